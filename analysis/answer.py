@@ -1,0 +1,86 @@
+"""The answer in two sentences: one of counts, one of times. Every word of it comes from the data."""
+
+from collections.abc import Iterable
+
+from analysis.ledger import Ledger
+from analysis.timing import Ratio, Regime, Spread
+from analysis.wording import PLACEMENTS, TRANSPORTS, amount, listed, number, size_text, spread
+
+# Measure → how a sentence says it; {} is the figure.
+COUNTS = {
+    "payload_copies": "copies each payload byte {} times",
+    "functions_hit": "goes through {} of its functions",
+    "function_calls": "calls them {} times",
+}
+
+
+def answer(ledger: Ledger | None, regimes: Iterable[Regime]) -> tuple[str, str]:
+    """What a message costs over each transport, and how long its round trip takes."""
+    if ledger is None:
+        return "This run holds no figures: see what is missing.", ""
+    times = [r for r in regimes if (r.pattern, r.size) == (ledger.pattern, ledger.size)]
+    return _counts(ledger), _times(ledger.size, times)
+
+
+def _counts(ledger: Ledger) -> str:
+    transports = list(dict.fromkeys(transport for _, transport in ledger.columns))
+    clauses = {
+        transport: [
+            words.format(text)
+            for measure, words in COUNTS.items()
+            if (text := _figure(ledger, measure, transport))
+        ]
+        for transport in transports
+    }
+    said = {t: f"the kernel {listed(parts)}" for t, parts in clauses.items() if parts}
+    if not said:
+        return "What the kernel does for a message was not measured by any sound cell of this run."
+    intro = f"For a message of {size_text(ledger.size)}"
+    if len(set(said.values())) == 1 and len(said) > 1:
+        names = listed([TRANSPORTS.get(t, t) for t in said])
+        return f"{intro}, over {names} alike, {next(iter(said.values()))}."
+    parts = [f"over {TRANSPORTS.get(t, t)} {text}" for t, text in said.items()]
+    return f"{intro}, {'; '.join(parts)}."
+
+
+def _figure(ledger: Ledger, measure: str, transport: str) -> str:
+    """The best source's sound figures: one number, or a range over placements and repeats."""
+    lines = ledger.row(measure).lines
+    entries = [
+        entry
+        for (_, name), entry in (lines[0].entries.items() if lines else ())
+        if name == transport and entry.sound
+    ]
+    if not entries:
+        return ""
+    low, high = min(e.value for e in entries), max(e.value for e in entries)
+    return spread(low, high) or number(low)
+
+
+def _times(size: int, regimes: list[Regime]) -> str:
+    parts = [text for regime in regimes if (text := _regime(regime))]
+    if not parts:
+        return "No sound, unprobed cell of the host gave times."
+    return f"A round trip of {size_text(size)} takes, at the median, {'; '.join(parts)}."
+
+
+def _regime(regime: Regime) -> str:
+    medians = [
+        f"{amount(one.p50.value, 'ns')} over {TRANSPORTS.get(one.transport, one.transport)}"
+        for one in regime.latencies
+        if isinstance(one.p50, Spread)
+    ]
+    if not medians:
+        return ""
+    where = PLACEMENTS.get(regime.placement, regime.placement)
+    ratios = [ratio_text(ratio) for ratio in regime.ratios]
+    return f"{where} {listed(medians)}" + (f" ({'; '.join(ratios)})" if ratios else "")
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """`tcp takes 1.60 times as long as unix, 95 % interval 1.55–1.66, 5 repeats`."""
+    text = f"{ratio.slow} takes {number(ratio.value)} times as long as {ratio.fast}"
+    if ratio.low is not None and ratio.high is not None:
+        within = spread(ratio.low, ratio.high) or number(ratio.low)
+        text += f", 95 % interval {within}"
+    return f"{text}, {ratio.repeats} repeats" if ratio.repeats > 1 else f"{text}, one repeat"

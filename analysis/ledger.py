@@ -1,0 +1,139 @@
+"""The ledger: measure × transport, every source side by side."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.measures import REGIME, SOURCE, source_rank
+from analysis.quantities import MEASURES, Measure
+from analysis.raw import Missing
+
+Column = tuple[str, str]  # placement, transport
+FIRST_PATTERNS = ("pingpong",)
+FIRST_TRANSPORTS = ("unix", "tcp")
+FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure in the ledger."""
+
+    value: float
+    low: float
+    high: float
+    repeats: int
+    sound: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One source's figures for a row."""
+
+    instrument: str
+    lane: str
+    kernel: str
+    rung: str
+    probed: bool
+    entries: dict[Column, Entry]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure: its sources, best first; or why there is none."""
+
+    measure: Measure
+    lines: tuple[Line, ...]
+    why_missing: str = ""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All rows of one pattern and message size."""
+
+    pattern: str
+    size: int
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def headline(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.measure.headline)
+
+    def row(self, measure: str) -> Row:
+        return next(row for row in self.rows if row.measure.id == measure)
+
+
+def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Ledger, ...]:
+    """One ledger for each pattern and size, from `measures.over_repeats`."""
+    missing = tuple(missing)
+    ledgers = [
+        _ledger(str(pattern), int(size), group, missing)
+        for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
+    ]
+    return tuple(sorted(ledgers, key=lambda one: (order(one.pattern, FIRST_PATTERNS), one.size)))
+
+
+def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
+    pairs = {(str(p), str(t)) for p, t in zip(group["placement"], group["transport"], strict=True)}
+    columns = tuple(sorted(pairs, key=_column_order))
+    rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
+    return Ledger(pattern, size, columns, rows)
+
+
+def _column_order(column: Column) -> tuple[int, str, int, str]:
+    placement, transport = column
+    return (*order(placement, FIRST_PLACEMENTS), *order(transport, FIRST_TRANSPORTS))
+
+
+def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
+    """A sort key: the names in `first` in their order, then all others by name."""
+    return (first.index(name) if name in first else len(first), name)
+
+
+def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
+    figures = group[group["measure"] == measure.id]
+    if figures.empty:
+        return Row(measure, (), why_missing(measure, missing))
+    lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
+    return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
+
+
+def _line(source: pd.DataFrame) -> Line:
+    entries = {
+        (str(row.placement), str(row.transport)): Entry(
+            float(row.value), float(row.low), float(row.high), int(row.repeats), bool(row.sound)
+        )
+        for row in source.itertuples()
+    }
+    first = source.iloc[0]
+    return Line(
+        str(first["instrument"]),
+        str(first["lane"]),
+        str(first["kernel"]),
+        str(first["rung"]),
+        bool(first["probed"]),
+        entries,
+    )
+
+
+def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
+    """Sound figures first, then the better source, then the one that fills more columns."""
+    sound = any(entry.sound for entry in line.entries.values())
+    return (int(not sound), *source_rank(measure, line), -len(line.entries))
+
+
+def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
+    """The reason that the run itself gives, where its manifest names the quantity."""
+    reasons = [m.why for m in missing if measure.quantity in m.what or measure.words in m.what]
+    return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
+
+
+def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
+    """The regimes that a table of figures holds, in reading order."""
+    found = {(str(p), int(s), str(c)) for p, s, c in figures[list(REGIME)].itertuples(index=False)}
+    return sorted(found, key=_regime_order)
+
+
+def _regime_order(regime: tuple[str, int, str]) -> tuple[tuple[int, str], int, tuple[int, str]]:
+    pattern, size, placement = regime
+    return order(pattern, FIRST_PATTERNS), size, order(placement, FIRST_PLACEMENTS)

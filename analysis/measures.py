@@ -1,0 +1,95 @@
+"""From totals over a window to what a reader asks for: per message, per round trip, per byte."""
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.quantities import ELSEWHERE, MEASURES, ROUND_TRIP_PATTERNS, TIMES, Measure
+
+# The regime of a figure, and where it comes from.
+REGIME = ("pattern", "size", "placement")
+SOURCE = ("instrument", "lane", "kernel", "rung", "probed")
+RUN_OF_CELL = (*REGIME, "transport", "repeat", "cell", *SOURCE, "messages", "sound")
+
+
+def measure_all(tidy: pd.DataFrame) -> pd.DataFrame:
+    """One row for each measure, cell run and instrument.
+
+    Columns: `measure`, `per`, the regime, `transport`, `repeat`, `cell`, the source, `sound`, `value`.
+    """
+    own = tidy[~tidy["key"].str.endswith(ELSEWHERE)]
+    frames = [_measure(own, measure) for measure in MEASURES]
+    kept = [frame for frame in frames if not frame.empty]
+    if not kept:
+        return pd.DataFrame(columns=["measure", *RUN_OF_CELL, "value"])
+    return pd.concat(kept, ignore_index=True)
+
+
+def _measure(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    rows = own[own["quantity"] == measure.quantity]
+    if measure.keys:
+        rows = rows[rows["key"].isin(measure.keys)]
+    if measure.instrument:
+        rows = rows[rows["instrument"] == measure.instrument]
+    if measure.quantity in TIMES:
+        rows = rows[~rows["probed"].astype(bool)]
+    if measure.per == "round trip" or measure.hit:
+        rows = rows[rows["pattern"].isin(ROUND_TRIP_PATTERNS)]
+    if measure.hit:
+        rows = rows[rows["value"] >= round_trips(rows)]
+    totals = rows.groupby(list(RUN_OF_CELL), sort=True)["value"].agg(["sum", "count"]).reset_index()
+    if measure.keys:
+        totals = totals[totals["count"] == len(measure.keys)]
+    counted = "count" if measure.hit == "number" else "sum"
+    return totals.assign(
+        measure=measure.id, value=totals[counted] / _divisor(totals, measure)
+    ).drop(columns=["sum", "count"])
+
+
+def round_trips(rows: pd.DataFrame) -> "pd.Series[float]":
+    """A round trip is two messages."""
+    return rows["messages"] / 2
+
+
+def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
+    if measure.per == "round trip":
+        return round_trips(rows)
+    if measure.per == "payload byte":
+        return rows["messages"] * rows["size"]
+    return rows["messages"] if measure.per == "message" else 1
+
+
+def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
+    """Median, lowest and highest over repeats; sound repeats only, where there is one.
+
+    Columns: `measure`, the regime, `transport`, the source, `value`, `low`, `high`, `repeats`,
+    `sound`.
+    """
+    by = ["measure", *REGIME, "transport", *SOURCE]
+    any_sound = measured.groupby(by)["sound"].transform("any")
+    used = measured[measured["sound"] | ~any_sound.astype(bool)]
+    return (
+        used.groupby(by, sort=True)
+        .agg(
+            value=("value", "median"),
+            low=("value", "min"),
+            high=("value", "max"),
+            repeats=("value", "size"),
+            sound=("sound", "all"),
+        )
+        .reset_index()
+    )
+
+
+def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
+    """How good a source is for a measure; lower is better.
+
+    Counts: the strongest probes first, then the kernel's own counters. What a probe changes by
+    being there (switches, times) is taken from undisturbed runs of the host first.
+    """
+    probe = row.instrument not in ("kernel", "workload")
+    rung = ("function", "tracepoint", "counters").index(row.rung)
+    host = 0 if row.lane == "host" else 1
+    if measure.undisturbed:
+        return (int(row.probed), host, int(probe), rung)
+    return (int(not probe), rung if probe else 0, int(row.probed), host)

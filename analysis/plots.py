@@ -1,0 +1,219 @@
+"""The figures. Each function draws one from tables that are already made.
+
+Colours of ink, rules and background are marked with hex codes that nothing else uses, so that the
+report can swap them for its own: the figures then follow its dark mode and its print style.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
+# Okabe–Ito; told apart by colour-blind readers, and by marker where points are drawn.
+COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
+OTHERS = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+STYLE = {
+    "svg.hashsalt": "pathcost",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": CARD,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": CARD,
+    "legend.frameon": False,
+}
+PNG_DPI = 110
+
+
+@dataclass(frozen=True)
+class Point:
+    """A figure of one transport, with its spread over repeats."""
+
+    transport: str
+    label: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: a title and what is in it."""
+
+    title: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Times:
+    """The sorted round-trip times of one repeat, thinned to quantiles."""
+
+    transport: str
+    repeat: int
+    microseconds: tuple[float, ...]
+
+
+def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
+    """A figure as SVG and PNG, the same bytes for the same data."""
+    with mpl.rc_context(STYLE):
+        figure = plot(*data)
+        svg, png = BytesIO(), BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return svg.getvalue().decode("utf-8"), png.getvalue()
+
+
+def save(folder: Path, name: str, svg: str, png: bytes) -> None:
+    (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    (folder / f"{name}.png").write_bytes(png)
+
+
+def colour(transport: str, transports: list[str]) -> str:
+    others = [name for name in transports if name not in COLOURS]
+    return COLOURS.get(transport) or OTHERS[others.index(transport) % len(OTHERS)]
+
+
+def _axes(panels: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False, **shared)
+    return figure, list(axes[0])
+
+
+def _transports(panels: tuple[Panel, ...]) -> list[str]:
+    return list(dict.fromkeys(point.transport for panel in panels for point in panel.points))
+
+
+def _legend(figure: Figure, transports: list[str]) -> None:
+    handles = [
+        Line2D([], [], linestyle="", marker=MARKERS[i % len(MARKERS)], markersize=8,
+               color=colour(name, transports), label=name)
+        for i, name in enumerate(transports)
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+
+
+def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
+    """A dumbbell for each measure: read the distance between the two marks, not their place."""
+    labels = list(dict.fromkeys(p.label for panel in panels for p in panel.points))
+    transports = _transports(panels)
+    figure, axes = _axes(len(panels), 9, 1.3 + 0.42 * len(labels), sharey=True, sharex=True)
+    for ax, panel in zip(axes, panels, strict=True):
+        ax.set_title(panel.title)
+        for label in labels:
+            values = [p.value for p in panel.points if p.label == label]
+            if values:
+                row = labels.index(label)
+                ax.hlines(row, min(values), max(values), color=FAINT, linewidth=1.5)
+        for point in panel.points:
+            number = transports.index(point.transport)
+            ax.plot(point.value, labels.index(point.label), MARKERS[number % len(MARKERS)],
+                    color=colour(point.transport, transports), markersize=9 - 2 * number)  # fmt: skip
+        ax.set_xlabel(unit)
+        ax.grid(axis="y", visible=False)
+        ax.set_xlim(left=min(0, ax.get_xlim()[0]))
+    axes[0].set_yticks(range(len(labels)), labels)
+    axes[0].invert_yaxis()
+    _legend(figure, transports)
+    return figure
+
+
+def cdf_plot(panels: dict[str, tuple[Times, ...]]) -> Figure:
+    """Share of round trips that took no longer than x: one line for each repeat."""
+    figure, axes = _axes(len(panels), 9, 3.6, sharey=True, sharex=True)
+    transports = list(dict.fromkeys(t.transport for times in panels.values() for t in times))
+    for ax, (title, times) in zip(axes, panels.items(), strict=True):
+        ax.set_title(title)
+        for one in times:
+            share = np.linspace(0, 100, len(one.microseconds))
+            ax.plot(one.microseconds, share, linewidth=1.3, alpha=0.8,
+                    color=colour(one.transport, transports))  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_xlabel("round-trip time, µs (log scale)")
+        _plain_log(ax, [t for one in times for t in one.microseconds])
+    axes[0].set_ylabel("share of round trips, %")
+    handles = [Line2D([], [], color=colour(t, transports), linewidth=3, label=t) for t in transports]
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    return figure
+
+
+def _plain_log(ax: Axes, values: list[float]) -> None:
+    """Ticks at 1, 2 and 5 in every decade, written as plain numbers; the far tail is cut off."""
+    low, high = np.percentile(values, [0.2, 99.5])
+    ax.set_xlim(low / 1.15, high * 1.15)
+    decades = range(int(np.floor(np.log10(low / 1.2))), int(np.ceil(np.log10(high * 1.2))) + 1)
+    ticks = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low / 1.15 <= tick <= high * 1.15]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+
+
+def switches_plot(panels: tuple[Panel, ...]) -> Figure:
+    """Each dot is one repeat. Two clusters of dots in a column are two regimes, not noise."""
+    transports = _transports(panels)
+    figure, axes = _axes(len(panels), 9, 3.6, sharey=True)
+    for ax, panel in zip(axes, panels, strict=True):
+        ax.set_title(panel.title)
+        columns = list(dict.fromkeys((p.label, p.transport) for p in panel.points))
+        for x, (label, transport) in enumerate(columns):
+            values = [p.value for p in panel.points if (p.label, p.transport) == (label, transport)]
+            ax.plot(list(_beside(x, len(values))), values, MARKERS[transports.index(transport)],
+                    color=colour(transport, transports), alpha=0.75, markersize=6)  # fmt: skip
+        ax.set_xticks(range(len(columns)), [f"{label}\n{transport}" for label, transport in columns])
+        ax.set_xlim(-0.6, len(columns) - 0.4)
+        ax.set_ylim(bottom=min(-0.1, ax.get_ylim()[0]))
+        ax.grid(axis="x", visible=False)
+    axes[0].set_ylabel("switches per round trip")
+    _legend(figure, transports)
+    return figure
+
+
+def _beside(x: float, count: int) -> Iterator[float]:
+    """Places side by side around x, in the order of repeats."""
+    for i in range(count):
+        yield x + (0.4 * (i - (count - 1) / 2) / max(count - 1, 1))
+
+
+def functions_plot(panels: tuple[Panel, ...]) -> Figure:
+    """Bars with their numbers: how many functions, how many calls."""
+    transports = _transports(panels)
+    figure, axes = _axes(len(panels), 9, 3.2)
+    for ax, panel in zip(axes, panels, strict=True):
+        ax.set_title(panel.title)
+        labels = list(dict.fromkeys(p.label for p in panel.points))
+        for point in panel.points:
+            number = transports.index(point.transport)
+            row = labels.index(point.label) + (number - (len(transports) - 1) / 2) * 0.36
+            bar = ax.barh(row, point.value, 0.32, color=colour(point.transport, transports))
+            ax.bar_label(bar, labels=[f"{point.value:,.0f}"], padding=4)
+        ax.set_yticks(range(len(labels)), labels)
+        ax.invert_yaxis()
+        ax.margins(x=0.12)
+        ax.grid(axis="y", visible=False)
+    _legend(figure, transports)
+    return figure

@@ -1,0 +1,57 @@
+"""Counters out of the /proc texts that stand at a window's two edges."""
+
+from collections.abc import Callable
+
+Reader = Callable[[str], int | None]
+
+
+def delta(pair: tuple[str, str] | None, read: Reader) -> int | None:
+    """How much a counter grew over the window; None where the kernel does not have it."""
+    if pair is None:
+        return None
+    before, after = read(pair[0]), read(pair[1])
+    return None if before is None or after is None else after - before
+
+
+def snmp(group: str, field: str) -> Reader:
+    """A field of /proc/net/snmp or /proc/net/netstat: a line of names, then a line of values."""
+
+    def read(text: str) -> int | None:
+        rows = [line.split() for line in text.splitlines() if line.startswith(group + ":")]
+        for names, values in zip(rows[::2], rows[1::2], strict=False):
+            if field in names and len(names) == len(values):
+                return _whole(values[names.index(field)])
+        return None
+
+    return read
+
+
+def device(name: str, column: int) -> Reader:
+    """A column of /proc/net/dev; 8 is bytes sent, 9 packets sent."""
+
+    def read(text: str) -> int | None:
+        for line in text.splitlines():
+            head, colon, rest = line.partition(":")
+            if colon and head.strip() == name and len(rest.split()) > column:
+                return _whole(rest.split()[column])
+        return None
+
+    return read
+
+
+def softirq(vector: str) -> Reader:
+    """The sum over all CPUs of a row of /proc/softirqs."""
+
+    def read(text: str) -> int | None:
+        for line in text.splitlines():
+            head, colon, rest = line.partition(":")
+            if colon and head.strip() == vector:
+                counts = [_whole(word) for word in rest.split()]
+                return None if None in counts else sum(c for c in counts if c is not None)
+        return None
+
+    return read
+
+
+def _whole(word: str) -> int | None:
+    return int(word) if word.isdigit() else None

@@ -1,0 +1,90 @@
+"""What can be measured: the quantities of the tidy table, and the measures made of them.
+
+A quantity is what an instrument counted over a window. A measure is what a reader asks for: a
+quantity for each message, each round trip or each payload byte. The ledger's rows and the claims'
+`quantity` are measures. Add one here and both know it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+# A key with this ending was counted outside the workload's processes.
+ELSEWHERE = " elsewhere"
+# Patterns in which a round trip is two messages.
+ROUND_TRIP_PATTERNS = ("pingpong",)
+# The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
+MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
+# Times: only ever from unprobed cells of the host.
+TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns"})
+
+Per = Literal["message", "round trip", "payload byte", "window"]
+
+
+def unit_of(quantity: str) -> str:
+    """The unit of a quantity's values, by the manner in which quantities are named."""
+    if quantity.endswith("_per_s"):
+        return "1/s"
+    if quantity.endswith("_ns"):
+        return "ns"
+    return "bytes" if quantity.endswith("_bytes") else "count"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure that a reader asks for."""
+
+    id: str
+    words: str
+    quantity: str
+    per: Per
+    keys: tuple[str, ...] = ()  # all of them must be measured; () takes every own key
+    unit: str = ""  # what one of it is called; empty for a count
+    headline: bool = False  # in the short ledger on the first screen
+    ledger: bool = True  # a row of the full ledger
+    undisturbed: bool = False  # a probe changes it: counters of unprobed runs come first
+    instrument: str = ""  # only this instrument's figures; empty for all
+    # Of functions called at least once a round trip: their number, or their calls.
+    hit: Literal["", "number", "calls"] = ""
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure(
+        "payload_copies", "copies of each payload byte", "copy_bytes", "payload byte",
+        ("in", "out", "kernel"), headline=True,
+    ),
+    Measure("copied_in", "copies of each byte, user → kernel", "copy_bytes", "payload byte", ("in",), ledger=False),
+    Measure("copied_out", "copies of each byte, kernel → user", "copy_bytes", "payload byte", ("out",), ledger=False),
+    Measure("copied_kernel", "copies of each byte, kernel → kernel", "copy_bytes", "payload byte", ("kernel",), ledger=False),
+    Measure("copy_calls_in", "copy calls, user → kernel", "copy_calls", "message", ("in",)),
+    Measure("copy_calls_out", "copy calls, kernel → user", "copy_calls", "message", ("out",)),
+    Measure("copy_calls_kernel", "copy calls, kernel → kernel", "copy_calls", "message", ("kernel",)),
+    Measure("skb_allocs", "socket buffers (skbs) allocated", "skb_allocs", "message", headline=True),
+    Measure("skb_clones", "socket buffers cloned, payload shared", "skb_clones", "message"),
+    Measure("segments_data", "TCP segments with payload", "segments", "message", ("data",)),
+    Measure("segments_ack", "TCP segments that only acknowledge", "segments", "message", ("ack",)),
+    Measure("segments_out", "TCP segments sent, of both kinds", "segments", "message", ("out",)),
+    Measure("lo_packets", "packets through the loopback device", "lo_packets", "message", headline=True),
+    Measure("lo_bytes", "bytes through the loopback device", "lo_bytes", "message", unit="B"),
+    Measure("softirqs", "receive softirqs (NET_RX)", "softirqs", "message", ("NET_RX",), headline=True),
+    Measure("wakeups_per_message", "wake-ups", "wakeups", "message"),
+    Measure("wakeups", "wake-ups", "wakeups", "round trip", headline=True),
+    Measure(
+        "switches_per_message", "context switches", "switches", "message",
+        ("voluntary", "involuntary"), undisturbed=True,
+    ),
+    Measure(
+        "switches", "context switches", "switches", "round trip",
+        ("voluntary", "involuntary"), headline=True, undisturbed=True,
+    ),
+    Measure("switches_voluntary", "… voluntary: went to sleep", "switches", "round trip", ("voluntary",), undisturbed=True),
+    Measure("switches_involuntary", "… involuntary: was preempted", "switches", "round trip", ("involuntary",), undisturbed=True),
+    Measure("functions_hit", "kernel functions hit", "function_calls", "window", instrument="ftrace", hit="number", headline=True),
+    Measure("function_calls", "calls of these functions", "function_calls", "message", instrument="ftrace", hit="calls", headline=True),
+    Measure("cpu_user", "CPU time in user mode", "cpu_ns", "message", ("user",), unit="ns", undisturbed=True),
+    Measure("cpu_system", "CPU time in the kernel", "cpu_ns", "message", ("system",), unit="ns", undisturbed=True),
+    Measure("rtt_p50", "round-trip time, median", "rtt_ns", "window", ("p50",), unit="ns", ledger=False, undisturbed=True),
+    Measure("rtt_p99", "round-trip time, 99th percentile", "rtt_ns", "window", ("p99",), unit="ns", ledger=False, undisturbed=True),
+    Measure("messages_per_s", "messages a second", "messages_per_s", "window", unit="1/s", ledger=False, undisturbed=True),
+)
+
+MEASURE_BY_ID = {measure.id: measure for measure in MEASURES}

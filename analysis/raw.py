@@ -1,0 +1,229 @@
+"""What a run left behind, read and checked: the manifest, its lanes, and their cells."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RunError, UsageError
+from analysis.record import AGAIN, Record, parse_object, read_text
+
+FORMAT = 1
+LANES = ("host", "vm")
+RUNGS = ("function", "tracepoint", "counters")
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]*")
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one end of the socket counted in its window."""
+
+    sent_messages: int
+    sent_bytes: int
+    received_messages: int
+    received_bytes: int
+    partial_sends: int
+    partial_receives: int
+    user_us: int
+    system_us: int
+    voluntary: int
+    involuntary: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the workload printed."""
+
+    window_ns: int
+    round_trips: int
+    clock_cost_ns: float | None
+    client: Process
+    server: Process
+    proc: dict[str, tuple[str, str]]
+    socket: dict[str, Any]
+
+    def both(self, field: str) -> int:
+        """The sum of a count over the two processes."""
+        return int(getattr(self.client, field) + getattr(self.server, field))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a cell."""
+
+    id: int
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    messages: int
+    repeat: int
+    instruments: tuple[str, ...]
+    scripts: tuple[str, ...]
+    error: str | None
+    result: Result | None
+
+    @property
+    def probed(self) -> bool:
+        return bool(self.instruments)
+
+    @property
+    def probes(self) -> str:
+        """What was attached, in words: `bpftrace (copies, switches)`; empty when nothing was."""
+        named = {"bpftrace": f"bpftrace ({', '.join(self.scripts)})" if self.scripts else "bpftrace"}
+        return ", ".join(named.get(name, name) for name in self.instruments)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One kernel that ran cells."""
+
+    path: Path
+    folder: str
+    lane: str
+    kernel: str
+    rung: str
+    accelerator: str | None
+    environment: dict[str, Any]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What could not be had, where, and why."""
+
+    what: str
+    lane: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A whole run folder."""
+
+    path: Path
+    name: str
+    manifest: dict[str, Any]
+    lanes: tuple[Lane, ...]
+    missing: tuple[Missing, ...]
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder's manifest, environments and cells."""
+    if not path.is_dir():
+        raise UsageError(f"{path} is not a folder: name the folder of a run, such as reports/NAME.")
+    why = "without the manifest nothing says what was measured, so no report can be made"
+    manifest = parse_object(read_text(path / "run.json", "run.json", why), "run.json", why)
+    version = manifest.whole("format")
+    if version != FORMAT:
+        raise RunError(
+            f"run.json has format {version}, and this pathcost reads format {FORMAT} only, so the "
+            "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
+        )
+    lanes = tuple(_read_lane(path, entry) for entry in manifest.objects("lanes"))
+    missing = tuple(
+        Missing(entry.text("what"), entry.optional("lane", str) or "", entry.text("why"))
+        for entry in manifest.objects("missing")
+    )
+    return Run(path, manifest.text("name"), manifest.fields, lanes, missing)
+
+
+def _read_lane(run: Path, entry: Record) -> Lane:
+    folder = _word(entry, "folder")
+    path = run / "raw" / folder
+    name = f"raw/{folder}/environment.json"
+    why = "without it no figure can say on what machine it was taken"
+    environment = parse_object(read_text(path / "environment.json", name, why), name, why)
+    return Lane(
+        path=path,
+        folder=folder,
+        lane=_one_of(entry, "lane", LANES),
+        kernel=entry.text("kernel"),
+        rung=_one_of(entry, "rung", RUNGS),
+        accelerator=entry.optional("accelerator", str),
+        environment=environment.fields,
+        cells=tuple(_read_cells(path / "cells.jsonl", f"raw/{folder}/cells.jsonl")),
+    )
+
+
+def _read_cells(path: Path, name: str) -> Iterator[Cell]:
+    text = read_text(path, name, "without it this lane has no cells")
+    seen: set[int] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{name}, line {number}"
+        cell = _cell(parse_object(line, where, "the file was cut off or damaged, and cells are lost"))
+        if cell.id in seen:
+            raise RunError(f"{where}: cell {cell.id} is there twice, so its counts mix. {AGAIN}")
+        seen.add(cell.id)
+        yield cell
+
+
+def _cell(line: Record) -> Cell:
+    error = line.optional("error", str)
+    result = line.object("result") if error is None else None
+    return Cell(
+        id=line.whole("id", 1),
+        transport=_word(line, "transport"),
+        pattern=_word(line, "pattern"),
+        size=line.whole("size", 1),
+        placement=_word(line, "placement"),
+        messages=line.whole("messages", 1),
+        repeat=line.whole("repeat"),
+        instruments=tuple(line.texts("instruments")),
+        scripts=tuple(line.texts("scripts")),
+        error=error,
+        result=_result(result) if result else None,
+    )
+
+
+def _result(result: Record) -> Result:
+    cost = result.fields.get("clock_cost_ns")
+    return Result(
+        window_ns=result.whole("window_ns", 1),
+        round_trips=result.whole("round_trips"),
+        clock_cost_ns=float(cost) if isinstance(cost, int | float) else None,
+        client=_process(result.object("client")),
+        server=_process(result.object("server")),
+        proc=_proc(result.object("proc")),
+        socket=result.optional("socket", dict) or {},
+    )
+
+
+def _process(process: Record) -> Process:
+    usage = process.object("rusage")
+    own = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
+    partial = ("partial_sends", "partial_receives")
+    spent = ("user_us", "system_us", "voluntary", "involuntary")
+    return Process(
+        **{key: process.whole(key) for key in own + partial},
+        **{key: usage.whole(key) for key in spent},
+    )
+
+
+def _proc(proc: Record) -> dict[str, tuple[str, str]]:
+    texts = {path: proc.texts(path) for path in proc.fields}
+    for path, pair in texts.items():
+        if len(pair) != 2:
+            raise RunError(f"{proc.name}: {path} should hold [before, after]. {AGAIN}")
+    return {path: (pair[0], pair[1]) for path, pair in texts.items()}
+
+
+def _word(record: Record, key: str) -> str:
+    value = record.text(key)
+    if not WORD.fullmatch(value):
+        raise RunError(
+            f"{record.name}: '{key}' is {value!r}, and only letters, digits and . _ + ~ - are "
+            f"allowed there, because it names files and columns. {AGAIN}"
+        )
+    return value
+
+
+def _one_of(record: Record, key: str, allowed: tuple[str, ...]) -> str:
+    value = record.text(key)
+    if value not in allowed:
+        raise RunError(
+            f"{record.name}: '{key}' is {value!r}, and this pathcost knows {', '.join(allowed)}, "
+            "so it cannot say how far to trust the figures."
+        )
+    return value

@@ -1,0 +1,180 @@
+"""The tidy table: one row for each figure, whoever measured it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.probe_files import Script, read_ftrace, read_samples, read_scripts
+from analysis.proc import Reader, delta, device, snmp, softirq
+from analysis.quantities import TIMES, unit_of
+from analysis.raw import Cell, Lane, Missing, Result, Run
+from analysis.soundness import unsound_reasons
+
+COLUMNS = (
+    "run", "lane", "kernel", "rung", "instrument", "transport", "pattern", "size", "placement",
+    "repeat", "cell", "probed", "quantity", "key", "value", "unit", "messages", "sound",
+)  # fmt: skip
+
+# What /proc counts over a window: file, quantity, key, how to read it.
+PROC: tuple[tuple[str, str, str, Reader], ...] = (
+    ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs")),
+    ("/proc/net/netstat", "segments", "data", snmp("TcpExt", "TCPOrigDataSent")),
+    ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
+    ("/proc/net/dev", "lo_bytes", "", device("lo", 8)),
+    ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
+)
+# Percentile → how many round trips there must be for it to be more than the maximum.
+PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value over a cell's window."""
+
+    instrument: str
+    quantity: str
+    key: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Unsound:
+    """A cell run that no verdict may use, and why."""
+
+    lane: Lane
+    cell: Cell
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tidy table, and what has to be said about it."""
+
+    tidy: pd.DataFrame
+    unsound: tuple[Unsound, ...]
+    missing: tuple[Missing, ...]
+    probes: dict[tuple[str, int], str]  # (kernel's folder, cell) → what was attached
+
+
+def build_tables(run: Run) -> Tables:
+    """Read every instrument's files and put their figures into one table."""
+    rows: list[tuple[object, ...]] = []
+    unsound: list[Unsound] = []
+    missing = list(run.missing)
+    for lane in run.lanes:
+        scripts = {script.name: script for script in read_scripts(lane)}
+        for cell in lane.cells:
+            missing += _missing(lane, cell, scripts)
+            if cell.result is None:
+                continue
+            figures = list(_figures(lane, cell, cell.result, scripts))
+            reasons = unsound_reasons(cell, cell.result, [_as_tuple(f) for f in figures])
+            if reasons:
+                unsound.append(Unsound(lane, cell, tuple(reasons)))
+            rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
+    tidy = pd.DataFrame(rows, columns=list(COLUMNS))
+    probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
+    return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
+
+
+def _once(figures: list[Figure]) -> Iterable[Figure]:
+    """Each figure once: two scripts may count the same thing (soundness has compared them)."""
+    return {(f.instrument, f.quantity, f.key): f for f in figures}.values()
+
+
+def _as_tuple(figure: Figure) -> tuple[str, str, str, float]:
+    return figure.instrument, figure.quantity, figure.key, figure.value
+
+
+def _row(run: Run, lane: Lane, cell: Cell, f: Figure, sound: bool) -> tuple[object, ...]:
+    where = (run.name, lane.lane, lane.kernel, lane.rung, f.instrument)
+    what = (cell.transport, cell.pattern, cell.size, cell.placement, cell.repeat, cell.id)
+    figure = (cell.probed, f.quantity, f.key, f.value, unit_of(f.quantity))
+    return (*where, *what, *figure, cell.messages, sound)
+
+
+def _figures(
+    lane: Lane, cell: Cell, result: Result, scripts: dict[str, Script]
+) -> Iterator[Figure]:
+    """All figures of one cell run. Times of a guest are not times: they end here."""
+    sources = (
+        _from_workload(cell, result),
+        _from_kernel(result),
+        _from_samples(lane, cell),
+        _from_scripts(cell, scripts),
+        _from_ftrace(lane, cell),
+    )
+    for source in sources:
+        for figure in source:
+            if lane.lane == "host" or figure.quantity not in TIMES:
+                yield figure
+
+
+def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
+    for way in ("sent", "received"):
+        yield Figure("workload", "messages", way, result.both(f"{way}_messages"))
+        yield Figure("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
+    yield Figure("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
+
+
+def _from_kernel(result: Result) -> Iterator[Figure]:
+    for key in ("voluntary", "involuntary"):
+        yield Figure("kernel", "switches", key, result.both(key))
+    for key in ("user", "system"):
+        yield Figure("kernel", "cpu_ns", key, result.both(f"{key}_us") * 1000)
+    for path, quantity, key, read in PROC:
+        grown = delta(result.proc.get(path), read)
+        if grown is not None:
+            yield Figure("kernel", quantity, key, grown)
+
+
+def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
+    if cell.probed or lane.lane != "host":
+        return
+    samples = read_samples(lane, cell)
+    if not len(samples):
+        return
+    for key, (percent, least) in PERCENTILES.items():
+        if len(samples) >= least:
+            yield Figure("workload", "rtt_ns", key, float(np.percentile(samples, percent)))
+    yield Figure("workload", "rtt_ns", "mean", float(samples.mean()))
+    yield Figure("workload", "rtt_ns", "min", float(samples.min()))
+    yield Figure("workload", "rtt_ns", "max", float(samples.max()))
+
+
+def _from_scripts(cell: Cell, scripts: dict[str, Script]) -> Iterator[Figure]:
+    for name in cell.scripts:
+        script = scripts.get(name)
+        if script is None:
+            continue
+        if script.lost:
+            yield Figure("bpftrace", "lost", f"bpftrace {name}", script.lost)
+        for count in script.counts:
+            if count.cell == cell.id:
+                yield Figure("bpftrace", count.quantity, count.key, count.value)
+
+
+def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
+    calls = read_ftrace(lane, cell) if "ftrace" in cell.instruments else None
+    for function, count in sorted((calls or {}).items()):
+        yield Figure("ftrace", "function_calls", function, count)
+
+
+def _missing(lane: Lane, cell: Cell, scripts: dict[str, Script]) -> Iterator[Missing]:
+    """What a cell run should have brought and did not."""
+    name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
+    if cell.error is not None:
+        yield Missing(name, lane.folder, cell.error)
+        return
+    for script in cell.scripts:
+        counts = scripts[script].counts if script in scripts else ()
+        if not any(count.cell == cell.id for count in counts):
+            yield Missing(
+                f"{name}: bpftrace {script}",
+                lane.folder,
+                "the script was attached and left no count for this cell",
+            )
+    if "ftrace" in cell.instruments and not (lane.path / f"ftrace/{cell.id}.tsv").exists():
+        yield Missing(f"{name}: ftrace", lane.folder, "it was attached and left no file")

@@ -1,0 +1,194 @@
+"""Times of unprobed cells on the host, and what probes cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.ledger import FIRST_TRANSPORTS, order, regimes
+from analysis.measures import REGIME, round_trips
+from analysis.quantities import ROUND_TRIP_PATTERNS
+
+LEAST_REPEATS = 3  # below this a resampled interval says nothing
+RESAMPLES = 9999
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, lowest and highest over repeats."""
+
+    value: float
+    low: float
+    high: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One transport in one regime."""
+
+    transport: str
+    kernel: str
+    p50: Spread | None
+    p99: Spread | None
+    messages_per_s: Spread | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as long a round trip takes over `slow` as over `fast` (p50)."""
+
+    slow: str
+    fast: str
+    value: float
+    low: float | None
+    high: float | None
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Regime:
+    """The times of one pattern, size and placement."""
+
+    pattern: str
+    size: int
+    placement: str
+    latencies: tuple[Latency, ...]
+    ratios: tuple[Ratio, ...]
+
+
+@dataclass(frozen=True)
+class ProbeCost:
+    """A cell with and without a set of probes."""
+
+    lane: str
+    kernel: str
+    probes: str
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    rtt_without: float | None
+    rtt_with: float | None
+    switches_without: float | None
+    switches_with: float | None
+
+
+def build_regimes(tidy: pd.DataFrame) -> tuple[Regime, ...]:
+    """Latency, throughput and ratios of every regime that has sound, unprobed times."""
+    times = tidy[tidy["sound"] & ~tidy["probed"] & (tidy["lane"] == "host")]
+    times = times[times["quantity"].isin(["rtt_ns", "messages_per_s"])]
+    return tuple(
+        _regime(_of(times, pattern, size, placement), pattern, size, placement)
+        for pattern, size, placement in regimes(times)
+    )
+
+
+def _of(rows: pd.DataFrame, pattern: str, size: int, placement: str) -> pd.DataFrame:
+    wanted = (rows["pattern"] == pattern) & (rows["size"] == size)
+    return rows[wanted & (rows["placement"] == placement)]
+
+
+def _regime(times: pd.DataFrame, pattern: str, size: int, placement: str) -> Regime:
+    transports = sorted({str(t) for t in times["transport"]}, key=_transport_order)
+    latencies = tuple(_latency(times[times["transport"] == name], name) for name in transports)
+    p50 = times[(times["quantity"] == "rtt_ns") & (times["key"] == "p50")]
+    by_repeat = p50.pivot_table(index="repeat", columns="transport", values="value")
+    ratios = tuple(
+        _ratio(by_repeat, slow, fast)
+        for fast, slow in combinations([t for t in transports if t in by_repeat.columns], 2)
+        if not by_repeat[[slow, fast]].dropna().empty
+    )
+    return Regime(pattern, size, placement, latencies, ratios)
+
+
+def _transport_order(name: str) -> tuple[int, str]:
+    return order(name, FIRST_TRANSPORTS)
+
+
+def _latency(rows: pd.DataFrame, transport: str) -> Latency:
+    return Latency(
+        transport,
+        str(rows["kernel"].iloc[0]),
+        _spread(rows, "rtt_ns", "p50"),
+        _spread(rows, "rtt_ns", "p99"),
+        _spread(rows, "messages_per_s", ""),
+    )
+
+
+def _spread(rows: pd.DataFrame, quantity: str, key: str) -> Spread | None:
+    values = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]["value"]
+    if values.empty:
+        return None
+    return Spread(float(values.median()), float(values.min()), float(values.max()), len(values))
+
+
+def _ratio(by_repeat: pd.DataFrame, slow: str, fast: str) -> Ratio:
+    """Repeats are interleaved, so each repeat's two medians met the same machine: pair them."""
+    pairs = by_repeat[[slow, fast]].dropna()
+    ratios = (pairs[slow] / pairs[fast]).to_numpy()
+    low, high = interval(ratios)
+    return Ratio(slow, fast, float(np.median(ratios)), low, high, len(ratios))
+
+
+def interval(values: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """The 95 % bootstrap interval (percentiles, fixed seed) of the median of a few values."""
+    if len(values) < LEAST_REPEATS:
+        return None, None
+    draws = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.percentile(np.median(values[draws], axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def probe_costs(
+    tidy: pd.DataFrame, probes: Mapping[tuple[str, int], str], folders: Mapping[tuple[str, str], str]
+) -> tuple[ProbeCost, ...]:
+    """Each probed cell beside its unprobed twin; times on the host only.
+
+    `probes` says what was attached by (folder, cell), `folders` the folder of (lane, kernel).
+    """
+    rows = tidy[tidy["sound"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
+    rows = rows.assign(
+        probes=[
+            probes[folders[lane, kernel], cell]
+            for lane, kernel, cell in zip(rows["lane"], rows["kernel"], rows["cell"], strict=True)
+        ]
+    )
+    keys = ["lane", "kernel", *REGIME, "transport", "probes"]
+    table = pd.concat([_mean_rtt(rows, keys), _switches(rows, keys)], axis=1)
+    found = []
+    for index, row in table.iterrows():
+        lane, kernel, pattern, size, placement, transport, attached = index  # type: ignore[misc]
+        bare = (lane, kernel, pattern, size, placement, transport, "")
+        if attached:
+            without = table.loc[bare] if bare in table.index else {}
+            found.append(
+                ProbeCost(
+                    lane, kernel, attached, transport, pattern, size, placement,
+                    _maybe(without, "rtt"), _maybe(row, "rtt"),
+                    _maybe(without, "switches"), _maybe(row, "switches"),
+                )  # fmt: skip
+            )
+    return tuple(found)
+
+
+def _mean_rtt(rows: pd.DataFrame, keys: list[str]) -> "pd.Series[float]":
+    """Window / round trips: the one time that exists with probes as well as without."""
+    speed = rows[(rows["quantity"] == "messages_per_s") & (rows["lane"] == "host")]
+    return (2e9 / speed.set_index(keys)["value"]).groupby(level=keys).median().rename("rtt")
+
+
+def _switches(rows: pd.DataFrame, keys: list[str]) -> "pd.Series[float]":
+    """The kernel's own count, both kinds, per round trip."""
+    switches = rows[(rows["quantity"] == "switches") & (rows["instrument"] == "kernel")]
+    switches = switches.assign(value=switches["value"] / round_trips(switches))
+    each = switches.groupby([*keys, "repeat", "cell"])["value"].sum()
+    return each.groupby(level=keys).median().rename("switches")
+
+
+def _maybe(row: object, name: str) -> float | None:
+    value = row.get(name) if isinstance(row, dict | pd.Series) else None
+    return None if value is None or pd.isna(value) else float(value)

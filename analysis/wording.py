@@ -1,0 +1,66 @@
+"""How figures, sizes and sources are written."""
+
+NOT_MEASURED = "–"
+BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
+PLACEMENTS = {"same-cpu": "on one CPU", "cross-cpu": "across two CPUs", "free": "placed freely"}
+TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
+TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+
+
+def number(value: float) -> str:
+    """Three significant figures at least, and never more digits than tell something."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.01 else f"{value:.2g}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A value with its unit; times in the unit that reads best."""
+    if unit == "ns":
+        for scale, name in TIME_UNITS:
+            if abs(value) >= scale:
+                return f"{number(value / scale)} {name}"
+    return f"{number(value)} {unit}".strip()
+
+
+def spread(low: float, high: float, unit: str = "") -> str:
+    """`low–high` where the two are written differently, else empty."""
+    first, last = amount(low, unit), amount(high, unit)
+    if first == last:
+        return ""
+    head, _, tail = first.rpartition(" ")
+    return f"{head}–{last}" if head and last.endswith(f" {tail}") else f"{first}–{last}"
+
+
+def size_text(size: int) -> str:
+    """`64 B`, `4 KiB`."""
+    for scale, name in BINARY_UNITS:
+        if size >= scale and size % scale == 0:
+            return f"{size // scale} {name}"
+    return f"{size} B"
+
+
+def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
+    """`kernel counters, no probe attached · host · 6.1.0`."""
+    if instrument == "kernel":
+        name = "kernel counters, " + ("probes attached" if probed else "no probe attached")
+    else:
+        name = instrument
+    return f"{name} · {lane} · {kernel}"
+
+
+def listed(items: list[str], joint: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {joint} {items[-1]}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where does one kernel function call another? For probes on a call that cannot be probed itself.
+
+The copy routines in lib/ are built without ftrace, so no kprobe can sit on them. A kprobe can sit
+on the instruction that calls them, at `caller+offset`. The offset changes with every build, so it
+is read from the running kernel: the caller's machine code from /proc/kcore (an ELF core of kernel
+memory, fs/proc/kcore.c), the addresses from /proc/kallsyms. x86-64 only: a near call is the byte e8
+and a 32-bit displacement from the next instruction.
+
+    sudo python3 -m probes.callsite tcp_sendmsg_locked _copy_from_iter
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import struct
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+CALL = 0xE8
+CALL_LENGTH = 5
+ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+PT_LOAD = 1
+
+
+class CallSiteError(Exception):
+    """The call site cannot be found; the message is one sentence for the user."""
+
+
+def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, int]]:
+    """Function → (address, bytes up to the next symbol) for the kernel's text, without modules."""
+    addresses: dict[str, int] = {}
+    with path.open(encoding="ascii") as lines:
+        for line in lines:
+            address, kind, name, *module = line.split()
+            if kind in "tTwW" and not module:
+                addresses.setdefault(name, int(address, 16))
+    if not any(addresses.values()):
+        raise CallSiteError(f"{path} shows no addresses: reading kernel addresses needs root.")
+    ordered = sorted(set(addresses.values()))
+    ends = dict(pairwise(ordered))
+    return {name: (at, ends.get(at, at) - at) for name, at in addresses.items()}
+
+
+def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> bytes:
+    """`length` bytes of kernel memory at the virtual `address`."""
+    try:
+        with path.open("rb", buffering=0) as core:
+            header = ELF_HEADER.unpack(core.read(ELF_HEADER.size))
+            table, entry_size, entries = header[5], header[9], header[10]
+            core.seek(table)
+            segments = core.read(entry_size * entries)
+            for at in range(0, entry_size * entries, entry_size):
+                kind, _, offset, start, _, size, _, _ = PROGRAM_HEADER.unpack_from(segments, at)
+                if kind == PT_LOAD and start <= address and address + length <= start + size:
+                    core.seek(offset + address - start)
+                    return core.read(length)
+    except OSError as error:
+        raise CallSiteError(
+            f"{path} cannot be read ({error.strerror}): no call-site probe."
+        ) from error
+    raise CallSiteError(f"{path} has no segment for address {address:#x}.")
+
+
+def find_calls(code: bytes, address: int, target: int) -> list[int]:
+    """Offsets into `code`, which lies at `address`, of near calls that land on `target`."""
+    found = []
+    for at in range(len(code) - CALL_LENGTH + 1):
+        if code[at] == CALL:
+            (displacement,) = struct.unpack_from("<i", code, at + 1)
+            if address + at + CALL_LENGTH + displacement == target:
+                found.append(at)
+    return found
+
+
+def call_offset(caller: str, callee: str) -> int:
+    """The offset in `caller` of its one call to `callee` on the running kernel.
+
+    Raises CallSiteError where there is none, or more than one: a probe on one of several would
+    count too little.
+    """
+    symbols = read_symbols()
+    for name in (caller, callee):
+        if name not in symbols:
+            raise CallSiteError(f"this kernel has no function {name}{_near(name, symbols)}.")
+    address, length = symbols[caller]
+    calls = find_calls(read_memory(address, length), address, symbols[callee][0])
+    if len(calls) != 1:
+        raise CallSiteError(f"{caller} calls {callee} at {len(calls)} places, not one.")
+    return calls[0]
+
+
+def _near(name: str, symbols: dict[str, tuple[int, int]]) -> str:
+    ordered = sorted(symbols)
+    at = bisect.bisect(ordered, name)
+    near = [s for s in ordered[at : at + 2] if s.startswith(name)]
+    return f" (there is {', '.join(near)})" if near else ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the offset, decimal, for use as a bpftrace parameter."""
+    parser = argparse.ArgumentParser(prog="python3 -m probes.callsite", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("caller")
+    parser.add_argument("callee")
+    arguments = parser.parse_args(argv)
+    try:
+        print(call_offset(arguments.caller, arguments.callee))
+    except CallSiteError as error:
+        print(f"callsite: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

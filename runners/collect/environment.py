@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What decides the regime that a figure was taken in: kernel, CPU, tools and settings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+# Read as they are; a file that is absent is recorded as null, so that its absence is seen.
+SETTINGS = (
+    "/proc/sys/net/ipv4/tcp_congestion_control",
+    "/proc/sys/net/ipv4/tcp_rmem",
+    "/proc/sys/net/ipv4/tcp_wmem",
+    "/proc/sys/net/ipv4/tcp_timestamps",
+    "/proc/sys/net/core/rmem_default",
+    "/proc/sys/net/core/wmem_default",
+    "/proc/sys/kernel/kptr_restrict",
+    "/proc/sys/kernel/unprivileged_bpf_disabled",
+    "/proc/sys/net/core/bpf_jit_enable",
+    "/sys/class/net/lo/mtu",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "/sys/devices/system/cpu/cpuidle/current_driver",
+    "/sys/devices/system/cpu/cpuidle/current_governor",
+    "/sys/devices/system/cpu/smt/active",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/security/lockdown",
+    "/sys/kernel/security/lsm",
+    "/sys/kernel/debug/sched/features",
+)
+VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
+TOOLS = {"bpftrace": ("bpftrace", "--version")}
+
+
+def environment() -> dict[str, Any]:
+    """`environment.json` of docs/run-folder.md for the kernel that we run on."""
+    uname = os.uname()
+    return {
+        "kernel": uname.release,
+        "version": uname.version,
+        "machine": uname.machine,
+        "cpu": _cpu_model(),
+        "cpus": os.cpu_count(),
+        "distribution": _distribution(),
+        "command_line": _read(Path("/proc/cmdline")),
+        "tools": {"python3": platform.python_version()} | _tool_versions(),
+        "settings": {path: _read(Path(path)) for path in SETTINGS} | _mitigations(),
+    }
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _cpu_model() -> str | None:
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None
+
+
+def _distribution() -> str | None:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return None
+
+
+def _mitigations() -> dict[str, str | None]:
+    files = sorted(VULNERABILITIES.glob("*")) if VULNERABILITIES.is_dir() else []
+    return {str(path): _read(path) for path in files}
+
+
+def _tool_versions() -> dict[str, str]:
+    versions = {}
+    for name, argv in TOOLS.items():
+        if shutil.which(argv[0]):
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            versions[name] = done.stdout.strip().removeprefix(name).strip()
+    return versions

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plan: which cells run, how often, in what order, with which instrument attached."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit that is run. `size` in bytes; `messages` and `warmup` count single sends."""
+
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    messages: int
+    warmup: int
+
+    def __str__(self) -> str:
+        return f"{self.transport} {self.pattern} {self.size} B {self.placement}"
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One run of a cell. `id` is what the workload's marker carries: unique in a lane."""
+
+    id: int
+    cell: Cell
+    repeat: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Cell runs that share what is attached. `instrument`: "" (none), `bpftrace`, `ftrace`."""
+
+    instrument: str
+    scripts: tuple[str, ...]
+    runs: tuple[CellRun, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one lane does. `user` is the (uid, gid) that the workload runs as, None for our own."""
+
+    workload: str
+    passes: tuple[Pass, ...]
+    user: tuple[int, int] | None = None
+    cell_timeout: int = 60
+
+    def dump(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @property
+    def runs(self) -> int:
+        return sum(len(one.runs) for one in self.passes)
+
+
+def load(path: Path) -> Plan:
+    """Read what `Plan.dump` wrote."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    passes = tuple(
+        Pass(
+            one["instrument"],
+            tuple(one["scripts"]),
+            tuple(CellRun(run["id"], Cell(**run["cell"]), run["repeat"]) for run in one["runs"]),
+        )
+        for one in data["passes"]
+    )
+    user = tuple(data["user"]) if data["user"] else None
+    return Plan(data["workload"], passes, user, data["cell_timeout"])

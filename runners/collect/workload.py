@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One run of a cell: start the workload, take its result, keep its samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from runners.collect.children import User, command, stop
+from runners.collect.plan import CellRun, Plan
+
+
+class CellError(Exception):
+    """The workload failed; the message is its own sentence."""
+
+
+@contextmanager
+def private_directory(user: User | None) -> Iterator[Path]:
+    """A fresh directory that only `user` can enter: for socket files and samples."""
+    directory = Path(tempfile.mkdtemp(prefix="pathcost-"))
+    try:
+        if user is not None:
+            os.chown(directory, *user)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def run_cell(plan: Plan, run: CellRun, samples: Path | None, gate: int | None) -> dict[str, Any]:
+    """Run one cell; what it printed. `samples` is where raw round-trip times go, None for none.
+
+    `gate` is a descriptor to which the workload writes 1 and 0 at the edges of its window.
+    Raises CellError with the workload's own sentence.
+    """
+    with private_directory(plan.user) as directory:
+        argv = [plan.workload, "--dir", str(directory), *_options(plan, run)]
+        written = directory / "samples"
+        if samples is not None:
+            argv += ["--samples", str(written)]
+        if gate is not None:
+            argv += ["--gate", str(gate)]
+        result = _run(argv, plan, () if gate is None else (gate,))
+        if samples is not None:
+            shutil.copyfile(written, samples)
+    return result
+
+
+def _options(plan: Plan, run: CellRun) -> list[str]:
+    options = asdict(run.cell) | {"cell": run.id, "timeout": plan.cell_timeout}
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _run(argv: list[str], plan: Plan, descriptors: tuple[int, ...]) -> dict[str, Any]:
+    process = subprocess.Popen(
+        command(argv, plan.user),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    try:
+        # The workload has a time-out of its own, with a better sentence; this one catches a hang.
+        output, complaint = process.communicate(timeout=plan.cell_timeout + 10)
+    except subprocess.TimeoutExpired as error:
+        raise CellError(f"the workload did not end in {plan.cell_timeout + 10} s.") from error
+    finally:
+        stop(process)
+    if process.returncode != 0:
+        lines = complaint.decode(errors="replace").strip().splitlines()
+        raise CellError(lines[-1] if lines else f"the workload ended with {process.returncode}.")
+    result: dict[str, Any] = json.loads(output)
+    return result

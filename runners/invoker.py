@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who asked: the user behind sudo. The workload runs as this user, and reports belong to them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """The user behind sudo, or ourselves. `drop` is (uid, gid) to change to, if any."""
+
+    uid: int
+    gid: int
+    home: Path
+    drop: tuple[int, int] | None
+
+    @property
+    def cache(self) -> Path:
+        """Where everything that can be made again is kept, outside the repository."""
+        if given := os.environ.get("PATHCOST_CACHE"):
+            return Path(given).absolute()
+        base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
+        return Path(base or self.home / ".cache") / "pathcost"
+
+    def own(self, path: Path) -> None:
+        """Give `path`, and all below it, to the user behind sudo."""
+        if self.drop is None:
+            return
+        for one in (path, *path.rglob("*")):
+            os.chown(one, self.uid, self.gid, follow_symlinks=False)
+
+
+def invoker() -> Invoker:
+    """Read SUDO_UID and SUDO_GID, which only mean something where we are root."""
+    uid, gid = os.getuid(), os.getgid()
+    drop = None
+    if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        drop = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+        uid, gid = drop
+    try:
+        home = Path(pwd.getpwuid(uid).pw_dir)
+    except KeyError:
+        home = Path(os.environ.get("HOME", "/"))
+    return Invoker(uid, gid, home, drop)

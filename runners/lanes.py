@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`vm`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners import guest
+from runners.cells import GUEST, HOST, Defaults, cells, passes
+from runners.collect import bpftrace
+from runners.collect.children import stop
+from runners.collect.plan import Plan
+from runners.errors import RunError
+from runners.invoker import Invoker
+from runners.options import Options
+from runners.progress import Progress
+
+REPOSITORY = Path(__file__).parent.parent
+WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
+# What the collector needs beside the workload; in the guest all of it lies in one folder.
+PAYLOAD = ("runners", "probes")
+GUEST_NOBODY = (65534, 65534)
+GUEST_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A lane that has run: its entry in run.json, and what it could not give."""
+
+    entry: dict[str, Any]
+    missing: list[dict[str, str]]
+
+
+def plan_for(
+    options: Options, defaults: Defaults, rung: str, workload: Path, user: tuple[int, int] | None
+) -> Plan:
+    """The cells of a lane with every script that its rung allows."""
+    scripts = [
+        script.name
+        for script in bpftrace.read_scripts().values()
+        if rung == "function" or script.rung == rung
+    ]
+    repeats = options.repeats or defaults.repeats
+    todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
+    return Plan(str(workload), todo, user)
+
+
+def beyond(rung: str) -> list[dict[str, str]]:
+    """What this rung cannot give, by the table of scripts."""
+    if rung == "function":
+        return []
+    return [
+        {"what": ", ".join(script.quantities), "why": f"{script.name}.bt needs function probes"}
+        for script in bpftrace.read_scripts().values()
+        if script.rung != rung
+    ]
+
+
+def run_host(
+    options: Options, rung: str, raw: Path, scratch: Path, invoker: Invoker, progress: Progress
+) -> Lane:
+    """All cells on this kernel. Raises RunError."""
+    plan = plan_for(options, HOST, rung, WORKLOAD, invoker.drop)
+    plan.dump(scratch / "plan.json")
+    out = raw / "host"
+    with progress.step("host: measuring"):
+        _collect(scratch, out, progress)
+    return _finish(out, "host", rung, None, beyond(rung))
+
+
+def _collect(scratch: Path, out: Path, progress: Progress) -> None:
+    errors = scratch / "collect.stderr"
+    with errors.open("wb") as complaints:
+        collector = subprocess.Popen(
+            [sys.executable, "-B", "-m", "runners.collect", str(scratch / "plan.json"), str(out)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            cwd=REPOSITORY,
+            env=os.environ | {"TMPDIR": str(scratch)},
+            start_new_session=True,
+        )
+    try:
+        assert collector.stdout is not None
+        for line in collector.stdout:
+            follow(line.decode(errors="replace"), progress)
+        status = collector.wait()
+    finally:
+        stop(collector)
+    if status != 0:
+        lines = errors.read_text(errors="replace").strip().splitlines()
+        raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+
+
+def follow(line: str, progress: Progress) -> None:
+    """Turn a collector's `@progress DONE TOTAL TEXT` into progress; let anything else pass."""
+    if line.startswith("@progress "):
+        _, done, total, text = line.rstrip().split(" ", 3)
+        progress.count(int(done), int(total), text)
+
+
+def run_guest(
+    options: Options, kernel: str, raw: Path, scratch: Path, invoker: Invoker, progress: Progress
+) -> Lane:
+    """All cells on `kernel` under QEMU. Raises RunError, GuestError."""
+    with progress.step("guest: preparing"):
+        machine = guest.prepare(invoker.cache, kernel, progress.say)
+    plan = plan_for(options, GUEST, "function", Path("/run/pathcost", WORKLOAD.name), GUEST_NOBODY)
+    plan.dump(scratch / "plan.json")
+    payload = scratch / "payload.tar"
+    _pack(payload, scratch / "plan.json")
+    out = raw / f"vm-{machine.release}"
+    with progress.step(f"guest {machine.release}: measuring"):
+        machine.run(
+            payload,
+            out,
+            ["python3", "-B", "-m", "runners.collect", "plan.json", "out"],
+            timeout=GUEST_SECONDS,
+            on_line=lambda line: follow(line, progress),
+            user=invoker.drop,
+        )
+    return _finish(out, "vm", "function", machine.accelerator, [])
+
+
+def _pack(payload: Path, plan: Path) -> None:
+    with tarfile.open(payload, "w") as tar:
+        for folder in PAYLOAD:
+            tar.add(REPOSITORY / folder, folder, filter=_source_only)
+        tar.add(WORKLOAD, WORKLOAD.name)
+        tar.add(plan, "plan.json")
+
+
+def _source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = Path(entry.name).name
+    return None if name in ("__pycache__", "build") else entry
+
+
+def _finish(
+    out: Path, lane: str, rung: str, accelerator: str | None, beyond_rung: list[dict[str, str]]
+) -> Lane:
+    environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
+    missing = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
+    entry = {
+        "folder": out.name,
+        "lane": lane,
+        "kernel": environment["kernel"],
+        "rung": rung,
+        "accelerator": accelerator,
+    }
+    return Lane(
+        entry, [{"what": one["what"], "lane": out.name, "why": one["why"]} for one in missing]
+    )

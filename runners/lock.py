@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One measurement at a time: two at once would spoil both.
+
+The lock is an abstract Unix socket (unix(7)): the kernel frees the name when its owner dies,
+however it dies, and SO_PEERCRED tells a second run who holds it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runners.errors import RunError
+
+NAME = "\0pathcost-is-measuring"
+CREDENTIALS = struct.Struct("iII")
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Hold the lock. Raises RunError, naming the holder, where another run has it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        try:
+            lock.bind(NAME)
+        except OSError as error:
+            raise RunError(
+                f"another run is measuring on this machine ({_holder()}), and two at once would "
+                "spoil both: wait until it has ended."
+            ) from error
+        lock.listen(1)
+        yield
+
+
+def _holder() -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        try:
+            peer.connect(NAME)
+        except OSError:
+            return "it is about to end"
+        raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    pid = CREDENTIALS.unpack(raw)[0]
+    try:
+        started = Path(f"/proc/{pid}").stat().st_mtime
+    except OSError:
+        return f"process {pid}"
+    minutes = max(0, int((_now() - started) // 60))
+    return f"process {pid}, for {minutes} min"
+
+
+def _now() -> float:
+    return Path(f"/proc/{os.getpid()}").stat().st_mtime

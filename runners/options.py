@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line of run.sh: what may be asked for, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from runners.errors import UsageError
+
+TRANSPORTS = ("unix", "tcp")
+PATTERNS = ("pingpong",)
+PLACEMENTS = ("same-cpu", "cross-cpu", "free")
+LANES = ("auto", "host", "vm")
+LARGEST = 1 << 30
+DEFAULT_KERNEL = "6.12"
+
+# Words of the design that later work will fill in: refused in one sentence, not listed by --help.
+NOT_BUILT = (
+    *("--wait", "--sched", "--topology", "--instruments"),
+    *("--exact", "--knob", "--claims", "--apps", "--diff"),
+)
+
+EPILOG = """\
+Lists are separated by commas. Sizes take the suffixes K and M.
+Without options: unix and tcp, 64-byte ping-pong on one CPU and on two. Counts of kernel functions
+come from this kernel where it allows probes, else from a guest under QEMU; times always from here.
+Exit status: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for. `messages` and `repeats` are None where each lane has its own default."""
+
+    transports: tuple[str, ...]
+    patterns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    placements: tuple[str, ...]
+    messages: int | None
+    repeats: int | None
+    lane: str
+    kernels: tuple[str, ...]
+    out: Path | None
+    install: bool
+    action: str
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence and not a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see ./runners/run.sh --help).")
+
+
+def parse(argv: list[str]) -> Options:
+    """Raises UsageError for what cannot be done."""
+    refuse_not_built(argv)
+    given = build_parser().parse_args(argv)
+    return Options(
+        transports=choices("transport", given.transports, TRANSPORTS),
+        patterns=choices("pattern", given.patterns, PATTERNS),
+        sizes=tuple(parse_size(word) for word in words(given.sizes)),
+        placements=choices("placement", given.placements, PLACEMENTS),
+        messages=check_messages(given.messages),
+        repeats=check_repeats(given.repeats),
+        lane=choices("lane", given.lane, LANES)[0],
+        kernels=tuple(words(given.kernel)),
+        out=given.out,
+        install=not given.no_install,
+        action=given.action,
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Everything that --help lists."""
+    parser = Parser(
+        prog="run.sh",
+        usage="sudo ./runners/run.sh [option …]",
+        description="What does a message cost over a Unix socket and over TCP loopback, and why?",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--transports", default="unix,tcp", metavar="LIST", help="unix, tcp (default: both)")
+    add("--patterns", default="pingpong", metavar="LIST", help="pingpong")
+    add("--sizes", default="64", metavar="LIST", help="bytes of payload (default: 64)")
+    add(
+        "--placements",
+        default="same-cpu,cross-cpu",
+        metavar="LIST",
+        help="same-cpu, cross-cpu, free (default: the first two)",
+    )
+    add("--messages", metavar="N", help="of each cell's window (default: by lane)")
+    add("--repeats", metavar="N", help="of each cell, interleaved (default: by lane)")
+    add("--lane", default="auto", help="auto, host or vm (default: auto)")
+    add(
+        "--kernel",
+        default=DEFAULT_KERNEL,
+        metavar="VERSION",
+        help=f"of the guest: Debian's cloud kernel or a bzImage (default: {DEFAULT_KERNEL})",
+    )
+    add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
+    add("--no-install", action="store_true", help="name what is missing instead of installing it")
+    actions = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("preflight", "show what this kernel allows, and stop"),
+        ("list", "show transports, patterns and placements, and stop"),
+        ("dry-run", "show the cells and the time that they would take, and stop"),
+    ):
+        actions.add_argument(
+            f"--{name}", action="store_const", dest="action", const=name, default="run", help=text
+        )
+    return parser
+
+
+def refuse_not_built(argv: list[str]) -> None:
+    """Raises UsageError for an option that is planned but not built yet."""
+    for word in argv:
+        name = word.partition("=")[0]
+        if name in NOT_BUILT:
+            raise UsageError(f"{name} is not built yet.")
+
+
+def words(text: str) -> list[str]:
+    """The entries of a list, in order, once each."""
+    return list(dict.fromkeys(word.strip() for word in text.split(",")))
+
+
+def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words(text):
+        if word not in known:
+            raise UsageError(f"unknown {what} '{word}': there is {', '.join(known)}.")
+    return tuple(words(text))
+
+
+def parse_size(word: str) -> int:
+    """Bytes; K is 1024, M is 1024 K."""
+    found = re.fullmatch(r"(\d+)([KM]?)", word, re.IGNORECASE)
+    size = int(found[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[found[2].upper()] if found else 0
+    if not 1 <= size <= LARGEST:
+        raise UsageError(f"size '{word}' is not between 1 byte and 1024M.")
+    return size
+
+
+def check_messages(word: str | None) -> int | None:
+    count = whole_number("--messages", word)
+    if count is not None and count % 2:
+        raise UsageError(
+            f"--messages {count} is odd, and a round trip of ping-pong is two messages."
+        )
+    return count
+
+
+def check_repeats(word: str | None) -> int | None:
+    return whole_number("--repeats", word)
+
+
+def whole_number(name: str, word: str | None) -> int | None:
+    if word is None:
+        return None
+    if not word.isdecimal() or not 1 <= int(word) <= 100_000_000:
+        raise UsageError(f"{name} '{word}' is not a whole number from 1 to 100 million.")
+    return int(word)

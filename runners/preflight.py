@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What this kernel allows, found by trying it: a version says little about a cloud's kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from runners.collect import bpftrace, ftrace
+
+TRY_SECONDS = 20
+SYS_PERF_EVENT_OPEN = 298  # x86-64
+PERF_ATTR_SIZE = 128
+PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing tried. `detail`: what was seen; `lack`: what its absence costs, what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+    lack: str = ""
+
+
+def checks() -> list[Check]:
+    """Try everything that needs no guest. Needs root for an answer that means anything."""
+    # Threads, since each bpftrace takes its time to start, and none of them works hard.
+    tries: tuple[Callable[[], Check], ...] = (
+        _root, _btf, _lockdown, _tracepoints, _uprobes, _kprobes, _fentry, _function_tracer, _pmu,
+    )  # fmt: skip
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda one: one(), tries))
+
+
+def rung(found: list[Check]) -> str:
+    """The strongest kind of probe: `function`, `tracepoint` or `counters`."""
+    able = {check.name for check in found if check.ok}
+    if {"tracepoints", "uprobes", "kprobes"} <= able:
+        return "function"
+    return "tracepoint" if {"tracepoints", "uprobes"} <= able else "counters"
+
+
+def _root() -> Check:
+    return Check(
+        "root",
+        os.geteuid() == 0,
+        f"effective uid {os.geteuid()}",
+        "no probe can be attached; run it with sudo",
+    )
+
+
+def _btf() -> Check:
+    path = Path("/sys/kernel/btf/vmlinux")
+    size = path.stat().st_size if path.exists() else 0
+    return Check(
+        "BTF",
+        size > 0,
+        f"{size >> 10} KiB of types" if size else f"no {path}",
+        "scripts that read kernel structures and fentry do not load; a kernel with "
+        "CONFIG_DEBUG_INFO_BTF has it",
+    )
+
+
+def _lockdown() -> Check:
+    try:
+        text = Path("/sys/kernel/security/lockdown").read_text(encoding="ascii").strip()
+    except OSError:
+        return Check("lockdown", True, "not built in, or securityfs cannot be read")
+    mode = text.partition("[")[2].partition("]")[0]
+    return Check(
+        "lockdown",
+        mode == "none",
+        f"mode {mode}",
+        "kprobes, the function tracer and /proc/kcore are refused; function counts come from a "
+        "guest",
+    )
+
+
+def _tracepoints() -> Check:
+    return _try_bpftrace(
+        "tracepoints",
+        "tracepoint:sched:sched_switch { exit(); }",
+        "no switches, wake-ups and packets from this kernel, only its counters",
+    )
+
+
+def _uprobes() -> Check:
+    return _try_bpftrace(
+        "uprobes",
+        f"uprobe:{_libc()}:getpid {{ }} BEGIN {{ exit(); }}",
+        "the window's markers cannot be seen, so no probe knows when to count",
+    )
+
+
+def _libc() -> str:
+    """A library with symbols that is sure to be here: the one that we run on."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
+
+
+def _kprobes() -> Check:
+    return _try_bpftrace(
+        "kprobes",
+        "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
+        "kernel functions cannot be counted here; function counts come from a guest",
+    )
+
+
+def _fentry() -> Check:
+    return _try_bpftrace(
+        "fentry",
+        "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
+        "nothing that kprobes do not give, at a higher cost an event",
+    )
+
+
+def _try_bpftrace(name: str, program: str, lack: str) -> Check:
+    """Attach for real. A program that ends by itself with status 0 was attached."""
+    if not shutil.which("bpftrace"):
+        return Check(name, False, "bpftrace is not installed", lack)
+    try:
+        done = subprocess.run(
+            ["bpftrace", "-e", program],
+            capture_output=True,
+            text=True,
+            timeout=TRY_SECONDS,
+            check=False,
+            env=os.environ | {bpftrace.NOTIFY: "1"},
+        )
+    except subprocess.TimeoutExpired:
+        return Check(name, False, f"not attached in {TRY_SECONDS} s", lack)
+    output = done.stdout + done.stderr
+    if done.returncode == 0 and bpftrace.NOTIFY in output:
+        return Check(name, True, "attached")
+    lines = [line.strip() for line in output.splitlines() if "ERROR" in line]
+    return Check(name, False, lines[-1] if lines else f"status {done.returncode}", lack)
+
+
+def _function_tracer() -> Check:
+    lack = "the functions on the path cannot all be listed here; they come from a guest"
+    try:
+        with ftrace.FunctionTracer():
+            return Check("function tracer", True, "switched on in an instance of its own")
+    except ftrace.FtraceError as error:
+        return Check("function tracer", False, str(error), lack)
+
+
+def _pmu() -> Check:
+    """perf_event_open(2) of user-space cycles for ourselves: the least that a PMU must give."""
+    attributes = (ctypes.c_uint32 * (PERF_ATTR_SIZE // 4))()
+    attributes[1] = PERF_ATTR_SIZE
+    attributes[10] = PERF_CYCLES_USER
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(SYS_PERF_EVENT_OPEN, ctypes.byref(attributes), 0, -1, -1, 0)
+    lack = "no hardware cycles and instructions; nothing in this report needs them yet"
+    if descriptor < 0:
+        return Check("PMU", False, f"perf_event_open: {errno.errorcode[ctypes.get_errno()]}", lack)
+    os.close(descriptor)
+    return Check("PMU", True, "counts cycles")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is being done, how far, and for how long so far."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Without a terminal nobody sees a line change: one line a step, and a sign of life now and then.
+SIGN_OF_LIFE_SECONDS = 15.0
+
+
+class Progress:
+    """Prints to stderr: one line that changes on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._terminal = sys.stderr.isatty()
+        self._width = shutil.get_terminal_size().columns
+        self._lock = threading.Lock()
+        self._step = self._text = ""
+        self._began = self._spoke = 0.0
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A named stretch of work; its seconds are kept in `seconds`."""
+        done = threading.Event()
+        self._step, self._text, self._began = name, "", time.monotonic()
+        self._spoke = self._began
+        ticker = threading.Thread(target=self._tick, args=(done,), daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            done.set()
+            ticker.join()
+            spent = time.monotonic() - self._began
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)
+            self._line(f"{name}: {spent:.1f} s", final=True)
+
+    def say(self, text: str) -> None:
+        """What the step is doing now."""
+        with self._lock:
+            self._text = text
+
+    def count(self, done: int, total: int, text: str) -> None:
+        """As `say`, with how far it is."""
+        self.say(f"{done}/{total} {text}")
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._line(text, final=True)
+
+    def _tick(self, done: threading.Event) -> None:
+        while not done.wait(0.5):
+            now = time.monotonic()
+            if self._terminal:
+                self._line(self._now(now), final=False)
+            elif now - self._spoke >= SIGN_OF_LIFE_SECONDS:
+                self._spoke = now
+                self._line(self._now(now), final=True)
+
+    def _now(self, now: float) -> str:
+        return f"{self._step}: {self._text} ({now - self._began:.0f} s)"
+
+    def _line(self, text: str, *, final: bool) -> None:
+        with self._lock:
+            if self._terminal:
+                line = text + "\n" if final else text[: self._width - 1]
+                sys.stderr.write(f"\r\x1b[K{line}")
+            elif final:
+                sys.stderr.write(text + "\n")
+            sys.stderr.flush()

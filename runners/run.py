@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One run: set-up, preflight, lanes, manifest, analysis."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from runners import guest, lanes, leftovers, mounts, preflight
+from runners.collect.children import command
+from runners.errors import RunError
+from runners.folder import RunFolder, place
+from runners.invoker import Invoker, invoker
+from runners.lock import measuring
+from runners.options import Options
+from runners.progress import Progress
+
+FORMAT = 1
+VERSION = "0.1.0"
+
+
+@dataclass
+class Session:
+    """What every station of a run needs to know."""
+
+    options: Options
+    invoker: Invoker
+    progress: Progress
+    checks: list[preflight.Check]
+    rung: str = "counters"
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """Which lanes run: `auto` takes a guest where this kernel allows no function probes."""
+        if self.options.lane != "auto":
+            return (self.options.lane,)
+        return ("host",) if self.rung == "function" else ("host", "vm")
+
+
+def run(options: Options, argv: list[str]) -> int:
+    """The main job. Raises UsageError, RunError; the exit status otherwise."""
+    who = invoker()
+    target = place(options.out, lanes.REPOSITORY / "reports")
+    _need_root()
+    with measuring(), leftovers.journal(who.cache) as journal:
+        session = Session(options, who, Progress(), [])
+        _sweep(session)
+        folder = RunFolder(target, who, journal)
+        scratch = journal.add(Path("/tmp", f"pathcost-{os.getpid()}"))
+        scratch.mkdir(mode=0o700)
+        who.own(scratch)
+        python = _set_up(session)
+        _measure(session, folder, scratch, argv)
+    return _analyse(python, target, who, session.progress)
+
+
+def _need_root() -> None:
+    if os.geteuid() != 0:
+        raise RunError(
+            "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
+        )
+
+
+def _sweep(session: Session) -> None:
+    session.invoker.cache.mkdir(parents=True, exist_ok=True)
+    for name in leftovers.sweep(session.invoker.cache):
+        session.progress.note(f"removed what a killed run had left: {name}")
+
+
+def _set_up(session: Session) -> Path:
+    """Packages, environment, workload; then what this kernel allows. The environment's python."""
+    with session.progress.step("set-up"):
+        environment = _setup_sh(session)
+        mounts.private_mounts()
+    with session.progress.step("preflight"):
+        session.checks = preflight.checks()
+        session.rung = preflight.rung(session.checks)
+    if "vm" in session.lanes:
+        with session.progress.step("set-up for the guest"):
+            _setup_sh(session, "--guest")
+    session.progress.note(_intention(session))
+    return environment / "bin/python"
+
+
+def _setup_sh(session: Session, *arguments: str) -> Path:
+    options = [] if session.options.install else ["--no-install"]
+    script = lanes.REPOSITORY / "runners/setup.sh"
+    process = subprocess.Popen(
+        command([str(script), *options, *arguments]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PATHCOST_CACHE": str(session.invoker.cache)},
+    )
+    assert process.stdout is not None
+    line = ""
+    try:
+        for line in process.stdout:
+            session.progress.say(line.strip())
+        complaint = process.communicate()[1]
+    finally:
+        process.kill()
+    if process.returncode != 0:
+        lines = complaint.strip().splitlines()
+        raise RunError(lines[-1].removeprefix("pathcost: ") if lines else "set-up failed.")
+    return Path(line.strip())
+
+
+def _intention(session: Session) -> str:
+    options = session.options
+    where = {
+        ("host",): "everything on this kernel",
+        ("vm",): "counts in a guest; no times",
+        ("host", "vm"): "times and tracepoints on this kernel, kernel functions in a guest",
+    }[session.lanes]
+    return (
+        f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
+        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
+        f"this kernel allows {session.rung} probes: {where}"
+    )
+
+
+def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]) -> None:
+    started, began = datetime.datetime.now().astimezone(), time.monotonic()
+    done = []
+    if "host" in session.lanes:
+        done.append(
+            lanes.run_host(
+                session.options,
+                session.rung,
+                folder.raw,
+                scratch,
+                session.invoker,
+                session.progress,
+            )
+        )
+    if "vm" in session.lanes:
+        for kernel in session.options.kernels:
+            try:
+                done.append(
+                    lanes.run_guest(
+                        session.options, kernel, folder.raw, scratch, session.invoker,
+                        session.progress,
+                    )
+                )  # fmt: skip
+            except guest.GuestError as error:
+                raise RunError(str(error)) from error
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "name": folder.target.name,
+        "pathcost": VERSION,
+        "command": ["./runners/run.sh", *argv],
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - began, 1),
+        "seconds_by_step": session.progress.seconds,
+        "options": asdict(session.options) | {"out": str(folder.target)},
+        "lanes": [lane.entry for lane in done],
+        "preflight": [asdict(check) for check in session.checks],
+        "missing": [entry for lane in done for entry in lane.missing],
+    }
+    folder.commit(manifest)
+
+
+def _analyse(python: Path, target: Path, who: Invoker, progress: Progress) -> int:
+    """The analysis needs no root and gets none."""
+    status = subprocess.run(
+        command([str(python), "-B", "-m", "analysis", str(target)], who.drop),
+        cwd=lanes.REPOSITORY,
+        env=os.environ | {"HOME": str(who.home), "MPLCONFIGDIR": str(who.cache / "matplotlib")},
+        check=False,
+    ).returncode
+    if status != 0:
+        raise RunError(
+            f"measured, but not analysed: the raw files are in {target}; "
+            f"try again with python -m analysis {target}."
+        )
+    return 0

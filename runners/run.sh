@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The main job: set-up, workload, probes, report. `./runners/run.sh --help` lists the options.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# The distribution's own Python, whatever else is first in PATH: bcc's modules belong to it.
+python=/usr/bin/python3
+if [ ! -x "$python" ]; then
+	"$here/setup.sh" "$@" # installs it, or names it and stops
+fi
+
+# -B: run as root, it would leave root's byte code in the user's checkout.
+export PYTHONPATH="${here%/*}"
+exec "$python" -B -m runners "$@"

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
+# Nothing is installed twice; what is there already is left alone.
+#
+#   setup.sh [--no-install] [--guest] [--dev]
+#
+#   --no-install  name the packages that are missing, and stop with status 1
+#   --guest       also what building and booting a guest needs
+#   --dev         also what the tests and the checks of this repository need
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+user=${SUDO_UID:-$(id -u)}
+group=${SUDO_GID:-$(id -g)}
+home=$(getent passwd "$user" | cut -d: -f6)
+cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
+
+packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)
+guest_packages=(mmdebstrap debian-archive-keyring e2fsprogs)
+dev_packages=(shellcheck shfmt clang-format binutils)
+lock=$here/requirements.lock
+install=yes
+
+fail() {
+	echo "pathcost: $*" >&2
+	exit 1
+}
+
+# What the user owns is made by the user: the environment and the workload, not the packages.
+as_user() {
+	if [ "$(id -u)" = 0 ] && [ "$user" != 0 ]; then
+		HOME=$home setpriv --reuid "$user" --regid "$group" --init-groups -- "$@"
+	else
+		"$@"
+	fi
+}
+
+install_packages() {
+	local missing=() log
+	for package in "${packages[@]}"; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (apt-get install ${missing[*]})."
+	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
+	echo "installing ${missing[*]}"
+	log=$(mktemp)
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+		grep -E '^(E|Err):?' "$log" | tail -n 2 >&2 || true
+		rm -f "$log"
+		fail "apt-get could not install ${missing[*]}: without a package mirror, install them by hand and try again."
+	fi
+	rm -f "$log"
+}
+
+# One environment for each lock file and Python; it counts only when the last step has left its mark.
+make_environment() {
+	local key
+	key=$({ cat "$lock" && /usr/bin/python3 --version; } | sha256sum | cut -c1-12)
+	environment=$cache/python-$key
+	[ ! -e "$environment/complete" ] || return 0
+	echo "making the Python environment"
+	rm -rf "$environment"
+	as_user mkdir -p "$cache"
+	as_user /usr/bin/python3 -m venv "$environment"
+	as_user "$environment/bin/pip" --quiet --disable-pip-version-check install --require-hashes -r "$lock" ||
+		fail "pip could not install the Python packages of $lock: is there a package index to reach?"
+	as_user touch "$environment/complete"
+}
+
+for word in "$@"; do
+	case $word in
+	--no-install) install=no ;;
+	--guest) packages+=("${guest_packages[@]}") ;;
+	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
+	esac
+done
+
+command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
+install_packages
+as_user make --silent -C "$here/workload" || fail "the workload does not compile; the compiler's words stand above."
+make_environment
+# The last line is for who called: where the environment is.
+echo "$environment"

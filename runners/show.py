@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What run.sh can tell without measuring: --preflight, --list, --dry-run."""
+
+from __future__ import annotations
+
+import textwrap
+
+from runners import mounts, preflight
+from runners.cells import GUEST, HOST
+from runners.collect.plan import Plan
+from runners.errors import RunError
+from runners.lanes import WORKLOAD, plan_for
+from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, Options
+
+WIDTH = 100
+# Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
+SECONDS_PER_MESSAGE = {"host": 40e-6, "vm": 400e-6}
+SECONDS_PER_CELL = {"host": 0.1, "vm": 0.3}
+SECONDS_AROUND = {"host": 6, "vm": 30}
+
+
+def show_preflight(_: Options) -> None:
+    """A table: what is there, what its lack costs, what to do."""
+    try:
+        mounts.private_mounts()
+    except RunError as error:
+        print(f"pathcost: {error}")
+    found = preflight.checks()
+    for check in found:
+        print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
+        if not check.ok:
+            print(
+                textwrap.fill(
+                    check.lack, WIDTH, initial_indent=" " * 22, subsequent_indent=" " * 22
+                )
+            )
+    print(f"\nThe strongest probes that this kernel allows: {preflight.rung(found)}.")
+
+
+def show_list(_: Options) -> None:
+    """What can be asked for."""
+    for name, entries in (
+        ("transports", TRANSPORTS),
+        ("patterns", PATTERNS),
+        ("placements", PLACEMENTS),
+    ):
+        print(f"{name:12}{', '.join(entries)}")
+
+
+def show_dry_run(options: Options) -> None:
+    """Every run of every cell in its order, and the time that is to be expected."""
+    lanes = ("host", "vm") if options.lane == "auto" else (options.lane,)
+    total = 0.0
+    for lane in lanes:
+        defaults, rung = (HOST, "tracepoint") if lane == "host" else (GUEST, "function")
+        for kernel in options.kernels if lane == "vm" else ("this kernel",):
+            plan = plan_for(options, defaults, rung, WORKLOAD, None)
+            seconds = _expected(plan, lane)
+            total += seconds
+            print(f"{lane}, {kernel}: {plan.runs} runs, about {seconds:.0f} s")
+            for one in plan.passes:
+                print(f"  {one.instrument or 'no probe'}: {' '.join(one.scripts)}".rstrip(": "))
+                for run in one.runs:
+                    print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
+    print(
+        f"about {total:.0f} s in all, without set-up; with --lane auto the guest is left out where"
+    )
+    print("this kernel allows function probes itself (see --preflight).")
+
+
+def _expected(plan: Plan, lane: str) -> float:
+    messages = sum(run.cell.messages + run.cell.warmup for one in plan.passes for run in one.runs)
+    return (
+        messages * SECONDS_PER_MESSAGE[lane]
+        + plan.runs * SECONDS_PER_CELL[lane]
+        + SECONDS_AROUND[lane]
+    )
+
+
+ACTIONS = {"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run}

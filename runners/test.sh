@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The checks and the tests. As root also those that attach probes and boot guests.
+#
+#   test.sh [pytest option …]      e.g. test.sh -k claims, test.sh -m 'not guest'
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+needs=(--dev)
+[ "$(id -u)" != 0 ] || needs+=(--guest)
+environment=$(./runners/setup.sh "${needs[@]}" | tee /dev/stderr | tail -n 1)
+export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
+
+shellcheck runners/*.sh .ci/run
+shfmt -d runners/*.sh .ci/run
+clang-format --dry-run --Werror runners/workload/*.[ch]
+ruff check .
+ruff format --check .
+mypy
+exec python -m pytest "$@"

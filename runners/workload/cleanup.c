@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "cleanup.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "errors.h"
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
+#define ENDING_COUNT (sizeof(ending) / sizeof(ending[0]))
+
+struct leftovers leftovers = {.open_gate = -1};
+
+static pid_t owner;
+static char limit_text[32];
+static const char *volatile doing = "setting up";
+
+void now_doing(const char *what)
+{
+	doing = what;
+}
+
+/* Called from signal handlers too: only async-signal-safe calls here. */
+void cleanup(void)
+{
+	if (owner != getpid())
+		return;
+	if (leftovers.open_gate >= 0 && write(leftovers.open_gate, "0", 1) < 0)
+		leftovers.open_gate = -1; /* its reader is gone: nothing to stop */
+	if (leftovers.socket_path)
+		unlink(leftovers.socket_path);
+	if (leftovers.samples_path)
+		unlink(leftovers.samples_path);
+	/* Unless it is a child still, its number may be somebody else's by now. */
+	if (leftovers.server > 0 && waitpid(leftovers.server, NULL, WNOHANG) == 0) {
+		kill(leftovers.server, SIGKILL);
+		while (waitpid(leftovers.server, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	leftovers = (struct leftovers){.open_gate = -1};
+}
+
+static void say_timed_out(void)
+{
+	const char *const parts[] = {"pathcost-workload: timed out after ", limit_text, " s while ",
+				     doing, "\n"};
+	char line[256];
+	size_t length = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		size_t part = strlen(parts[i]);
+
+		if (length + part > sizeof(line))
+			break;
+		memcpy(line + length, parts[i], part);
+		length += part;
+	}
+	if (write(STDERR_FILENO, line, length) < 0)
+		return; /* nobody is left to be told */
+}
+
+/* Cleans up, then dies as the signal would have had it: a shell sees 130 or 143. */
+static void on_signal(int signal_number)
+{
+	cleanup();
+	if (signal_number == SIGALRM) {
+		say_timed_out();
+		_exit(1);
+	}
+	raise(signal_number); /* SA_RESETHAND: the default action again */
+	_exit(128 + signal_number);
+}
+
+static void ending_set(sigset_t *set)
+{
+	sigemptyset(set);
+	for (size_t i = 0; i < ENDING_COUNT; i++)
+		sigaddset(set, ending[i]);
+}
+
+void signals_hold(void)
+{
+	sigset_t set;
+
+	ending_set(&set);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		call_failed("sigprocmask");
+}
+
+void signals_release(void)
+{
+	sigset_t set;
+
+	ending_set(&set);
+	if (sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
+		call_failed("sigprocmask");
+}
+
+static void handle(int signal_number, void (*handler)(int), int flags)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+
+	ending_set(&action.sa_mask); /* a second signal must not clean up beside the first */
+	sigdelset(&action.sa_mask, signal_number);
+	if (sigaction(signal_number, &action, NULL) < 0)
+		call_failed("sigaction");
+}
+
+void cleanup_arm(unsigned timeout_seconds)
+{
+	owner = getpid();
+	snprintf(limit_text, sizeof(limit_text), "%u", timeout_seconds);
+	for (size_t i = 0; i < ENDING_COUNT; i++)
+		handle(ending[i], on_signal, SA_RESETHAND | SA_NODEFER);
+	/* A peer that died is a sentence of ours (EPIPE), not a silent death. */
+	handle(SIGPIPE, SIG_IGN, 0);
+	signals_release(); /* whoever started us may have blocked them */
+	alarm(timeout_seconds);
+}
+
+void cleanup_disown(void)
+{
+	for (size_t i = 0; i < ENDING_COUNT; i++)
+		handle(ending[i], SIG_DFL, 0);
+	leftovers = (struct leftovers){.open_gate = -1};
+}

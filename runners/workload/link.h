@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One end of the transport outside the window: opening it, its peer's identity, its contents. */
+#ifndef PATHCOST_LINK_H
+#define PATHCOST_LINK_H
+
+#include <stdbool.h>
+
+#include "cell.h"
+
+/* Each phase carries contents of its own, so that what one left behind cannot pass for another. */
+enum phase { WARMUP, WINDOW, FAREWELL };
+
+/* Joins the transport, makes and touches the buffers, and proves that the peer is ours. */
+void link_open(struct link *link, struct setup *setup, enum role role);
+/* Before a phase: contents to send, a cleared place for what comes, counters at 0. */
+void link_start_phase(struct link *link, enum phase phase);
+/* After a phase: the last message received must be the peer's, byte by byte. */
+void link_check_phase(const struct link *link, enum phase phase);
+/* A call in the loop failed (errno), or met the end of the stream (errno 0). */
+__attribute__((noreturn, cold)) void link_broken(const struct link *link, const char *call);
+
+/* False at the end of the stream, or when the reader has gone; every other failure is final. */
+bool read_all(int fd, void *buffer, size_t size);
+bool write_all(int fd, const void *buffer, size_t size, const char *what);
+
+#endif

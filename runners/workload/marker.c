@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "marker.h"
+
+/*
+ * A file of their own already keeps the calls real; the attributes keep them so under LTO.
+ * noipa (GCC) is noinline, noclone and "assume nothing about its arguments" in one.
+ */
+#if defined(__has_attribute) && __has_attribute(noipa)
+#define MARKER __attribute__((noipa, noinline, used, externally_visible))
+#else
+#define MARKER __attribute__((noinline, used))
+#endif
+
+#ifdef __x86_64__
+#define MARK(magic, cell, role)                                \
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0" \
+			 :                                     \
+			 : "i"(magic), "D"(cell), "S"(role)    \
+			 : "memory")
+#else
+#define MARK(magic, cell, role) __asm__ volatile("" : : "r"(cell), "r"(role) : "memory")
+#endif
+
+MARKER void window_begin(unsigned long cell, unsigned long role)
+{
+	MARK(MARKER_BEGIN, cell, role);
+}
+
+MARKER void window_end(unsigned long cell, unsigned long role)
+{
+	MARK(MARKER_END, cell, role);
+}
+
+void markers_touch(void)
+{
+	(void)*(const volatile unsigned char *)window_begin;
+	(void)*(const volatile unsigned char *)window_end;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "pattern.h"
+#include "transport.h"
+
+#define MAX_SIZE     (UINT64_C(1) << 30)
+#define MAX_MESSAGES UINT64_C(4000000000)
+#define MAX_SECONDS  86400
+
+static const char help[] =
+	"usage: pathcost-workload --transport NAME [option ...]\n"
+	"Runs one cell: two processes, messages between them, one JSON object on stdout.\n"
+	"\n"
+	"  --transport NAME   unix (stream socket with a path) or tcp (IPv4 loopback)\n"
+	"  --pattern NAME     who sends when: pingpong (the default)\n"
+	"  --size BYTES       of a message, 1 to 1073741824 (64)\n"
+	"  --messages N       in the window; a round trip is two (20000)\n"
+	"  --warmup N         messages before the window (3000)\n"
+	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
+	"  --cpus A,B         client on A, server on B; same-cpu uses A for both\n"
+	"                     (the first two CPUs that this process may use)\n"
+	"  --cell ID          the number that the window's markers carry (0)\n"
+	"  --dir DIRECTORY    where unix puts its socket: ours alone, and fresh\n"
+	"  --samples FILE     write round-trip times: little-endian uint32, nanoseconds\n"
+	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
+	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
+	"  --timeout SECONDS  for the whole cell (60)\n"
+	"  --help             this text\n"
+	"\n"
+	"Status: 0 done, 1 failed or timed out, 2 asked for something impossible.\n";
+
+enum option_code {
+	OPT_TRANSPORT = 1,
+	OPT_PATTERN,
+	OPT_SIZE,
+	OPT_MESSAGES,
+	OPT_WARMUP,
+	OPT_PLACEMENT,
+	OPT_CPUS,
+	OPT_CELL,
+	OPT_DIR,
+	OPT_SAMPLES,
+	OPT_GATE,
+	OPT_TIMEOUT,
+	OPT_HELP,
+};
+
+static const struct option table[] = {
+	{"transport", required_argument, NULL, OPT_TRANSPORT},
+	{"pattern", required_argument, NULL, OPT_PATTERN},
+	{"size", required_argument, NULL, OPT_SIZE},
+	{"messages", required_argument, NULL, OPT_MESSAGES},
+	{"warmup", required_argument, NULL, OPT_WARMUP},
+	{"placement", required_argument, NULL, OPT_PLACEMENT},
+	{"cpus", required_argument, NULL, OPT_CPUS},
+	{"cell", required_argument, NULL, OPT_CELL},
+	{"dir", required_argument, NULL, OPT_DIR},
+	{"samples", required_argument, NULL, OPT_SAMPLES},
+	{"gate", required_argument, NULL, OPT_GATE},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"help", no_argument, NULL, OPT_HELP},
+	{NULL, 0, NULL, 0},
+};
+
+/* Digits only: strtoull alone would take " -1" for a very large number. */
+static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, NULL, 10);
+	if (!*text || text[strspn(text, "0123456789")] || errno || value < least || value > most)
+		impossible("--%s must be a whole number from %llu to %llu, not \"%s\"", option,
+			   (unsigned long long)least, (unsigned long long)most, text);
+	return value;
+}
+
+static const struct transport *read_transport(const char *name)
+{
+	const struct transport *transport = transport_named(name);
+
+	if (!transport)
+		impossible("unknown transport \"%s\": see --help for those there are", name);
+	return transport;
+}
+
+static const struct pattern *read_pattern(const char *name)
+{
+	const struct pattern *pattern = pattern_named(name);
+
+	if (!pattern)
+		impossible("unknown pattern \"%s\": see --help for those there are", name);
+	return pattern;
+}
+
+static enum placement read_placement(const char *name)
+{
+	if (strcmp(name, "same-cpu") == 0)
+		return SAME_CPU;
+	if (strcmp(name, "cross-cpu") == 0)
+		return CROSS_CPU;
+	if (strcmp(name, "free") == 0)
+		return FREE;
+	impossible("unknown placement \"%s\": it is same-cpu, cross-cpu or free", name);
+}
+
+/* "A" or "A,B"; what is not given stays -1. */
+static void read_cpus(const char *text, int cpus[2])
+{
+	char first[16];
+	size_t length = strcspn(text, ",");
+
+	if (length >= sizeof(first))
+		impossible("--cpus must be A or A,B, not \"%s\"", text);
+	memcpy(first, text, length);
+	first[length] = '\0';
+	cpus[CLIENT] = number("cpus", first, 0, INT_MAX);
+	if (text[length] == ',')
+		cpus[SERVER] = number("cpus", text + length + 1, 0, INT_MAX);
+}
+
+static void take(struct options *options, int code, const char *text)
+{
+	switch (code) {
+	case OPT_TRANSPORT:
+		options->transport = read_transport(text);
+		break;
+	case OPT_PATTERN:
+		options->pattern = read_pattern(text);
+		break;
+	case OPT_SIZE:
+		options->size = number("size", text, 1, MAX_SIZE);
+		break;
+	case OPT_MESSAGES:
+		options->messages = number("messages", text, 1, MAX_MESSAGES);
+		break;
+	case OPT_WARMUP:
+		options->warmup = number("warmup", text, 0, MAX_MESSAGES);
+		break;
+	case OPT_PLACEMENT:
+		options->placement = read_placement(text);
+		break;
+	case OPT_CPUS:
+		read_cpus(text, options->cpus);
+		break;
+	case OPT_CELL:
+		options->cell = number("cell", text, 0, ULONG_MAX);
+		break;
+	case OPT_DIR:
+		options->directory = text;
+		break;
+	case OPT_SAMPLES:
+		options->samples = text;
+		break;
+	case OPT_GATE:
+		/* 0 to 2 are for people and for the result. */
+		options->gate = number("gate", text, 3, INT_MAX);
+		break;
+	case OPT_TIMEOUT:
+		options->timeout = number("timeout", text, 1, MAX_SECONDS);
+		break;
+	}
+}
+
+static void print_help(void)
+{
+	if (fputs(help, stdout) == EOF || fflush(stdout) == EOF)
+		call_failed("write the help text");
+	exit(0);
+}
+
+void options_read(int argc, char **argv, struct options *options)
+{
+	int code;
+
+	*options = (struct options){
+		.pattern = patterns,
+		.size = 64,
+		.messages = 20000,
+		.warmup = 3000,
+		.placement = SAME_CPU,
+		.cpus = {-1, -1},
+		.gate = -1,
+		.timeout = 60,
+	};
+	opterr = 0; /* its sentences are not ours */
+	while ((code = getopt_long(argc, argv, ":", table, NULL)) != -1) {
+		if (code == ':')
+			impossible("%s needs a value", argv[optind - 1]);
+		if (code == '?')
+			impossible("unknown option %s: see --help", argv[optind - 1]);
+		if (code == OPT_HELP)
+			print_help();
+		take(options, code, optarg);
+	}
+	if (optind < argc)
+		impossible("unexpected argument \"%s\": see --help", argv[optind]);
+	options_check(options);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "errors.h"
+#include "sides.h"
+
+/* Dies with the client, whatever kills it. */
+static void follow_parent(const struct setup *setup)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		call_failed("prctl PR_SET_PDEATHSIG");
+	if (getppid() != setup->client)
+		give_up(1); /* it died before the line above */
+}
+
+void server_start(struct setup *setup)
+{
+	pid_t child;
+
+	signals_hold();
+	child = fork();
+	if (child < 0)
+		call_failed("fork");
+	if (child == 0) {
+		cleanup_disown();
+		signals_release();
+		follow_parent(setup);
+		server_run(setup);
+		exit(0);
+	}
+	leftovers.server = child;
+	signals_release();
+	if (close(setup->reports[1]) < 0) /* else its end would never be seen */
+		call_failed("close");
+}
+
+void pin(const struct options *options, enum role role)
+{
+	cpu_set_t set;
+
+	if (options->placement == FREE)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(options->cpus[role], &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		call_failed("sched_setaffinity to CPU %d", options->cpus[role]);
+}
+
+int server_state_open(void)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)leftovers.server);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		call_failed("open %s", path);
+	return fd;
+}
+
+/* The letter after the name, which is in parentheses and may hold any character. */
+static char server_state(int fd)
+{
+	char text[512];
+	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+	const char *name_end;
+
+	if (length < 0 && errno == ESRCH)
+		return 'X';
+	if (length < 0)
+		call_failed("read the server's /proc/PID/stat");
+	text[length] = '\0';
+	name_end = strrchr(text, ')');
+	return name_end && name_end[1] ? name_end[2] : '?';
+}
+
+/*
+ * Ready means that its next sleep is the read of the window's first message. A pipe cannot
+ * tell that it sleeps, so ask the kernel; cleanup.c's time-out bounds the loop. The pause is
+ * long on purpose: on one CPU the server must get to its read undisturbed, since a switch
+ * between its rusage and its marker would be seen by only one of them.
+ */
+void server_await_sleep(int state_fd)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	char state;
+
+	do {
+		if (nanosleep(&pause, NULL) < 0 && errno != EINTR)
+			call_failed("nanosleep");
+		state = server_state(state_fd);
+		if (state == 'Z' || state == 'X')
+			server_lost();
+	} while (state != 'S');
+}
+
+static int server_status(void)
+{
+	int status;
+
+	while (waitpid(leftovers.server, &status, 0) < 0)
+		if (errno != EINTR)
+			call_failed("waitpid");
+	leftovers.server = 0;
+	return status;
+}
+
+void server_lost(void)
+{
+	int status = server_status();
+
+	if (WIFSIGNALED(status))
+		cell_failed("the server was killed by signal %d (%s)", WTERMSIG(status),
+			    strsignal(WTERMSIG(status)));
+	if (WEXITSTATUS(status) == 0)
+		cell_failed("the server ended before its time");
+	give_up(WEXITSTATUS(status)); /* it has said why */
+}
+
+void server_reap(void)
+{
+	int status = server_status();
+
+	if (WIFSIGNALED(status))
+		cell_failed("the server was killed by signal %d (%s) when its work was done",
+			    WTERMSIG(status), strsignal(WTERMSIG(status)));
+	if (WEXITSTATUS(status) != 0)
+		give_up(WEXITSTATUS(status));
+}

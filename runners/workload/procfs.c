@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "errors.h"
+
+struct proc_file proc_files[] = {
+	{.path = "/proc/net/snmp"}, {.path = "/proc/net/netstat"},	{.path = "/proc/net/dev"},
+	{.path = "/proc/softirqs"}, {.path = "/proc/net/softnet_stat"}, {.path = NULL},
+};
+
+/* Reads up to `size` bytes from the start; with a NULL buffer only counts them. */
+static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
+{
+	char unwanted[4096];
+	size_t length = 0;
+
+	if (lseek(file->fd, 0, SEEK_SET) < 0)
+		call_failed("lseek in %s", file->path);
+	for (;;) {
+		char *next = buffer ? buffer + length : unwanted;
+		size_t room = buffer ? size - length : sizeof(unwanted);
+		ssize_t count = read(file->fd, next, room);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count < 0)
+			call_failed("read %s", file->path);
+		if (count == 0)
+			return length;
+		length += count;
+	}
+}
+
+static char *touched(size_t size)
+{
+	char *buffer = malloc(size);
+
+	if (!buffer)
+		call_failed("malloc of %zu bytes", size);
+	memset(buffer, 0xff, size); /* calloc would leave the pages to the first fault */
+	return buffer;
+}
+
+void proc_open(struct proc_file *files)
+{
+	for (struct proc_file *file = files; file->path; file++) {
+		file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+		if (file->fd < 0 && errno != ENOENT && errno != EACCES)
+			call_failed("open %s", file->path);
+		if (file->fd < 0)
+			continue; /* the result says null */
+		/* Its figures grow longer, and interfaces may be added. */
+		file->size = 2 * read_file(file, NULL, 0) + 4096;
+		file->text[BEFORE] = touched(file->size);
+		file->text[AFTER] = touched(file->size);
+	}
+}
+
+void proc_read(struct proc_file *files, enum edge edge)
+{
+	for (struct proc_file *file = files; file->path; file++) {
+		if (file->fd < 0)
+			continue;
+		file->length[edge] = read_file(file, file->text[edge], file->size);
+		if (file->length[edge] == file->size)
+			cell_failed("%s outgrew its buffer of %zu bytes", file->path, file->size);
+	}
+}

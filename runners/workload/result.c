@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "result.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "errors.h"
+#include "fault.h"
+#include "link.h"
+
+static void check_direction(const char *name, const struct counts *from, const struct counts *to)
+{
+	if (from->sent_messages != to->received_messages || from->sent_bytes != to->received_bytes)
+		cell_failed("%s: %" PRIu64 " messages and %" PRIu64 " bytes were sent, %" PRIu64
+			    " and %" PRIu64 " received",
+			    name, from->sent_messages, from->sent_bytes, to->received_messages,
+			    to->received_bytes);
+}
+
+void result_check(const struct options *options, const struct result *result)
+{
+	const struct counts *client = &result->client.counts;
+	const struct counts *server = &result->server.counts;
+	uint64_t messages = client->sent_messages + server->sent_messages;
+
+	check_direction("client to server", client, server);
+	check_direction("server to client", server, client);
+	if (messages != options->messages)
+		cell_failed("%" PRIu64 " messages were sent in the window instead of %" PRIu64,
+			    messages, options->messages);
+}
+
+static long microseconds(struct timeval before, struct timeval after)
+{
+	return (after.tv_sec - before.tv_sec) * 1000000L + (after.tv_usec - before.tv_usec);
+}
+
+static void print_usage(FILE *out, const struct rusage *before, const struct rusage *after)
+{
+	fprintf(out,
+		"\"rusage\": {\"user_us\": %ld, \"system_us\": %ld, \"voluntary\": %ld, "
+		"\"involuntary\": %ld, \"minor_faults\": %ld}",
+		microseconds(before->ru_utime, after->ru_utime),
+		microseconds(before->ru_stime, after->ru_stime), after->ru_nvcsw - before->ru_nvcsw,
+		after->ru_nivcsw - before->ru_nivcsw, after->ru_minflt - before->ru_minflt);
+}
+
+static void print_side(FILE *out, const char *name, const struct report *report)
+{
+	const struct counts *counts = &report->counts;
+
+	fprintf(out,
+		"\"%s\": {\"pid\": %d, \"sent_messages\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
+		", \"received_messages\": %" PRIu64 ", \"received_bytes\": %" PRIu64
+		", \"partial_sends\": %" PRIu64 ", \"partial_receives\": %" PRIu64 ", ",
+		name, (int)report->pid, counts->sent_messages, counts->sent_bytes,
+		counts->received_messages, counts->received_bytes, counts->partial_sends,
+		counts->partial_receives);
+	print_usage(out, &report->before, &report->after);
+	fprintf(out, "}, ");
+}
+
+static void print_string(FILE *out, const char *text, size_t length)
+{
+	putc('"', out);
+	for (size_t i = 0; i < length; i++) {
+		unsigned char byte = text[i];
+
+		if (byte == '"' || byte == '\\')
+			fprintf(out, "\\%c", byte);
+		else if (byte == '\n')
+			fputs("\\n", out);
+		else if (byte < 0x20 || byte >= 0x7f) /* an interface may have any name */
+			fprintf(out, "\\u%04x", byte);
+		else
+			putc(byte, out);
+	}
+	putc('"', out);
+}
+
+static void print_proc(FILE *out, const struct proc_file *files)
+{
+	fputs("\"proc\": {", out);
+	for (const struct proc_file *file = files; file->path; file++) {
+		fprintf(out, "%s\"%s\": ", file == files ? "" : ", ", file->path);
+		if (file->fd < 0) {
+			fputs("null", out);
+			continue;
+		}
+		putc('[', out);
+		print_string(out, file->text[BEFORE], file->length[BEFORE]);
+		fputs(", ", out);
+		print_string(out, file->text[AFTER],
+			     planted("memory") ? file->size + 1 : file->length[AFTER]);
+		putc(']', out);
+	}
+	putc('}', out);
+}
+
+static void print_cpus(FILE *out, const struct options *options)
+{
+	if (options->placement == FREE)
+		fputs("\"cpus\": null, ", out);
+	else
+		fprintf(out, "\"cpus\": [%d, %d], ", options->cpus[CLIENT], options->cpus[SERVER]);
+}
+
+void result_print(const struct options *options, const struct result *result,
+		  const struct proc_file *files)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		call_failed("open_memstream");
+	fprintf(out, "{\"window_ns\": %" PRIu64 ", \"round_trips\": %" PRIu64, result->window_ns,
+		result->round_trips);
+	fprintf(out, ", \"clock_cost_ns\": %.1f, ", result->clock_cost_ns);
+	print_cpus(out, options);
+	fprintf(out, "\"socket\": {%s}, ", result->socket);
+	print_side(out, "client", &result->client);
+	print_side(out, "server", &result->server);
+	print_proc(out, files);
+	fputs("}\n", out);
+	if (fclose(out) != 0)
+		call_failed("writing to memory");
+	if (!write_all(STDOUT_FILENO, text, length, "the result"))
+		call_failed("write the result");
+	free(text);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "errors.h"
+#include "link.h"
+#include "pattern.h"
+#include "result.h"
+
+int samples_create(const char *path)
+{
+	int fd;
+
+	if (!path)
+		return -1;
+	signals_hold();
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0)
+		impossible("cannot create the samples file %s: %s", path, strerror(errno));
+	leftovers.samples_path = path;
+	signals_release();
+	return fd;
+}
+
+static size_t samples_count(const struct options *options)
+{
+	return options->messages / options->pattern->messages_per_lap;
+}
+
+uint32_t *samples_room(const struct options *options)
+{
+	size_t size = samples_count(options) * sizeof(uint32_t);
+	void *room;
+
+	if (!options->samples)
+		return NULL;
+	room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		call_failed("mmap of %zu bytes for the samples", size);
+	memset(room, 0xff, size);
+	return room;
+}
+
+void samples_write(const struct setup *setup, const uint32_t *samples)
+{
+	const struct options *options = &setup->options;
+	size_t count = samples_count(options);
+
+	if (!samples)
+		return;
+	for (size_t i = 0; i < count; i += 1024) {
+		uint32_t little[1024];
+		size_t batch = count - i < 1024 ? count - i : 1024;
+
+		for (size_t j = 0; j < batch; j++)
+			little[j] = htole32(samples[i + j]);
+		if (!write_all(setup->samples_fd, little, batch * sizeof(*little), "the samples"))
+			call_failed("write the samples");
+	}
+	if (close(setup->samples_fd) < 0)
+		call_failed("close %s", options->samples);
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which tests can run here, and a reason for each that cannot."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need root say so instead of failing."""
+    if os.geteuid() == 0:
+        return
+    for item in items:
+        if item.get_closest_marker("root") or item.get_closest_marker("guest"):
+            item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))

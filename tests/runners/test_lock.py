@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Only one run measures at a time, and a dead one does not block the next."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from runners import lock
+from runners.errors import RunError
+
+HOLDER = "import runners.lock as l, time\nwith l.measuring(): print('held', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def holder() -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_the_second_run_is_told_who_measures(holder: subprocess.Popen[str]) -> None:
+    try:
+        with pytest.raises(RunError, match=f"process {holder.pid}"), lock.measuring():
+            pass
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_a_killed_run_frees_the_lock(holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with lock.measuring():
+        pass

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line: what is refused, in which words, and what the defaults are."""
+
+from __future__ import annotations
+
+import pytest
+from runners import options
+from runners.errors import UsageError
+
+
+def test_defaults_are_the_main_job() -> None:
+    given = options.parse([])
+    assert given.transports == ("unix", "tcp")
+    assert given.sizes == (64,)
+    assert given.placements == ("same-cpu", "cross-cpu")
+    assert (given.lane, given.kernels, given.out) == ("auto", ("6.12",), None)
+    assert given.install
+
+
+@pytest.mark.parametrize(
+    ("word", "size"), [("1", 1), ("4K", 4096), ("1M", 1 << 20), ("1024m", 1 << 30)]
+)
+def test_sizes_take_suffixes(word: str, size: int) -> None:
+    assert options.parse(["--sizes", word]).sizes == (size,)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--transports", "unix,carrier-pigeon"], "unknown transport 'carrier-pigeon'"),
+        (["--sizes", "0"], "size '0'"),
+        (["--sizes", "3072M"], "size '3072M'"),
+        (["--sizes", "12X"], "size '12X'"),
+        (["--sizes", ""], "size ''"),
+        (["--messages", "47"], "odd"),
+        (["--messages", "-2"], "--messages"),
+        (["--repeats", "0"], "--repeats '0'"),
+        (["--placements", "moon"], "unknown placement 'moon'"),
+        (["--lane", "fast"], "unknown lane 'fast'"),
+        (["--bogus"], "--bogus"),
+        (["stray"], "stray"),
+        (["--exact"], "--exact is not built yet"),
+        (["--knob=mitigations=off"], "--knob is not built yet"),
+    ],
+)
+def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options.parse(argv)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_help_fits_a_screen_and_lists_only_what_is_built() -> None:
+    text = options.build_parser().format_help()
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 100
+    for name in options.NOT_BUILT:
+        assert name not in text
