@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Do two instruments that measured the same thing say the same?
 
 Compared are instruments that watched the same cell run (a probe and the kernel's own counters), and
@@ -7,17 +8,24 @@ probing instruments that cannot run together (bpftrace and ftrace) over runs of 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis.measures import REGIME
 from analysis.quantities import ELSEWHERE, MACHINE_WIDE
+
+Values = npt.NDArray[np.float64]
 
 # Two figures agree when they differ by no more than either of these.
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
 CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
+INSTRUMENTS = ("kernel", "bpftrace", "ftrace")
+PROBES = ("bpftrace", "ftrace")
 NOT_COMPARED = ("messages", "payload_bytes", "lost")
 
 
@@ -61,53 +69,54 @@ def _same_run(rows: pd.DataFrame) -> Iterator[Comparison]:
     own = ~rows["key"].str.endswith(ELSEWHERE)
     wide = rows["quantity"].isin(MACHINE_WIDE)
     rows = rows[own | wide].assign(key=rows["key"].str.removesuffix(ELSEWHERE))
-    wanted = ["kernel", "bpftrace", "ftrace"]
-    by = [*CELL, "repeat", "cell"]
-    table = rows.pivot_table(index=by, columns="instrument", values="per_message", aggfunc="sum")
-    yield from _pairs(table, [name for name in wanted if name in table.columns])
+    table = rows.pivot_table(
+        index=[*CELL, "repeat", "cell"], columns="instrument", values="per_message", aggfunc="sum"
+    )
+    yield from _pairs(table, [name for name in INSTRUMENTS if name in table.columns])
 
 
 def _same_cell(rows: pd.DataFrame) -> Iterator[Comparison]:
     """bpftrace and ftrace watch different runs of a cell: compare their medians over repeats."""
-    rows = rows[rows["instrument"].isin(["bpftrace", "ftrace"])]
+    rows = rows[rows["instrument"].isin(PROBES)]
     table = rows.pivot_table(
         index=list(CELL), columns="instrument", values="per_message", aggfunc="median"
     )
-    if not {"bpftrace", "ftrace"} <= set(table.columns):
+    if not set(PROBES) <= set(table.columns):
         return
-    watched = table.groupby(level=["lane", "kernel", "quantity", "key"])["bpftrace"].transform("any")
-    traced = table.groupby(level=["lane", "kernel", *REGIME, "transport"])["ftrace"].transform("any")
+    watched, traced = (
+        table.groupby(level=level)[name].transform("count") > 0
+        for name, level in (
+            ("bpftrace", ["lane", "kernel", "quantity", "key"]),
+            ("ftrace", ["lane", "kernel", *REGIME, "transport", "quantity"]),
+        )
+    )
     # A function that an instrument watched and did not see called was called 0 times.
-    yield from _pairs(table[watched & traced].fillna(0.0), ["bpftrace", "ftrace"])
+    yield from _pairs(table[watched & traced].fillna(0.0), list(PROBES))
 
 
 def _pairs(table: pd.DataFrame, instruments: list[str]) -> Iterator[Comparison]:
     for first, second in combinations(instruments, 2):
         both = table[[first, second]].dropna()
         for cell, runs in both.groupby(level=list(CELL), sort=True):
-            lane, kernel, pattern, size, placement, transport, quantity, key = map(str, cell)
-            yield _comparison(
-                runs, first, second,
-                quantity=quantity, key=key, transport=transport, pattern=pattern, size=int(size),
-                placement=placement, lane=lane, kernel=kernel,
-            )  # fmt: skip
+            named = dict(zip(CELL, cell, strict=True))
+            yield _comparison(runs[first].to_numpy(), runs[second].to_numpy(), first, second, named)
 
 
 def _comparison(
-    runs: pd.DataFrame, first: str, second: str, **cell: str | int
+    ones: Values, others: Values, first: str, second: str, cell: dict[str, Any]
 ) -> Comparison:
-    """The run in which the two are furthest apart decides."""
-    difference = (runs[first] - runs[second]).abs()
-    share = difference / runs[[first, second]].abs().max(axis=1)
-    worst = difference.idxmax()
-    agree = (difference <= WITHIN_PER_MESSAGE) | (share <= WITHIN_SHARE)
+    """The run in which the two are furthest apart speaks for all."""
+    difference = np.abs(ones - others)
+    larger = np.maximum(np.abs(ones), np.abs(others))
+    close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
+    worst = int(difference.argmax())
     return Comparison(
         first=first,
         second=second,
-        first_value=float(runs.loc[worst, first]),
-        second_value=float(runs.loc[worst, second]),
-        runs=len(runs),
+        first_value=float(ones[worst]),
+        second_value=float(others[worst]),
+        runs=len(ones),
         equal=bool((difference == 0).all()),
-        agree=bool(agree.all()),
-        **cell,  # type: ignore[arg-type]
+        agree=bool(close.all()),
+        **cell,
     )

@@ -1,8 +1,10 @@
-"""The answer in two sentences: one of counts, one of times. Every word of it comes from the data."""
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The answer in two sentences, one of counts and one of times, made from the data."""
 
 from collections.abc import Iterable
 
 from analysis.ledger import Ledger
+from analysis.quantities import MEASURE_BY_ID
 from analysis.timing import Ratio, Regime, Spread
 from analysis.wording import PLACEMENTS, TRANSPORTS, amount, listed, number, size_text, spread
 
@@ -19,7 +21,11 @@ def answer(ledger: Ledger | None, regimes: Iterable[Regime]) -> tuple[str, str]:
     if ledger is None:
         return "This run holds no figures: see what is missing.", ""
     times = [r for r in regimes if (r.pattern, r.size) == (ledger.pattern, ledger.size)]
-    return _counts(ledger), _times(ledger.size, times)
+    counts, durations = _counts(ledger), _times(ledger.size, times)
+    if counts:
+        return counts, durations or "No sound, unprobed cell of the host gave times."
+    unknown = "What the kernel does for a message was not measured by any sound cell of this run."
+    return (durations, unknown) if durations else (unknown, "")
 
 
 def _counts(ledger: Ledger) -> str:
@@ -34,7 +40,7 @@ def _counts(ledger: Ledger) -> str:
     }
     said = {t: f"the kernel {listed(parts)}" for t, parts in clauses.items() if parts}
     if not said:
-        return "What the kernel does for a message was not measured by any sound cell of this run."
+        return ""
     intro = f"For a message of {size_text(ledger.size)}"
     if len(set(said.values())) == 1 and len(said) > 1:
         names = listed([TRANSPORTS.get(t, t) for t in said])
@@ -54,13 +60,14 @@ def _figure(ledger: Ledger, measure: str, transport: str) -> str:
     if not entries:
         return ""
     low, high = min(e.value for e in entries), max(e.value for e in entries)
-    return spread(low, high) or number(low)
+    unit = MEASURE_BY_ID[measure].unit
+    return spread(low, high, unit) or amount(low, unit)
 
 
 def _times(size: int, regimes: list[Regime]) -> str:
     parts = [text for regime in regimes if (text := _regime(regime))]
     if not parts:
-        return "No sound, unprobed cell of the host gave times."
+        return ""
     return f"A round trip of {size_text(size)} takes, at the median, {'; '.join(parts)}."
 
 
@@ -78,9 +85,8 @@ def _regime(regime: Regime) -> str:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix, 95 % interval 1.55–1.66, 5 repeats`."""
+    """`tcp takes 1.60 times as long as unix, 95 % interval 1.55 to 1.66, 5 repeats`."""
     text = f"{ratio.slow} takes {number(ratio.value)} times as long as {ratio.fast}"
     if ratio.low is not None and ratio.high is not None:
-        within = spread(ratio.low, ratio.high) or number(ratio.low)
-        text += f", 95 % interval {within}"
+        text += f", 95 % interval {number(ratio.low)} to {number(ratio.high)}"
     return f"{text}, {ratio.repeats} repeats" if ratio.repeats > 1 else f"{text}, one repeat"

@@ -1,27 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Claims as data: one TOML file for each source, under analysis/claims/.
 
-    [source]
-    id           short name, used in claims.csv
-    description  what the source is
-    title, author, date, language, conditions     as far as the source states them
+[source]
+id           short name, used in claims.csv
+description  what the source is
+title, author, date, language, conditions     as far as the source states them
 
-    [[claim]]
-    id         short name, unique over all files
-    quote      the source's words, in its own language
-    statement  the same in English
-    reading    how we read it, and why (which unit, what is counted)
-    quantity   a measure of analysis/quantities.py
-    where      optional: the regimes that the claim speaks of, { placement = ["same-cpu"], size = [64] }
-    mechanism  optional: a sentence with {measure.transport} for measured figures
+[[claim]]
+id         short name, unique over all files
+quote      the source's words, in its own language
+statement  the same in English
+reading    how we read it, and why (which unit, what is counted)
+quantity   a measure of analysis/quantities.py
+where      optional: the regimes that the claim speaks of, { placement = ["same-cpu"], size = [64] }
+mechanism  optional: a sentence with {measure.transport} for measured figures
 
-    [claim.rule]
-    kind = "values"   expected = { TRANSPORT = number, … }, tolerance = number (absolute)
-    kind = "ratio"    over = TRANSPORT, under = TRANSPORT, least = number, most = number
-                      (value of `over` / value of `under`; one of least and most may be left out)
+[claim.rule]
+kind = "values"   expected = { TRANSPORT = number, … }, tolerance = number (absolute)
+kind = "ratio"    over = TRANSPORT, under = TRANSPORT, least = number, most = number
+                  (value of `over` / value of `under`; one of least and most may be left out)
 """
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,15 @@ from analysis.quantities import MEASURE_BY_ID
 
 FOLDER = Path(__file__).parent / "claims"
 SOURCE_KEYS = {"id": str, "description": str}
-SOURCE_OPTIONAL = {key: str for key in ("title", "author", "date", "language", "conditions")}
-CLAIM_KEYS = {"id": str, "quote": str, "statement": str, "reading": str, "quantity": str, "rule": dict}
+SOURCE_OPTIONAL = dict.fromkeys(("title", "author", "date", "language", "conditions"), str)
+CLAIM_KEYS = {
+    "id": str,
+    "quote": str,
+    "statement": str,
+    "reading": str,
+    "quantity": str,
+    "rule": dict,
+}
 CLAIM_OPTIONAL = {"where": dict, "mechanism": str}
 VALUES_KEYS = {"kind": str, "expected": dict, "tolerance": float}
 RATIO_KEYS = {"kind": str, "over": str, "under": str}
@@ -169,7 +178,9 @@ def _rule(table: dict[str, Any], where: str) -> Rule:
     expected = {key: fields["expected"][key] for key in fields["expected"]}
     if not expected or not all(_is(value, float) for value in expected.values()):
         raise RunError(f"{where}, expected: give a number for each transport, as {{ unix = 2 }}.")
-    return Values({key: float(value) for key, value in expected.items()}, float(fields["tolerance"]))
+    return Values(
+        {key: float(value) for key, value in expected.items()}, float(fields["tolerance"])
+    )
 
 
 def _where(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
@@ -181,12 +192,12 @@ def _where(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
 
 
 def _table(
-    table: Any, where: str, required: dict[str, type], optional: dict[str, type]
+    table: Any, where: str, required: Mapping[str, type], optional: Mapping[str, type]
 ) -> dict[str, Any]:
     """A table with exactly the keys that are allowed."""
     if not isinstance(table, dict):
         raise RunError(f"{where} should be a table of keys and values.")
-    allowed = required | optional
+    allowed = {**required, **optional}
     for key in table:
         _known(key, allowed, where)
     for key, kind in allowed.items():

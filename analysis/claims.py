@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Verdicts: what the sound figures of a run say about each claim."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -99,14 +101,12 @@ def _evidence(claim: Claim, figures: pd.DataFrame) -> tuple[Evidence, ...]:
         ]
         if sources:
             best = min(sources, key=lambda ranked: ranked[0])[1]
-            named = dict(zip(CONDITION, condition, strict=True))
+            named: dict[str, Any] = dict(zip(CONDITION, condition, strict=True))
             found.append(_one_condition(claim, named, best))
     return tuple(found)
 
 
-def _one_condition(
-    claim: Claim, condition: dict[str, str | int], rows: pd.DataFrame
-) -> Evidence:
+def _one_condition(claim: Claim, condition: dict[str, str | int], rows: pd.DataFrame) -> Evidence:
     rows = rows[rows["transport"].isin(claim.rule.transports)]
     by_repeat = rows.pivot_table(index="repeat", columns="transport", values="value").dropna()
     if by_repeat.empty:  # no repeat in which all transports are sound: compare the medians
@@ -153,7 +153,11 @@ def _side(name: str, one: Evidence) -> str:
 
 
 def _sides(sides: dict[str, set[bool | None]]) -> str:
-    words = ((True, "holds for"), (False, "does not hold for"), (None, "flips from repeat to repeat for"))
+    words = (
+        (True, "holds for"),
+        (False, "does not hold for"),
+        (None, "flips from repeat to repeat for"),
+    )
     said = []
     for state, text in words:
         names = [name for name, held in sides.items() if held == {state}]
@@ -165,13 +169,33 @@ def _sides(sides: dict[str, set[bool | None]]) -> str:
 def _why(claim: Claim, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        return f"Measured in {counted(len(evidence), 'condition')}: {_figures(claim, evidence)}."
+        measured = (
+            f"Measured in {counted(len(evidence), 'condition')}: {_figures(claim, evidence)}."
+        )
+        return f"{measured}{_fits(claim, evidence)}"
     sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where repeats differ"))
     return " ".join(
         f"{text}: {_figures(claim, side)}."
         for state, text in sides
         if (side := tuple(one for one in evidence if one.holds is state))
     )
+
+
+def _fits(claim: Claim, evidence: tuple[Evidence, ...]) -> str:
+    """Of a refuted claim about several transports: which of its figures fit after all."""
+    if not isinstance(claim.rule, Values) or all(one.holds for one in evidence):
+        return ""
+    fits = {
+        transport: sum(
+            claim.rule.fits(transport, figure.value)
+            for one in evidence
+            for figure in one.figures
+            if figure.transport == transport
+        )
+        for transport in claim.rule.transports
+    }
+    said = [f"{transport} in {count} of {len(evidence)}" for transport, count in fits.items()]
+    return f" Within {claim.rule.tolerance:g} of what is claimed: {', '.join(said)}."
 
 
 def _figures(claim: Claim, evidence: tuple[Evidence, ...]) -> str:
@@ -246,4 +270,6 @@ def claims_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
 
 def _unit_words(claim: Claim) -> str:
     measure = MEASURE_BY_ID[claim.quantity]
-    return measure.unit if measure.per == "window" else f"{measure.unit or 'count'} per {measure.per}"
+    return (
+        measure.unit if measure.per == "window" else f"{measure.unit or 'count'} per {measure.per}"
+    )

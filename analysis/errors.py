@@ -1,4 +1,5 @@
-"""The one error that a user sees: a sentence that says what is wrong, what it breaks, what to do."""
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The errors that a user sees: a sentence says what is wrong, what it breaks, what to do."""
 
 
 class RunError(Exception):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From tables to figures: what each shows, its caption, and where its numbers are from."""
 
 from collections.abc import Callable, Iterator
@@ -20,7 +21,10 @@ PER_MESSAGE = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
     "softirqs", "wakeups_per_message", "switches_per_message",
 )  # fmt: skip
-KINDS = {"switches_voluntary": "voluntary: went to sleep", "switches_involuntary": "involuntary: was preempted"}
+KINDS = {
+    "switches_voluntary": "voluntary: went to sleep",
+    "switches_involuntary": "involuntary: was preempted",
+}
 QUANTILES = 400
 
 
@@ -76,11 +80,11 @@ def _best(rows: list[Row]) -> list[tuple[Row, Line]]:
     ]
 
 
-def _points(
-    lines: list[tuple[str, Line]], placement: str
-) -> Iterator[Point]:
+def _points(lines: list[tuple[str, Line]], placement: str) -> Iterator[Point]:
     for label, line in lines:
-        for (where, transport), e in sorted(line.entries.items(), key=lambda kv: order(kv[0][1], FIRST_TRANSPORTS)):
+        for (where, transport), e in sorted(
+            line.entries.items(), key=lambda kv: order(kv[0][1], FIRST_TRANSPORTS)
+        ):
             if where == placement and e.sound:
                 yield Point(transport, label, e.value, e.low, e.high)
 
@@ -122,17 +126,21 @@ def _latency(run: Run, ledger: Ledger, regime: str, unsound: set[tuple[str, int]
     if not panels:
         return _not_drawn("latency", title, "no sound, unprobed cell of the host")
     ordered = {
-        place: tuple(sorted(panels[place], key=lambda t: (*order(t.transport, FIRST_TRANSPORTS), t.repeat)))
+        place: tuple(sorted(panels[place], key=_times_order))
         for place in sorted(panels, key=lambda place: order(place, FIRST_PLACEMENTS))
-    }  # fmt: skip
+    }
     caption = (
-        f"Each line is one repeat ({regime}): the share of its round trips that took no longer than "
-        "x. Lines of one colour that lie on each other say that repeats agree; a step says that "
-        "there are two kinds of round trip. The last 0.5 % is cut off here and kept in the table. "
+        f"Each line is one repeat ({regime}): the share of its round trips that took no longer "
+        "than x. Lines of one colour that lie on each other say that repeats agree; a step says "
+        "that there are two kinds of round trip. The slowest lie further right: the table has p99. "
         f"Numbers: the workload's clock, no probe attached · host · {listed(sorted(set(kernels)))}."
     )
     alt = "Cumulative distribution of round-trip times, one line for each transport and repeat."
     return _drawn("latency", title, caption, alt, plots.cdf_plot, ordered)
+
+
+def _times_order(times: Times) -> tuple[tuple[int, str], int]:
+    return order(times.transport, FIRST_TRANSPORTS), times.repeat
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
@@ -145,7 +153,8 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
     groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
     best = min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
     panels = tuple(
-        Panel(words, tuple(_repeats(best[best["measure"] == kind]))) for kind, words in KINDS.items()
+        Panel(words, tuple(_repeats(best[best["measure"] == kind])))
+        for kind, words in KINDS.items()
     )
     first = best.iloc[0]
     source = source_text(first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
@@ -174,14 +183,14 @@ def _functions(ledger: Ledger, regime: str) -> Drawn:
         return _not_drawn("functions", title, "no function trace")
     titles = {"functions_hit": "different functions", "function_calls": "calls of them a message"}
     places = list(dict.fromkeys(placement for placement, _ in ledger.columns))
-    panels = tuple(
-        Panel(titles[row.measure.id], tuple(p for place in places for p in _points([(place, line)], place)))
-        for row, line in best
-    )  # fmt: skip
+    panels = []
+    for row, line in best:
+        points = tuple(point for place in places for point in _points([(place, line)], place))
+        panels.append(Panel(titles[row.measure.id], points))
     caption = (
         f"Left, how many different kernel functions ran at least once a round trip; right, how "
         f"often they were called for one message ({regime}). More calls are a longer path, not the "
         "same as more time. " + _from([line for _, line in best])
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
-    return _drawn("functions", title, caption, alt, plots.functions_plot, panels)
+    return _drawn("functions", title, caption, alt, plots.functions_plot, tuple(panels))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which kernel functions a message calls, by transport, as ftrace counted them."""
 
 from dataclasses import dataclass
@@ -61,6 +62,4 @@ def _table(
         for name in names
     }
     shared = len(set.intersection(*on.values())) if len(names) > 1 else 0
-    return FunctionTable(
-        pattern, size, placement, lane, kernel, tuple(names), top, shared, only
-    )
+    return FunctionTable(pattern, size, placement, lane, kernel, tuple(names), top, shared, only)

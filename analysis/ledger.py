@@ -1,4 +1,5 @@
-"""The ledger: measure × transport, every source side by side."""
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The ledger: measure by transport, every source side by side."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ class Row:
     lines: tuple[Line, ...]
     why_missing: str = ""
 
+    def best(self) -> tuple[Line, ...]:
+        """The best source, and the best one of another instrument beside it."""
+        others = (line for line in self.lines if line.instrument != self.lines[0].instrument)
+        return (*self.lines[:1], *tuple(others)[:1])
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -67,7 +73,7 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
     """One ledger for each pattern and size, from `measures.over_repeats`."""
     missing = tuple(missing)
     ledgers = [
-        _ledger(str(pattern), int(size), group, missing)
+        _ledger(str(pattern), int(str(size)), group, missing)
         for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
     ]
     return tuple(sorted(ledgers, key=lambda one: (order(one.pattern, FIRST_PATTERNS), one.size)))
@@ -100,10 +106,10 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
 
 def _line(source: pd.DataFrame) -> Line:
     entries = {
-        (str(row.placement), str(row.transport)): Entry(
-            float(row.value), float(row.low), float(row.high), int(row.repeats), bool(row.sound)
+        (str(row["placement"]), str(row["transport"])): Entry(
+            row["value"], row["low"], row["high"], row["repeats"], bool(row["sound"])
         )
-        for row in source.itertuples()
+        for row in source.to_dict("records")
     }
     first = source.iloc[0]
     return Line(

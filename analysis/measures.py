@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From totals over a window to what a reader asks for: per message, per round trip, per byte."""
 
 from typing import Any
@@ -15,7 +16,7 @@ RUN_OF_CELL = (*REGIME, "transport", "repeat", "cell", *SOURCE, "messages", "sou
 def measure_all(tidy: pd.DataFrame) -> pd.DataFrame:
     """One row for each measure, cell run and instrument.
 
-    Columns: `measure`, `per`, the regime, `transport`, `repeat`, `cell`, the source, `sound`, `value`.
+    Columns: `measure`, `value` and those of RUN_OF_CELL.
     """
     own = tidy[~tidy["key"].str.endswith(ELSEWHERE)]
     frames = [_measure(own, measure) for measure in MEASURES]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Writes a report's files all together: first beside their places, then moved into them."""
 
 import shutil

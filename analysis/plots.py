@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The figures. Each function draws one from tables that are already made.
 
 Colours of ink, rules and background are marked with hex codes that nothing else uses, so that the
@@ -17,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
-# Okabe–Ito; told apart by colour-blind readers, and by marker where points are drawn.
+# Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
 OTHERS = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "D", "^", "v", "P")
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "pathcost",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -133,7 +134,7 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
         for point in panel.points:
             number = transports.index(point.transport)
             ax.plot(point.value, labels.index(point.label), MARKERS[number % len(MARKERS)],
-                    color=colour(point.transport, transports), markersize=9 - 2 * number)  # fmt: skip
+                    color=colour(point.transport, transports), ms=9 - 2 * number)  # fmt: skip
         ax.set_xlabel(unit)
         ax.grid(axis="y", visible=False)
         ax.set_xlim(left=min(0, ax.get_xlim()[0]))
@@ -155,20 +156,23 @@ def cdf_plot(panels: dict[str, tuple[Times, ...]]) -> Figure:
                     color=colour(one.transport, transports))  # fmt: skip
         ax.set_xscale("log")
         ax.set_xlabel("round-trip time, µs (log scale)")
-        _plain_log(ax, [t for one in times for t in one.microseconds])
+    _plain_log(axes[0], [one.microseconds for times in panels.values() for one in times])
     axes[0].set_ylabel("share of round trips, %")
-    handles = [Line2D([], [], color=colour(t, transports), linewidth=3, label=t) for t in transports]
+    handles = [
+        Line2D([], [], color=colour(t, transports), linewidth=3, label=t) for t in transports
+    ]
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure
 
 
-def _plain_log(ax: Axes, values: list[float]) -> None:
-    """Ticks at 1, 2 and 5 in every decade, written as plain numbers; the far tail is cut off."""
-    low, high = np.percentile(values, [0.2, 99.5])
-    ax.set_xlim(low / 1.15, high * 1.15)
-    decades = range(int(np.floor(np.log10(low / 1.2))), int(np.ceil(np.log10(high * 1.2))) + 1)
+def _plain_log(ax: Axes, lines: list[tuple[float, ...]]) -> None:
+    """Plain numbers at 1, 2 and 5 of every decade, as far as most of each line goes."""
+    low = min(float(np.percentile(line, 0.5)) for line in lines) / 1.2
+    high = max(float(np.percentile(line, 95)) for line in lines) * 1.5
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     ticks = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low / 1.15 <= tick <= high * 1.15]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    ax.set_xlim(low, high)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
 
@@ -184,7 +188,9 @@ def switches_plot(panels: tuple[Panel, ...]) -> Figure:
             values = [p.value for p in panel.points if (p.label, p.transport) == (label, transport)]
             ax.plot(list(_beside(x, len(values))), values, MARKERS[transports.index(transport)],
                     color=colour(transport, transports), alpha=0.75, markersize=6)  # fmt: skip
-        ax.set_xticks(range(len(columns)), [f"{label}\n{transport}" for label, transport in columns])
+        ax.set_xticks(
+            range(len(columns)), [f"{label}\n{transport}" for label, transport in columns]
+        )
         ax.set_xlim(-0.6, len(columns) - 0.4)
         ax.set_ylim(bottom=min(-0.1, ax.get_ylim()[0]))
         ax.grid(axis="x", visible=False)
@@ -210,10 +216,14 @@ def functions_plot(panels: tuple[Panel, ...]) -> Figure:
             number = transports.index(point.transport)
             row = labels.index(point.label) + (number - (len(transports) - 1) / 2) * 0.36
             bar = ax.barh(row, point.value, 0.32, color=colour(point.transport, transports))
-            ax.bar_label(bar, labels=[f"{point.value:,.0f}"], padding=4)
+            ax.bar_label(bar, labels=[_bar_text(point.value)], padding=4)
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.margins(x=0.12)
         ax.grid(axis="y", visible=False)
     _legend(figure, transports)
     return figure
+
+
+def _bar_text(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What instruments wrote beside a lane's cells: bpftrace maps, ftrace counts, round-trip times."""
 
 import json
@@ -15,6 +16,8 @@ from analysis.raw import Cell, Lane
 from analysis.record import AGAIN, read_text
 
 HELPER = "@helper"
+# Scripts write a 0 for all that they watch, but for functions: those appear when they are called.
+IMPLIED_ZERO = "function_calls"
 # Both what bpftrace says when its buffer overflows and what it says when a map is full.
 LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
 
@@ -31,21 +34,55 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Script:
-    """What one bpftrace script left behind in one lane."""
+class Pass:
+    """One stretch of cells for which bpftrace scripts were attached."""
 
-    name: str
     counts: tuple[Count, ...]
-    lost: int  # events, over all cells that it watched
+    lost: dict[str, int]  # script -> events that it lost, over all cells of the pass
+
+    @property
+    def cells(self) -> frozenset[int]:
+        return frozenset(count.cell for count in self.counts)
 
 
-def read_scripts(lane: Lane) -> tuple[Script, ...]:
-    """Every script's output, by name."""
-    return tuple(_read_script(lane, path) for path in sorted(lane.path.glob("bpftrace/*.json")))
+@dataclass(frozen=True)
+class Scripts:
+    """What all bpftrace scripts of one lane left behind."""
+
+    passes: tuple[Pass, ...]
+
+    def of(self, cell: int, script: str) -> list[Count]:
+        """What a script counted in a cell run; functions that it watched in vain count 0."""
+        found = [c for one in self.passes for c in one.counts if c.script == script]
+        own = [c for c in found if c.cell == cell]
+        called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
+        watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
+        zeros = [key for key in watched if key not in called]
+        return own + [Count(script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
+
+    def lost(self, cell: int, script: str) -> int:
+        """Events that a script lost in the cell's pass; in any pass, if none knows the cell."""
+        passes = [one for one in self.passes if cell in one.cells] or self.passes
+        return sum(one.lost.get(script, 0) for one in passes)
 
 
-def _read_script(lane: Lane, path: Path) -> Script:
-    name = f"raw/{lane.folder}/bpftrace/{path.name}"
+def read_scripts(lane: Lane) -> Scripts:
+    """Every script's output, pass by pass."""
+    folders = sorted(path for path in lane.path.glob("bpftrace/*") if path.is_dir())
+    return Scripts(tuple(_read_pass(lane, folder) for folder in folders))
+
+
+def _read_pass(lane: Lane, folder: Path) -> Pass:
+    counts: list[Count] = []
+    lost: dict[str, int] = {}
+    for path in sorted(folder.glob("*.json")):
+        found, events = _read_script(path, f"raw/{lane.folder}/bpftrace/{folder.name}/{path.name}")
+        counts += found
+        lost[path.stem] = events
+    return Pass(tuple(counts), lost)
+
+
+def _read_script(path: Path, name: str) -> tuple[list[Count], int]:
     text = read_text(path, name, "its counts are lost")
     if text and not text.endswith("\n"):
         raise _cut_off(name)
@@ -59,7 +96,7 @@ def _read_script(lane: Lane, path: Path) -> Script:
             counts.extend(_counts(path.stem, data, name))
         elif kind == "lost_events":
             lost += int(data.get("events", 0))
-    return Script(path.stem, tuple(counts), lost)
+    return counts, lost
 
 
 def _cut_off(name: str) -> RunError:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counters out of the /proc texts that stand at a window's two edges."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a run left behind, read and checked: the manifest, its lanes, and their cells."""
 
 import re
@@ -61,6 +62,7 @@ class Cell:
     repeat: int
     instruments: tuple[str, ...]
     scripts: tuple[str, ...]
+    lost: int  # events that ftrace lost in the window
     error: str | None
     result: Result | None
 
@@ -71,7 +73,9 @@ class Cell:
     @property
     def probes(self) -> str:
         """What was attached, in words: `bpftrace (copies, switches)`; empty when nothing was."""
-        named = {"bpftrace": f"bpftrace ({', '.join(self.scripts)})" if self.scripts else "bpftrace"}
+        named = {
+            "bpftrace": f"bpftrace ({', '.join(self.scripts)})" if self.scripts else "bpftrace"
+        }
         return ", ".join(named.get(name, name) for name in self.instruments)
 
 
@@ -152,7 +156,9 @@ def _read_cells(path: Path, name: str) -> Iterator[Cell]:
     seen: set[int] = set()
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{name}, line {number}"
-        cell = _cell(parse_object(line, where, "the file was cut off or damaged, and cells are lost"))
+        cell = _cell(
+            parse_object(line, where, "the file was cut off or damaged, and cells are lost")
+        )
         if cell.id in seen:
             raise RunError(f"{where}: cell {cell.id} is there twice, so its counts mix. {AGAIN}")
         seen.add(cell.id)
@@ -172,6 +178,7 @@ def _cell(line: Record) -> Cell:
         repeat=line.whole("repeat"),
         instruments=tuple(line.texts("instruments")),
         scripts=tuple(line.texts("scripts")),
+        lost=line.whole("lost") if "lost" in line.fields else 0,
         error=error,
         result=_result(result) if result else None,
     )

@@ -1,4 +1,5 @@
-"""JSON objects read with checks, so that a damaged file ends in a sentence and not in a traceback."""
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""JSON objects read with checks: a damaged file ends in a sentence, not in a traceback."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ AGAIN = "Restore the file from a copy, or measure again."
 
 
 def read_text(path: Path, name: str, breaks: str) -> str:
-    """The text of `path`; `name` and `breaks` say in a message which file it is and who needs it."""
+    """The text of `path`; a message calls it `name` and says what its lack `breaks`."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -48,7 +49,8 @@ class Record:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             problem = "has no" if key not in self.fields else "has a wrong"
             raise RunError(
-                f"{self.name} {problem} '{key}' (wanted: {said}), so the run cannot be read. {AGAIN}"
+                f"{self.name} {problem} '{key}' (wanted: {said}), so the run "
+                f"cannot be read. {AGAIN}"
             )
         return value
 

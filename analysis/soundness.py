@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Conservation: what must hold in a window for its figures to be used in a verdict."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tidy table: one row for each figure, whoever measured it."""
 
 from collections.abc import Iterable, Iterator
@@ -6,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.probe_files import Script, read_ftrace, read_samples, read_scripts
+from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
 from analysis.quantities import TIMES, unit_of
 from analysis.raw import Cell, Lane, Missing, Result, Run
@@ -22,7 +23,8 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs")),
     ("/proc/net/netstat", "segments", "data", snmp("TcpExt", "TCPOrigDataSent")),
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
-    ("/proc/net/dev", "lo_bytes", "", device("lo", 8)),
+    # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
+    ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
 )
 # Percentile → how many round trips there must be for it to be more than the maximum.
@@ -64,7 +66,7 @@ def build_tables(run: Run) -> Tables:
     unsound: list[Unsound] = []
     missing = list(run.missing)
     for lane in run.lanes:
-        scripts = {script.name: script for script in read_scripts(lane)}
+        scripts = read_scripts(lane)
         for cell in lane.cells:
             missing += _missing(lane, cell, scripts)
             if cell.result is None:
@@ -95,9 +97,7 @@ def _row(run: Run, lane: Lane, cell: Cell, f: Figure, sound: bool) -> tuple[obje
     return (*where, *what, *figure, cell.messages, sound)
 
 
-def _figures(
-    lane: Lane, cell: Cell, result: Result, scripts: dict[str, Script]
-) -> Iterator[Figure]:
+def _figures(lane: Lane, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Figure]:
     """All figures of one cell run. Times of a guest are not times: they end here."""
     sources = (
         _from_workload(cell, result),
@@ -144,33 +144,33 @@ def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
     yield Figure("workload", "rtt_ns", "max", float(samples.max()))
 
 
-def _from_scripts(cell: Cell, scripts: dict[str, Script]) -> Iterator[Figure]:
+def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
     for name in cell.scripts:
-        script = scripts.get(name)
-        if script is None:
-            continue
-        if script.lost:
-            yield Figure("bpftrace", "lost", f"bpftrace {name}", script.lost)
-        for count in script.counts:
-            if count.cell == cell.id:
-                yield Figure("bpftrace", count.quantity, count.key, count.value)
+        lost = scripts.lost(cell.id, name)
+        if lost:
+            yield Figure("bpftrace", "lost", f"bpftrace {name}", lost)
+        for count in scripts.of(cell.id, name):
+            yield Figure("bpftrace", count.quantity, count.key, count.value)
 
 
 def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
-    calls = read_ftrace(lane, cell) if "ftrace" in cell.instruments else None
+    if "ftrace" not in cell.instruments:
+        return
+    if cell.lost:
+        yield Figure("ftrace", "lost", "ftrace", cell.lost)
+    calls = read_ftrace(lane, cell)
     for function, count in sorted((calls or {}).items()):
         yield Figure("ftrace", "function_calls", function, count)
 
 
-def _missing(lane: Lane, cell: Cell, scripts: dict[str, Script]) -> Iterator[Missing]:
+def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     """What a cell run should have brought and did not."""
     name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
     if cell.error is not None:
         yield Missing(name, lane.folder, cell.error)
         return
     for script in cell.scripts:
-        counts = scripts[script].counts if script in scripts else ()
-        if not any(count.cell == cell.id for count in counts):
+        if not scripts.of(cell.id, script):
             yield Missing(
                 f"{name}: bpftrace {script}",
                 lane.folder,

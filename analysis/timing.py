@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Times of unprobed cells on the host, and what probes cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,8 @@ from analysis.quantities import ROUND_TRIP_PATTERNS
 
 LEAST_REPEATS = 3  # below this a resampled interval says nothing
 RESAMPLES = 9999
+# lane, kernel, pattern, size, placement, transport, probes
+Cell = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,17 @@ class Regime:
 class ProbeCost:
     """A cell with and without a set of probes."""
 
-    lane: str
-    kernel: str
-    probes: str
-    transport: str
-    pattern: str
-    size: int
-    placement: str
     rtt_without: float | None
     rtt_with: float | None
     switches_without: float | None
     switches_with: float | None
+    lane: str
+    kernel: str
+    pattern: str
+    size: int
+    placement: str
+    transport: str
+    probes: str
 
 
 def build_regimes(tidy: pd.DataFrame) -> tuple[Regime, ...]:
@@ -144,7 +148,9 @@ def interval(values: npt.NDArray[np.float64]) -> tuple[float | None, float | Non
 
 
 def probe_costs(
-    tidy: pd.DataFrame, probes: Mapping[tuple[str, int], str], folders: Mapping[tuple[str, str], str]
+    tidy: pd.DataFrame,
+    probes: Mapping[tuple[str, int], str],
+    folders: Mapping[tuple[str, str], str],
 ) -> tuple[ProbeCost, ...]:
     """Each probed cell beside its unprobed twin; times on the host only.
 
@@ -158,37 +164,31 @@ def probe_costs(
         ]
     )
     keys = ["lane", "kernel", *REGIME, "transport", "probes"]
-    table = pd.concat([_mean_rtt(rows, keys), _switches(rows, keys)], axis=1)
+    rtt, switches = _mean_rtt(rows, keys), _switches(rows, keys)
     found = []
-    for index, row in table.iterrows():
-        lane, kernel, pattern, size, placement, transport, attached = index  # type: ignore[misc]
-        bare = (lane, kernel, pattern, size, placement, transport, "")
-        if attached:
-            without = table.loc[bare] if bare in table.index else {}
-            found.append(
-                ProbeCost(
-                    lane, kernel, attached, transport, pattern, size, placement,
-                    _maybe(without, "rtt"), _maybe(row, "rtt"),
-                    _maybe(without, "switches"), _maybe(row, "switches"),
-                )  # fmt: skip
-            )
+    for cell in sorted(switches.keys() | rtt.keys()):
+        bare = (*cell[:-1], "")
+        if cell != bare:
+            named = dict(zip(keys, cell, strict=True))
+            times, counts = (rtt.get(bare), rtt.get(cell)), (switches.get(bare), switches.get(cell))
+            found.append(ProbeCost(*times, *counts, **named))
     return tuple(found)
 
 
-def _mean_rtt(rows: pd.DataFrame, keys: list[str]) -> "pd.Series[float]":
+def _mean_rtt(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, float]:
     """Window / round trips: the one time that exists with probes as well as without."""
     speed = rows[(rows["quantity"] == "messages_per_s") & (rows["lane"] == "host")]
-    return (2e9 / speed.set_index(keys)["value"]).groupby(level=keys).median().rename("rtt")
+    speed = speed.assign(value=2e9 / speed["value"])
+    return _by_cell(speed.groupby(keys)["value"].median())
 
 
-def _switches(rows: pd.DataFrame, keys: list[str]) -> "pd.Series[float]":
+def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, float]:
     """The kernel's own count, both kinds, per round trip."""
     switches = rows[(rows["quantity"] == "switches") & (rows["instrument"] == "kernel")]
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     each = switches.groupby([*keys, "repeat", "cell"])["value"].sum()
-    return each.groupby(level=keys).median().rename("switches")
+    return _by_cell(each.groupby(level=keys).median())
 
 
-def _maybe(row: object, name: str) -> float | None:
-    value = row.get(name) if isinstance(row, dict | pd.Series) else None
-    return None if value is None or pd.isna(value) else float(value)
+def _by_cell(figures: Any) -> dict[Cell, float]:
+    return {cell: float(value) for cell, value in figures.items()}

@@ -1,9 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
-NOT_MEASURED = "–"
+DASH = "\N{EN DASH}"
+NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 PLACEMENTS = {"same-cpu": "on one CPU", "cross-cpu": "across two CPUs", "free": "placed freely"}
 TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
+WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
@@ -21,6 +24,8 @@ def number(value: float) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A value with its unit; times in the unit that reads best."""
+    if unit == WHOLE:
+        return f"{value:,.0f}"
     if unit == "ns":
         for scale, name in TIME_UNITS:
             if abs(value) >= scale:
@@ -29,12 +34,12 @@ def amount(value: float, unit: str) -> str:
 
 
 def spread(low: float, high: float, unit: str = "") -> str:
-    """`low–high` where the two are written differently, else empty."""
+    """`1.00` to `2.00` with a dash between where the two are written differently, else empty."""
     first, last = amount(low, unit), amount(high, unit)
     if first == last:
         return ""
     head, _, tail = first.rpartition(" ")
-    return f"{head}–{last}" if head and last.endswith(f" {tail}") else f"{first}–{last}"
+    return f"{head if head and last.endswith(f' {tail}') else first}{DASH}{last}"
 
 
 def size_text(size: int) -> str:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""python -m analysis RUN_DIR: make the report of a stored run (again)."""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import output
+from analysis.analyse import Analysis, analyse
+from analysis.claims import claims_table
+from analysis.errors import RunError, UsageError
+from analysis.figures import Drawn, draw_figures
+from analysis.raw import read_run
+from analysis.report import html, markdown
+from analysis.terminal import show
+
+EPILOG = (
+    "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        return make_report(options.run_dir, options.quiet)
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis",
+        description="Make the tables, figures and report of a stored run from its raw files.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the folder with run.json")
+    parser.add_argument("--quiet", action="store_true", help="print the report's path only")
+    return parser
+
+
+def make_report(folder: Path, quiet: bool = False) -> int:
+    """Read, analyse, draw, write, show."""
+    analysis = analyse(read_run(folder))
+    first = analysis.ledgers[0] if analysis.ledgers else None
+    figures = draw_figures(analysis.run, first, analysis.measured, analysis.unsound_cells)
+    output.write_all(folder, _files(analysis, figures))
+    if quiet:
+        print(folder / "report.html")
+    else:
+        show(analysis, folder / "report.html")
+    return 0
+
+
+def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts)
+    files: dict[str, output.Write] = {
+        "measurements.parquet": partial(tidy.to_parquet, index=False),
+        "measurements.csv": output.text(_csv(tidy)),
+        "claims.csv": output.text(_csv(claims)),
+        "report.html": output.text(html(analysis, figures)),
+        "report.md": output.text(markdown(analysis, figures)),
+    }
+    for figure in figures:
+        if figure.svg:
+            files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
+            files[f"figures/{figure.name}.png"] = output.data(figure.png)
+    return files
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""report.html and report.md: the same content, two templates."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from analysis import agreement, plots, timing, wording
+from analysis.analyse import Analysis
+from analysis.answer import ratio_text
+from analysis.figures import Drawn
+from analysis.ledger import Column, Line, Row
+
+TEMPLATES = Path(__file__).parent / "templates"
+SHOWN_DISAGREEMENTS = 6
+# Colours of a figure that the page's style sheet decides.
+THEMED = {
+    plots.INK: "var(--ink)",
+    plots.FAINT: "var(--faint)",
+    plots.RULE: "var(--rule)",
+    plots.CARD: "var(--card)",
+    plots.COLOURS["unix"]: "var(--unix)",
+    plots.COLOURS["tcp"]: "var(--tcp)",
+}
+SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL)
+
+
+def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
+    """One self-contained page: no network, no script."""
+    environment = _environment(autoescape=True)
+    environment.filters["inline"] = inline_svg
+    return environment.get_template("report.html.j2").render(_context(analysis, figures))
+
+
+def markdown(analysis: Analysis, figures: Sequence[Drawn]) -> str:
+    """The same for a terminal, a diff or a forge."""
+    environment = _environment(autoescape=False)
+    environment.finalize = _escape_markdown
+    environment.filters["mark"] = Markup
+    text = environment.get_template("report.md.j2").render(_context(analysis, figures))
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _environment(autoescape: bool) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        number=wording.number, size=wording.size_text, listed=wording.listed, ratio=ratio_text
+    )
+    environment.globals.update(
+        amount=wording.amount,
+        counted=wording.counted,
+        entry=entry_text,
+        source=line_source,
+        spread=wording.spread,
+    )
+    return environment
+
+
+def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
+    manifest = analysis.run.manifest
+    command = manifest.get("command")
+    return {
+        "a": analysis,
+        "ledger": analysis.ledgers[0] if analysis.ledgers else None,
+        "figures": {figure.name: figure for figure in figures},
+        "manifest": manifest,
+        "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
+        "shown_disagreements": analysis.disagreements[:SHOWN_DISAGREEMENTS],
+        "within": agreement.WITHIN_SHARE,
+        "within_per_message": agreement.WITHIN_PER_MESSAGE,
+        "resamples": timing.RESAMPLES,
+        "least_repeats": timing.LEAST_REPEATS,
+        "missing_mark": wording.NOT_MEASURED,
+        "clock_cost": _clock_cost(analysis),
+    }
+
+
+def _clock_cost(analysis: Analysis) -> float | None:
+    """The dearest clock reading of the host's cells, in nanoseconds."""
+    costs = [
+        cell.result.clock_cost_ns
+        for lane in analysis.run.lanes
+        for cell in lane.cells
+        if lane.lane == "host" and cell.result and cell.result.clock_cost_ns is not None
+    ]
+    return max(costs, default=None)
+
+
+def line_source(line: Line) -> str:
+    return wording.source_text(line.instrument, line.lane, line.kernel, line.probed)
+
+
+def entry_text(row: Row, line: Line, column: Column) -> dict[str, Any]:
+    """What a ledger's cell says: the figure, its spread over repeats, and whether it is sound."""
+    entry = line.entries.get(column)
+    if entry is None:
+        return {"text": wording.NOT_MEASURED, "spread": "", "sound": True}
+    unit = row.measure.unit
+    return {
+        "text": wording.amount(entry.value, unit),
+        "spread": wording.spread(entry.low, entry.high, unit),
+        "sound": entry.sound,
+    }
+
+
+def inline_svg(figure: Drawn) -> Markup:
+    """A figure for the page: without prolog, in the page's colours, with ids of its own."""
+    svg = SVG_NOISE.sub("", figure.svg).strip()
+    for colour, variable in THEMED.items():
+        svg = svg.replace(colour, variable)
+    svg = re.sub(r'\bid="', f'id="{figure.name}-', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{figure.name}-", svg)
+    label = Markup('<svg role="img" aria-label="{}" ').format(figure.alt)
+    # The text in it was escaped by matplotlib.
+    return Markup(svg.replace("<svg ", label, 1))
+
+
+def _escape_markdown(value: Any) -> Any:
+    """Table bars, HTML and line ends in data must not become structure."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value).replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", text)

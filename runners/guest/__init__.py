@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run a command under a kernel of your choice: a Debian 13 guest in QEMU, kept in a cache.
+
+    guest = prepare(cache, "6.12", say)
+    guest.run(input_tar, out, ["python3", "work.py"], timeout=60, on_line=print)
+
+It needs neither root nor KVM, and changes nothing outside the cache.
+"""
+
+from runners.guest.boot import Result
+from runners.guest.errors import CommandError, GuestError, UnknownKernelError
+from runners.guest.guest import Guest, prepare
+
+__all__ = ["CommandError", "Guest", "GuestError", "Result", "UnknownKernelError", "prepare"]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One boot: files in as a tar, one command, files out.
+
+The guest reads its input from a raw disk that is a tar, and writes its output as a tar to another
+raw disk, which is sparse here. That second disk begins with the order: the command to run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from runners.guest.errors import CommandError, GuestError
+from runners.guest.image import Image
+from runners.guest.kernels import Kernel
+from runners.guest.machine import KERNEL_LINE, Disk, Ended, User, command_line, explain, watch
+from runners.guest.qemu import Qemu
+
+MEBI = 1 << 20
+OUTPUT_SIZE = 512 * MEBI
+ORDER_SIZE = 65536
+CONSOLE = "console.log"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A guest's command that succeeded."""
+
+    seconds: float  # from the start of QEMU to its end
+    boot_seconds: float  # by the guest's clock, until the command started
+    stderr: str
+    kernel_log: str
+
+
+def run(
+    kernel: Kernel,
+    image: Image,
+    qemu: Qemu,
+    accelerator: str,
+    input_tar: Path,
+    out: Path,
+    argv: Sequence[str],
+    timeout: float,
+    on_line: Callable[[str], None],
+    console: Path | None = None,
+    memory: int = 1536,
+    cpus: int = 2,
+    output_size: int = OUTPUT_SIZE,
+    user: User | None = None,
+) -> Result:
+    """Boot, run `argv` as root in a folder with the input's files, return with its output in `out`.
+
+    What the command leaves in the folder `out` beside its input becomes `out`, which must not exist
+    yet. Each line that it prints goes to `on_line`. The console goes to the file `console`, or to
+    `console.log` in `out`. QEMU runs as `user`, who then owns `out`. While it works there is a
+    sibling `.<name>.partial` of `out`; after a SIGKILL it stays, and the next run removes it.
+    Raises CommandError if the command fails, GuestError for whatever else keeps it from its end;
+    then there is no `out`.
+    """
+    if out.exists():
+        raise GuestError(f"{out} exists already")
+    if not tarfile.is_tarfile(input_tar):
+        raise GuestError(f"{input_tar} is not a tar file")
+    partial = out.parent / f".{out.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "out").mkdir(parents=True)
+    log = console or partial / "out" / CONSOLE
+    try:
+        with (
+            log.open("wb") as console_file,
+            image.file.open("rb") as root,
+            input_tar.open("rb") as source,
+            (partial / "disk").open("w+b", buffering=0) as disk,
+        ):
+            disk.write(order(argv))
+            disk.truncate(output_size)
+            disks = [Disk(root), Disk(source), Disk(disk, writable=True)]
+            line = command_line(qemu, kernel, accelerator, disks, memory, cpus)
+            told = _CommandLines(on_line)
+            ended = watch(line, disks, timeout, told, console_file, user)
+            result = _harvest(disk, partial / "out", ended, told.boot_seconds)
+        _own(partial / "out", user)
+        (partial / "out").rename(out)
+        return result
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def order(argv: Sequence[str]) -> bytes:
+    """The start of the output disk: a script for the guest's init that sets "$@". Raises GuestError."""
+    text = f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
+    if len(text) > ORDER_SIZE:
+        raise GuestError(f"the guest's command is longer than {ORDER_SIZE} bytes")
+    return text
+
+
+class _CommandLines:
+    """Lets through what the command printed, and neither the kernel's lines nor our init's."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self.boot_seconds = 0.0
+        self._on_line = on_line
+        self._running = False
+
+    def __call__(self, line: str) -> None:
+        if match := re.fullmatch(r"pathcost: started ([\d.]+)", line):
+            self.boot_seconds = float(match[1])
+            self._running = True
+        elif re.fullmatch(r"pathcost: ended \d+", line):
+            self._running = False
+        elif self._running and not KERNEL_LINE.match(line):
+            self._on_line(line)
+
+
+def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> Result:
+    if ended.panic():
+        raise explain(ended)
+    disk.seek(0)
+    try:
+        own = unpack_output(disk, out)
+    except tarfile.TarError:
+        raise _explain_loss(ended, out) from None
+    except OSError as error:
+        raise GuestError(
+            f"cannot write the guest's output to {out.parent.parent}: {error.strerror}"
+        ) from None
+    if "status" not in own:  # the last member: the guest got no further
+        raise _explain_loss(ended, out)
+    status = int(own["status"])
+    if status != 0:
+        raise CommandError(status, own["stderr"], ended.lines)
+    return Result(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
+
+
+def _explain_loss(ended: Ended, out: Path) -> GuestError:
+    if shutil.disk_usage(out).free < MEBI:
+        return GuestError(
+            f"this machine's disk is full, no room for the guest's output in {out.parent.parent}",
+            ended.lines,
+        )
+    return explain(ended)
+
+
+def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
+    """Unpack the tar on an output disk: files of its folder `out` to `out`; the texts beside it.
+
+    The guest is not trusted: only regular files and folders come out, and only below `out`.
+    Raises tarfile.TarError for what is not a tar, or not a whole one.
+    """
+    texts: dict[str, str] = {}
+    with tarfile.open(fileobj=disk, mode="r:") as tar:
+        for member in tar:
+            path = PurePosixPath(member.name)
+            if path.is_absolute() or ".." in path.parts or not path.parts:
+                raise GuestError(f"the guest's output has an impossible name: {member.name}")
+            if path.parts[0] == "out":
+                target = out.joinpath(*path.parts[1:])
+                if member.isdir():
+                    target.mkdir(parents=True, exist_ok=True)
+                elif member.isreg() and len(path.parts) > 1:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with _content(tar, member) as source, target.open("wb") as copy:
+                        shutil.copyfileobj(source, copy, MEBI)
+            elif member.isreg():
+                with _content(tar, member) as source:
+                    texts[member.name] = source.read().decode(errors="replace")
+    return texts
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
+    content = tar.extractfile(member)
+    assert content is not None  # it is a regular file
+    return content  # type: ignore[return-value]
+
+
+def _own(folder: Path, user: User | None) -> None:
+    if user is None or os.geteuid() != 0:
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, *user, follow_symlinks=False)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian packages without installing any: a private apt in a scratch folder.
+
+apt verifies every list with Debian's own keyring and every package with its list, resolves the
+dependencies and downloads; the packages are then unpacked side by side, and no maintainer script
+runs. So neither root nor a mount is needed, and the host's packages are never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from runners.collect.children import command
+from runners.guest.cache import Say
+from runners.guest.errors import GuestError
+from runners.guest.process import bound, environment, failed, find_program, run
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
+ENDED = ("bullseye-security",)  # suites whose lists may be past their date
+URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where Debian comes from: the main archive and the security archive."""
+
+    main: str
+    security: str
+
+    def line(self, suite: str) -> str:
+        """The line of sources.list for a suite."""
+        site = self.security if suite.endswith("-security") else self.main
+        late = " check-valid-until=no" if suite in ENDED else ""
+        return f"deb [arch=amd64 signed-by={KEYRING}{late}] {site} {suite} main"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package file of the archive."""
+
+    name: str
+    version: str
+    file: str
+    size: int
+
+
+def find_mirror() -> Mirror:
+    """The mirror that this machine's apt uses or, on another distribution, mmdebstrap's default.
+
+    Raises GuestError if neither knows one.
+    """
+    lines = run(
+        ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"], "read apt's sources"
+    ).splitlines()
+    if mirror := choose_mirror(line.partition("|")[::2] for line in lines):
+        return mirror
+    show = 'cat "$1/etc/apt/sources.list" >&2; exit 1'  # the exit stops it before it does anything
+    show_only = [
+        find_program("mmdebstrap"), "--variant=custom", "--mode=chrootless", "--format=null",
+        f"--setup-hook={show}", "trixie", "-",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command(show_only),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", done.stderr, re.MULTILINE)
+    if mirror := choose_mirror(sources):
+        return mirror
+    raise GuestError(
+        "no Debian mirror is known here: neither apt's sources nor mmdebstrap name one"
+    )
+
+
+def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
+    """The mirror among (site, suite) pairs, of which some may belong to other distributions."""
+    main = security = ""
+    for site, suite in sources:
+        release, _, part = suite.partition("-")
+        if release not in RELEASES or site.startswith("cdrom:"):
+            continue
+        if part == "security":
+            security = security or site
+        else:
+            main = main or site
+    if not main:
+        return None
+    return Mirror(main, security or main.rstrip("/") + "-security")
+
+
+class Archive:
+    """The packages of some suites, through an apt of its own that lives in `folder`."""
+
+    def __init__(self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say) -> None:
+        self.folder = folder
+        self.suites = tuple(suites)
+        self.say = say
+        if not KEYRING.exists():
+            raise GuestError(
+                "Debian's keys are missing on this machine: apt-get install debian-archive-keyring"
+            )
+        for name in ("lists/partial", "archives/partial", "empty/partial", "parts"):
+            (folder / name).mkdir(parents=True)
+        (folder / "status").touch()
+        (folder / "sources.list").write_text("".join(mirror.line(s) + "\n" for s in suites))
+        (folder / "apt.conf").write_text(self._configuration())
+        self._env = environment(APT_CONFIG=str(folder / "apt.conf"))
+        run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
+
+    def _configuration(self) -> str:
+        # The host's proxies and time-outs hold for us too; nothing else of its configuration does.
+        host = run(["apt-config", "dump"], "read apt's configuration", environment())
+        kept = re.findall(r"^Acquire::(?:https?|ftp|Retries)\b.*;$", host, re.MULTILINE)
+        own = {
+            "Dir::State": self.folder,
+            "Dir::State::lists": self.folder / "lists",
+            "Dir::State::status": self.folder / "status",
+            "Dir::Cache": self.folder,
+            "Dir::Cache::archives": self.folder / "archives",
+            "Dir::Etc::main": "/dev/null",
+            "Dir::Etc::parts": self.folder / "parts",
+            "Dir::Etc::sourcelist": self.folder / "sources.list",
+            "Dir::Etc::sourceparts": self.folder / "parts",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": self.folder / "parts",
+            "Dir::Etc::trusted": "/dev/null",
+            "Dir::Etc::trustedparts": self.folder / "parts",
+            "APT::Architecture": "amd64",
+            "APT::Architectures": "amd64",
+            "APT::Install-Recommends": "false",
+            "APT::Sandbox::User": "root",
+            "APT::Update::Error-Mode": "any",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        return "".join(f"{line}\n" for line in kept) + "".join(
+            f'{name} "{value}";\n' for name, value in own.items()
+        )
+
+    def versions(self, pattern: str) -> dict[str, str]:
+        """Package → newest version, for the packages whose whole name matches `pattern`."""
+        names = run(["apt-cache", "pkgnames"], "list packages", self._env).split()
+        wanted = [name for name in names if re.fullmatch(pattern, name)]
+        if not wanted:
+            return {}
+        text = run(["apt-cache", "show", "--no-all-versions", *wanted], "read versions", self._env)
+        found = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
+        return dict(found)
+
+    def plan(self, wanted: Sequence[str], dependencies: bool = True) -> list[Package]:
+        """The packages that make up `wanted`, with everything they depend on."""
+        how = ["install", "-y"] if dependencies else ["download"]
+        text = run(
+            [
+                "apt-get", *how, "--print-uris",
+                "-o", f"Dir::Cache::archives={self.folder}/empty", *wanted,
+            ],
+            f"find {' '.join(wanted)} in {', '.join(self.suites)}",
+            self._env,
+            cwd=str(self.folder / "empty"),
+        )  # fmt: skip
+        return [
+            Package(name, unquote(version), f"{name}_{version}_{architecture}.deb", int(size))
+            for name, version, architecture, size in URI_LINE.findall(text)
+        ]
+
+    def fetch(self, packages: Sequence[Package], what: str) -> list[Path]:
+        """Download packages, those of earlier calls excepted; say how it goes."""
+        archives = self.folder / "archives"
+        lacking = [p for p in packages if not (archives / p.file).exists()]
+        if lacking:
+            total = sum(p.size for p in lacking)
+            self.say(f"{what}: downloading {len(lacking)} packages, {total / 1e6:.0f} MB")
+            names = [f"{p.name}={p.version}" for p in lacking]
+            self._download(["download", *names], what, total)
+        return [archives / p.file for p in packages]
+
+    def _download(self, arguments: Sequence[str], what: str, total: int) -> None:
+        archives = self.folder / "archives"
+        with (self.folder / "download.log").open("w+") as log:
+            process = subprocess.Popen(
+                command([find_program("apt-get"), *arguments]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env,
+                cwd=archives,
+            )
+            before = sum(f.stat().st_size for f in archives.glob("*.deb"))
+            told = time.monotonic()
+            while True:
+                try:
+                    status = process.wait(timeout=0.1)
+                    break
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() - told > 5:
+                        told = time.monotonic()
+                        here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
+                        self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
+            if status != 0:
+                log.seek(0)
+                raise failed("apt-get", f"download {what}", status, log.read())
+
+
+def unpack(packages: Sequence[Path], root: Path, options: Sequence[str] = ()) -> None:
+    """Unpack package files into `root`, several at a time; `options` go to tar (excludes, members).
+
+    Debian's base-files must come first where there are links such as /lib: see `image`.
+    """
+    root.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(lambda package: _unpack_one(package, root, options), packages))
+
+
+def _unpack_one(package: Path, root: Path, options: Sequence[str]) -> None:
+    tar = [
+        find_program("tar"), "-x", "-f", "-", "-C", str(root), "--keep-directory-symlink",
+        "--no-same-owner", *options,
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command([find_program("dpkg-deb"), "--fsys-tarfile", str(package)]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    ) as reader:
+        done = subprocess.run(
+            command(tar), stdin=reader.stdout, capture_output=True, text=True, env=environment()
+        )
+    if done.returncode != 0 or reader.returncode != 0:
+        raise failed("tar", f"unpack {package.name}", done.returncode, done.stderr)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What can go wrong with a guest: each is one sentence, and the console's last lines where they help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CONSOLE_LINES = 15
+
+
+class GuestError(Exception):
+    """The guest cannot be made or did not finish: `sentence` says why, `console` what it printed last."""
+
+    def __init__(self, sentence: str, console: Sequence[str] = ()) -> None:
+        self.sentence = sentence
+        self.console = tuple(console[-CONSOLE_LINES:])
+        super().__init__(sentence)
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence, *(f"  | {line}" for line in self.console)])
+
+
+class UnknownKernelError(GuestError):
+    """Nobody offers the kernel that was asked for; the sentence lists what is offered."""
+
+
+class CommandError(GuestError):
+    """The guest was sound, but its command failed: `status` and `stderr` are the command's own."""
+
+    def __init__(self, status: int, stderr: str, console: Sequence[str] = ()) -> None:
+        self.status = status
+        self.stderr = stderr
+        last = stderr.strip().rsplit("\n", 1)[-1].strip()
+        because = f": {last}" if last else " and wrote nothing to its standard error"
+        super().__init__(f"the guest's command ended with status {status}{because}", console)

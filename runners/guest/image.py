@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's root: Debian 13 with bpftrace, BCC, perf and Python, as a disk image.
+
+Packages are unpacked, not installed: nothing in the guest needs a package's set-up script.
+The image is one partition, because `root=PARTUUID=` names it whatever the disk's driver calls it,
+with an ext4 without journal that is only ever mounted read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from runners.guest.cache import Cache, read_manifest
+from runners.guest.debian import unpack
+from runners.guest.process import environment, run
+from runners.guest.workshop import TRIXIE, Workshop
+
+PACKAGES = (
+    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod",
+    "linux-perf", "procps", "python3", "python3-bpfcc", "sed", "tar", "util-linux",
+)  # fmt: skip
+UNUSED = (
+    "./usr/share/doc", "./usr/share/man", "./usr/share/info", "./usr/share/locale",
+    "./usr/share/lintian", "./usr/share/bug", "./usr/share/zoneinfo", "./usr/share/perl*",
+    "./usr/share/bash-completion", "./usr/share/common-licenses", "./usr/share/debconf",
+    "./usr/lib/x86_64-linux-gnu/perl*", "./usr/lib/x86_64-linux-gnu/gconv",
+    "./usr/lib/python3*/ensurepip", "./usr/lib/python3*/idlelib", "./usr/lib/python3*/lib2to3",
+    "./usr/lib/python3*/pydoc_data", "./usr/lib/python3*/test", "./usr/lib/python3*/turtle.py",
+    "./usr/lib/python3*/venv", "./usr/lib/python3*/config-3*",
+)  # fmt: skip
+INIT = Path(__file__).parent / "init"
+INIT_PATH = "usr/lib/pathcost/init"
+PASSWD = (
+    "root:x:0:0:root:/run:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+)
+GROUP = "root:x:0:\nnogroup:x:65534:\n"
+HOSTS = "127.0.0.1 localhost pathcost\n"
+
+DISK_ID = 0x70617468  # of our choice: with it the kernel finds the root by PARTUUID
+ROOT_OPTION = f"root=PARTUUID={DISK_ID:08x}-01"
+MEBI = 1 << 20
+SECTOR = 512
+
+
+@dataclass(frozen=True)
+class Image:
+    """A root disk: `packages` is package → version, `key` names this build."""
+
+    file: Path
+    packages: dict[str, str]
+    key: str
+
+
+def prepare_image(cache: Cache, workshop: Workshop) -> Image:
+    """The root image from the cache, built there first if need be. Raises GuestError."""
+    recipe = {
+        "version": 1,
+        "suites": TRIXIE,
+        "packages": PACKAGES,
+        "unused": UNUSED,
+        "init": INIT.read_text(),
+        "files": [PASSWD, GROUP, HOSTS],
+    }
+
+    def build(partial: Path) -> dict[str, object]:
+        archive = workshop.archive(TRIXIE)
+        plan = archive.plan(PACKAGES)
+        packages = archive.fetch(plan, "guest: image")
+        cache.say("guest: unpacking Debian 13")
+        with cache.scratch("image-root") as root:
+            options = [f"--exclude={path}" for path in UNUSED]
+            base = [file for file in packages if file.name.startswith("base-files_")]
+            unpack(base, root, options)  # first: it makes /bin, /lib, … links into /usr
+            unpack([file for file in packages if file not in base], root, options)
+            _configure(root)
+            _compile_python(root)
+            cache.say("guest: writing the image")
+            write_disk(root, partial / "root.img")
+        return {"packages": {p.name: p.version for p in plan}}
+
+    entry = cache.entry("image", recipe, build)
+    packages = read_manifest(entry)["packages"]
+    assert isinstance(packages, dict)
+    return Image(entry / "root.img", packages, entry.name)
+
+
+def _configure(root: Path) -> None:
+    """The little that set-up scripts would have done and that the guest needs."""
+    for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / "etc/passwd").write_text(PASSWD)
+    (root / "etc/group").write_text(GROUP)
+    (root / "etc/hosts").write_text(HOSTS)
+    init = root / INIT_PATH
+    init.write_text(INIT.read_text())
+    init.chmod(0o755)
+
+
+def _compile_python(root: Path) -> None:
+    """Compile the library here: under emulation it would cost a second for each import of note."""
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
+    run(
+        [
+            str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+            str(root / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
+            "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
+        ],
+        "compile the guest's Python library",
+        environment(PYTHONHOME=str(root / "usr")),
+    )  # fmt: skip
+
+
+def write_disk(root: Path, file: Path) -> None:
+    """A disk image whose only partition holds `root`, with little room to spare."""
+    nodes = [entry.lstat() for entry in root.rglob("*")]
+    blocks = sum(-(-node.st_size // 4096) for node in nodes)
+    size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI)
+    run(
+        [
+            "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-b", "4096", "-m", "0",
+            "-N", str(len(nodes) + 1024), "-E", f"offset={MEBI},root_owner=0:0",
+            "-d", str(root), str(file), f"{size}M",
+        ],
+        "write the guest's root image",
+        environment(MKE2FS_SYNC="0"),
+    )  # fmt: skip
+    with file.open("r+b") as disk:
+        disk.write(partition_table(MEBI // SECTOR, size * MEBI // SECTOR))
+        disk.truncate((size + 1) * MEBI)
+    os.chmod(file, 0o644)
+
+
+def partition_table(start: int, sectors: int) -> bytes:
+    """A master boot record with one Linux partition."""
+    entry = struct.pack("<B3xB3xII", 0, 0x83, start, sectors)
+    return struct.pack("<440xIxx16s48xH", DISK_ID, entry, 0xAA55)

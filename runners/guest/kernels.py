@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel that the guest boots: one of Debian's cloud kernels, or a file of the user's.
+
+Debian's cloud kernels have NVMe, ext4 and the serial console built in, and so need neither modules
+nor an initramfs. The kernel is unpacked here rather than in the guest, where it takes a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runners.collect.children import command
+from runners.guest.cache import Cache, read_manifest
+from runners.guest.debian import unpack
+from runners.guest.errors import GuestError, UnknownKernelError
+from runners.guest.process import environment
+from runners.guest.qemu import Qemu
+from runners.guest.workshop import TRIXIE, Workshop
+
+DEFAULT = "6.12"
+SUITES: Mapping[str, tuple[str, ...]] = {
+    "5.10": ("bullseye-security",),
+    "6.1": ("bookworm", "bookworm-security"),
+    "6.12": TRIXIE,
+    "7.2": ("trixie-backports",),
+}
+PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
+NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
+ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, if it has one."""
+
+    file: Path
+    release: str
+    version: str | None
+    key: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kernel package of Debian."""
+
+    package: str
+    release: str
+    version: str
+
+
+def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> Kernel:
+    """The kernel called `name`, fetched first if need be.
+
+    `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels,
+    or the path of a bzImage with what the guest needs built in.
+    Raises UnknownKernelError if nobody offers it, GuestError if it cannot be had.
+    """
+    if "/" in name or Path(name).is_file():
+        return own_kernel(Path(name))
+
+    def build(partial: Path) -> dict[str, object]:
+        series = ".".join(name.split(".")[:2])
+        suites = [SUITES[series]] if series in SUITES else []
+        offer = None
+        for one in [*suites, *(s for s in SUITES.values() if s not in suites)]:
+            offers = read_offers(workshop.archive(one).versions(PACKAGE))
+            if offer := choose(offers, name):
+                break
+        if offer is None:
+            raise UnknownKernelError(
+                f'no Debian suite offers a kernel "{name}": '
+                f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage"
+            )
+        archive = workshop.archive(one)
+        plan = archive.plan([offer.package], dependencies=False)
+        packages = archive.fetch(plan, f"guest: kernel {offer.release}")
+        cache.say(f"guest: unpacking kernel {offer.release}")
+        with cache.scratch("kernel-package") as root:
+            unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
+            image = next(root.rglob("vmlinuz*"))
+            (partial / "kernel").write_bytes(unpack_kernel(image.read_bytes(), qemu))
+        return {"release": offer.release, "version": offer.version, "package": offer.package}
+
+    entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
+    manifest = read_manifest(entry)
+    return Kernel(entry / "kernel", str(manifest["release"]), str(manifest["version"]), entry.name)
+
+
+def read_offers(versions: Mapping[str, str]) -> list[Offer]:
+    """The kernels among some packages. Where image and binary are split, the binary is it."""
+    offers: dict[str, Offer] = {}
+    for package in sorted(versions, reverse=True):
+        match = re.fullmatch(PACKAGE, package)
+        if match and (match[1] == "binary" or match[2] not in offers):
+            offers[match[2]] = Offer(package, match[2], versions[package])
+    return list(offers.values())
+
+
+def choose(offers: list[Offer], name: str) -> Offer | None:
+    """The newest offer that `name` fits: a release, a package version, or the start of either."""
+
+    def fits(text: str) -> bool:
+        return text == name or re.match(re.escape(name) + r"[^\d]", text) is not None
+
+    fitting = [o for o in offers if fits(o.release) or fits(o.version)]
+    return max(fitting, key=lambda offer: _numbers(offer.version), default=None)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def own_kernel(path: Path) -> Kernel:
+    """The user's own bzImage. Raises UnknownKernelError if it is none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UnknownKernelError(f"cannot read the kernel {path}: {error.strerror}") from None
+    if data[0x202:0x206] != b"HdrS":
+        raise UnknownKernelError(
+            f"{path} is not a bzImage (arch/x86/boot/bzImage of a build with {NEEDS} built in)"
+        )
+    (offset,) = struct.unpack_from("<H", data, 0x20E)
+    release = data[offset + 0x200 :].split(b"\0", 1)[0].decode(errors="replace").split(" ")[0]
+    return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
+
+
+def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
+    """The ELF kernel inside a bzImage, or the bzImage itself where that cannot be had.
+
+    QEMU boots the ELF directly, through its PVH entry.
+    """
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    start = (image[0x1F1] + 1) * 512 + offset
+    (size,) = struct.unpack_from("<I", image, start + length - 4)
+    packed = image[start : start + length - 4]
+    program = {ZSTD: "zstd", LZ4: "lz4"}.get(packed[:4])
+    if program is None:
+        return image
+    done = subprocess.run(
+        command([*qemu.program(program), "-dc"]),
+        input=packed,
+        capture_output=True,
+        env=environment(),
+    )
+    is_kernel = len(done.stdout) == size and done.stdout[:4] == b"\x7fELF"
+    return done.stdout if is_kernel and _has_pvh_entry(done.stdout) else image
+
+
+def _has_pvh_entry(kernel: bytes) -> bool:
+    # The note XEN_ELFNOTE_PHYS32_ENTRY: name size 4, any value size, type 18, name "Xen".
+    return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", kernel) is not None

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's command line, and watching its serial console until it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from runners.collect.children import command
+from runners.guest.errors import GuestError
+from runners.guest.image import INIT_PATH, ROOT_OPTION
+from runners.guest.kernels import NEEDS, Kernel
+from runners.guest.process import environment
+from runners.guest.qemu import Qemu
+
+User = tuple[int, int]
+
+# The kernel's own lines: not the command's output.
+KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
+PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+# A named CPU: the same features, and the same mitigations, whatever the host has. Under TCG it is
+# also a tenth faster than `max`, whose five page-table levels cost time.
+CPU = {"tcg": "EPYC", "kvm": "host"}
+ACCELERATOR = {"tcg": "tcg,thread=multi", "kvm": "kvm"}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A raw disk, given to QEMU as an open file: so QEMU needs no right to the path."""
+
+    file: BinaryIO
+    writable: bool = False
+
+
+@dataclass
+class Ended:
+    """How a QEMU ended: its status, all that the console showed, and what QEMU complained of."""
+
+    status: int
+    lines: list[str] = field(default_factory=list)
+    complaints: str = ""
+    seconds: float = 0.0
+
+    def panic(self) -> str | None:
+        """The kernel's reason, if it panicked."""
+        for line in self.lines:
+            if match := PANIC.search(line):
+                return match[1]
+        return None
+
+
+def command_line(
+    qemu: Qemu,
+    kernel: Kernel,
+    accelerator: str,
+    disks: Sequence[Disk],
+    memory: int = 1536,
+    cpus: int = 2,
+    options: str = "quiet",
+) -> list[str]:
+    """QEMU with a serial console on its standard output, these disks, and nothing else.
+
+    There is no network device. The first disk is the root.
+    """
+    argv = [
+        *qemu.argv, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+        "-machine", "q35", "-accel", ACCELERATOR[accelerator], "-cpu", CPU[accelerator],
+        "-smp", str(cpus), "-m", str(memory), "-serial", "stdio",
+        "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        "-kernel", str(kernel.file),
+        "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait init=/{INIT_PATH} "
+        f"panic=-1 oops=panic {options}",
+        "-device", "nvme,id=nvme,serial=pathcost",
+    ]  # fmt: skip
+    for number, disk in enumerate(disks, start=1):
+        read_only = "off" if disk.writable else "on"
+        argv += [
+            "-add-fd", f"fd={disk.file.fileno()},set={number}",
+            "-drive", f"if=none,id=disk{number},file=/dev/fdset/{number},format=raw,"
+            f"cache=unsafe,readonly={read_only}",
+            "-device", f"nvme-ns,drive=disk{number},bus=nvme,nsid={number}",
+        ]  # fmt: skip
+    return argv
+
+
+def watch(
+    argv: Sequence[str],
+    disks: Sequence[Disk],
+    timeout: float,
+    on_line: Callable[[str], None],
+    console: BinaryIO,
+    user: User | None = None,
+    quiet_timeout: float | None = None,
+) -> Ended:
+    """Run QEMU to its end, giving each line of its console to `on_line` as it comes.
+
+    After `timeout` seconds, or `quiet_timeout` without a first line, QEMU is killed and GuestError
+    raised. QEMU dies with the thread that called, whatever kills that.
+    """
+    began = time.monotonic()
+    ended = Ended(0)
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            command(argv, user),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment(),
+            pass_fds=[disk.file.fileno() for disk in disks],
+            start_new_session=True,
+            cwd="/",
+        )
+        try:
+            assert process.stdout is not None
+            for line in _lines(process.stdout, console, began + timeout, quiet_timeout):
+                ended.lines.append(line)
+                on_line(line)
+            ended.status = process.wait(timeout=5)
+        except TimeoutError as error:
+            raise GuestError(str(error).format(timeout=timeout), ended.lines) from None
+        finally:
+            process.kill()
+            process.wait()
+        complaints.seek(0)
+        ended.complaints = complaints.read().decode(errors="replace")
+    ended.seconds = time.monotonic() - began
+    return ended
+
+
+def _lines(
+    stream: BinaryIO, console: BinaryIO, deadline: float, quiet: float | None
+) -> Iterator[str]:
+    rest = b""
+    first = time.monotonic() + quiet if quiet is not None else None
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            limit = deadline if first is None else min(first, deadline)
+            if not selector.select(max(0.0, limit - time.monotonic())):
+                if time.monotonic() < limit:
+                    continue
+                raise TimeoutError(
+                    "the guest did not finish within {timeout:.0f} s"
+                    if first is None
+                    else "the guest's kernel printed nothing"
+                )
+            data = os.read(stream.fileno(), 65536)
+            first = None
+            console.write(data)
+            console.flush()
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line.decode(errors="replace").rstrip("\r")
+            if not data:
+                if rest:
+                    yield rest.decode(errors="replace").rstrip("\r")
+                return
+
+
+def explain(ended: Ended) -> GuestError:
+    """Why a guest that ended did not do what it was to do, from what it left on its console."""
+    if reason := ended.panic():
+        if "Unable to mount root" in reason:
+            reason += f" (the guest needs {NEEDS} built in)"
+        return GuestError(f"the guest's kernel panicked: {reason}", ended.lines)
+    for line in ended.lines:
+        if line.startswith("pathcost: failed: "):
+            return GuestError(line.removeprefix("pathcost: failed: "), ended.lines)
+    if ended.status != 0:
+        lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
+        last = lines[-1].rpartition("qemu-system-x86_64: ")[2] if lines else "it said nothing"
+        return GuestError(f"QEMU ended with status {ended.status}: {last}", ended.lines)
+    return GuestError("the guest stopped before its command ended", ended.lines)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Host programs: found, run to the end, and failing in one sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from runners.collect.children import command
+from runners.guest.errors import GuestError
+
+PACKAGE_OF = {
+    "apt-cache": "apt",
+    "apt-config": "apt",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "mke2fs": "e2fsprogs",
+    "mmdebstrap": "mmdebstrap",
+    "tar": "tar",
+}
+SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def find_program(name: str) -> str:
+    """The path of a host program. Raises GuestError naming its package when it is missing."""
+    path = shutil.which(name, path=SEARCH)
+    if path is None:
+        package = PACKAGE_OF.get(name, name)
+        raise GuestError(f"{name} is missing on this machine: apt-get install {package}")
+    return path
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """A small, language-neutral environment, so that messages parse the same everywhere."""
+    kept = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    return {"PATH": SEARCH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **kept, **extra}
+
+
+def run(
+    argv: Sequence[str], purpose: str, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> str:
+    """What a host program printed. Raises GuestError with `purpose` and its last words if it fails."""
+    done = subprocess.run(
+        command([find_program(argv[0]), *argv[1:]]),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=dict(env) if env is not None else environment(),
+        cwd=cwd,
+    )
+    if done.returncode != 0:
+        raise failed(argv[0], purpose, done.returncode, done.stderr)
+    return done.stdout
+
+
+def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:
+    """The error for a program that failed: its purpose and what it complained of last."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    complaints = [line for line in lines if line.startswith(("E:", "Err:"))] or lines[-1:]
+    because = complaints[-1].removeprefix("E: ") if complaints else f"status {status}"
+    return GuestError(f"cannot {purpose}: {program} failed: {because}", lines)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes a tiny, made-up run folder by the contract (docs/run-folder.md).
+
+The numbers are obviously made up: 4 round trips of 10 bytes, times like 111 and 222 µs, functions
+called `made_up_17`. Tests change one thing at a time and see what follows.
+"""
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TRIPS = 4
+MESSAGES = 2 * TRIPS
+SIZE = 10
+PLACEMENTS = ("same-cpu", "cross-cpu")
+TRANSPORTS = ("unix", "tcp")
+HOST, GUEST = "9.9.0-made-up", "8.8.0-made-up"
+
+Cell = dict[str, Any]
+Change = Callable[[Cell], None]
+
+
+@dataclass
+class MadeUp:
+    """What a run says. Every figure is per window of MESSAGES messages unless said otherwise."""
+
+    # (transport, placement, repeat) -> (voluntary, involuntary) switches per round trip.
+    switches: Callable[[str, str, int], tuple[int, int]] = lambda *_: (3, 0)
+    # transport -> how often each payload byte is copied within the kernel.
+    kernel_copies: Callable[[str], int] = lambda _: 5
+    # (transport, placement, repeat) -> nanoseconds of every round trip.
+    rtt: Callable[[str, str, int], int] = lambda t, p, r: (111_000 if t == "unix" else 222_000) + r
+    repeats: int = 3
+    guest: bool = True
+    change: Change = lambda _: None  # changes a cell's line before it is written
+    maps: dict[str, dict[str, int]] = field(default_factory=dict)  # more bpftrace maps, by name
+    stderr: str = ""
+    kernel: str = HOST
+    cpu: str = "Made-up CPU"
+    missing: list[dict[str, str]] = field(default_factory=list)
+
+
+def make_run(folder: Path, made: MadeUp | None = None) -> Path:
+    """Write the run folder and return its path."""
+    made = made or MadeUp()
+    run = folder / "made-up-run"
+    lanes = [_lane(run, made, "host", "host", made.kernel, "counters")]
+    if made.guest:
+        lanes.append(_lane(run, made, f"vm-{GUEST}", "vm", GUEST, "function"))
+    manifest = {
+        "format": 1,
+        "name": "made-up-run",
+        "pathcost": "0.0.0-made-up",
+        "command": ["./runners/run.sh", "--sizes", str(SIZE)],
+        "started": "2001-02-03T04:05:06+00:00",
+        "seconds": 7,
+        "seconds_by_step": {"measure": 7},
+        "options": {"sizes": str(SIZE)},
+        "lanes": lanes,
+        "preflight": [],
+        "missing": made.missing,
+    }
+    _write_json(run / "run.json", manifest)
+    return run
+
+
+def _lane(
+    run: Path, made: MadeUp, folder: str, lane: str, kernel: str, rung: str
+) -> dict[str, str | None]:
+    path = run / "raw" / folder
+    (path / "samples").mkdir(parents=True)
+    environment = {
+        "kernel": kernel,
+        "version": "#1 MADE UP",
+        "machine": "made_up_64",
+        "cpu": made.cpu,
+        "cpus": 77,
+        "distribution": "Made-up Linux",
+        "tools": {"bpftrace": "0.0-made-up"},
+        "settings": {"/made/up": "1", "/absent": None},
+    }
+    _write_json(path / "environment.json", environment)
+    cells = list(_host_cells(made)) if lane == "host" else list(_guest_cells(made))
+    for number, cell in enumerate(cells, 1):
+        cell["id"] = number
+        made.change(cell)
+        if not cell["instruments"] and lane == "host":
+            nanoseconds = made.rtt(cell["transport"], cell["placement"], cell["repeat"])
+            samples = struct.pack(f"<{TRIPS}I", *[nanoseconds] * TRIPS)
+            (path / "samples" / f"{number}.u32").write_bytes(samples)
+    lines = [json.dumps(cell) for cell in cells]
+    (path / "cells.jsonl").write_text("\n".join(lines) + "\n")
+    if lane == "vm":
+        _write_probes(path, made, cells)
+    accelerator = "tcg" if lane == "vm" else None
+    return {
+        "folder": folder,
+        "lane": lane,
+        "kernel": kernel,
+        "rung": rung,
+        "accelerator": accelerator,
+    }
+
+
+def _host_cells(made: MadeUp) -> list[Cell]:
+    return [
+        _cell(made, transport, placement, repeat, [])
+        for repeat in range(made.repeats)
+        for placement in PLACEMENTS
+        for transport in TRANSPORTS
+    ]
+
+
+def _guest_cells(made: MadeUp) -> list[Cell]:
+    return [
+        _cell(made, transport, "same-cpu", 0, instruments)
+        for instruments in ([], ["bpftrace"], ["ftrace"])
+        for transport in TRANSPORTS
+    ]
+
+
+def _cell(
+    made: MadeUp, transport: str, placement: str, repeat: int, instruments: list[str]
+) -> Cell:
+    voluntary, involuntary = made.switches(transport, placement, repeat)
+    nanoseconds = made.rtt(transport, placement, repeat)
+    return {
+        "transport": transport,
+        "pattern": "pingpong",
+        "size": SIZE,
+        "placement": placement,
+        "messages": MESSAGES,
+        "warmup": 2,
+        "repeat": repeat,
+        "instruments": instruments,
+        "scripts": ["copies", "others"] if "bpftrace" in instruments else [],
+        "lost": 0,
+        "error": None,
+        "result": {
+            "window_ns": nanoseconds * TRIPS,
+            "round_trips": TRIPS,
+            "clock_cost_ns": 99,
+            "cpus": [0, 0],
+            "socket": {},
+            # The server sleeps for all of them: only the sum of both is ever used.
+            "client": _process(101, 0, 0),
+            "server": _process(102, voluntary * TRIPS, involuntary * TRIPS),
+            "proc": _proc(transport),
+        },
+    }
+
+
+def _process(pid: int, voluntary: int, involuntary: int) -> Cell:
+    half = MESSAGES // 2
+    return {
+        "pid": pid,
+        "sent_messages": half,
+        "sent_bytes": half * SIZE,
+        "received_messages": half,
+        "received_bytes": half * SIZE,
+        "partial_sends": 0,
+        "partial_receives": 0,
+        "rusage": {
+            "user_us": 20,
+            "system_us": 60,
+            "voluntary": voluntary,
+            "involuntary": involuntary,
+            "minor_faults": 0,
+        },
+    }
+
+
+def _proc(transport: str) -> dict[str, list[str]]:
+    """TCP: each message is one segment, one packet and one softirq, on top of what was before."""
+    n = MESSAGES if transport == "tcp" else 0
+    lo = "Inter-|   Receive\n face |bytes\n    lo: 0 0 0 0 0 0 0 0 {} {} 0 0 0 0 0 0\n"
+    return {
+        "/proc/net/snmp": [
+            f"Tcp: RtoMin OutSegs\nTcp: 200 {1000 + k}\nUdp: InErrors\nUdp: 0\n" for k in (0, n)
+        ],
+        "/proc/net/netstat": [
+            f"TcpExt: TCPPureAcks TCPOrigDataSent\nTcpExt: 5 {70 + k}\n" for k in (0, n)
+        ],
+        "/proc/net/dev": [lo.format(500 + 76 * k, 50 + k) for k in (0, n)],
+        "/proc/softirqs": [
+            f"          CPU0 CPU1\n   NET_TX: 1 1\n   NET_RX: {k} 6\n" for k in (0, n)
+        ],
+    }
+
+
+def _write_probes(path: Path, made: MadeUp, cells: list[Cell]) -> None:
+    maps: dict[str, dict[str, dict[str, int]]] = {"copies": {}, "others": {}}
+    for cell in cells:
+        if "bpftrace" in cell["instruments"]:
+            for script, counts in _counts(made, cell).items():
+                for name, by_key in counts.items():
+                    maps[script].setdefault(name, {}).update(by_key)
+        if "ftrace" in cell["instruments"]:
+            _write_ftrace(path / "ftrace" / f"{cell['id']}.tsv", cell["transport"])
+    for name, entries in made.maps.items():
+        maps["others"].setdefault(name, {}).update(entries)
+    (path / "bpftrace" / "1").mkdir(parents=True)
+    for script, found in maps.items():
+        messages = [{"type": "attached_probes", "data": {"probes": 3}}]
+        messages += [{"type": "map", "data": {name: entries}} for name, entries in found.items()]
+        text = "".join(json.dumps(message) + "\n" for message in messages)
+        (path / "bpftrace" / "1" / f"{script}.json").write_text(text)
+        (path / "bpftrace" / "1" / f"{script}.stderr").write_text(made.stderr)
+
+
+def _counts(made: MadeUp, cell: Cell) -> dict[str, dict[str, dict[str, int]]]:
+    number, transport = cell["id"], cell["transport"]
+    payload = MESSAGES * SIZE
+    kernel = made.kernel_copies(transport)
+    voluntary, involuntary = made.switches(transport, cell["placement"], cell["repeat"])
+    packets = MESSAGES if transport == "tcp" else 0
+    copies = {
+        "@copy_bytes": {"in": payload, "out": payload, "kernel": kernel * payload},
+        "@copy_calls": {"in": MESSAGES, "out": 2 * MESSAGES, "kernel": kernel * MESSAGES},
+        "@messages": {"sent": MESSAGES, "received": MESSAGES},
+    }
+    others = {
+        "@switches": {"voluntary": voluntary * TRIPS, "involuntary": involuntary * TRIPS},
+        "@wakeups": {"process": MESSAGES, "elsewhere": 0},
+        "@softirqs": {"NET_RX": packets, "NET_RX elsewhere": 0},
+        "@function_calls": {"made_up_1": MESSAGES},
+        "@helper_open": {"17": 1},
+    }
+    found = {
+        script: {
+            name: {f"{number},{key}": value for key, value in by_key.items()}
+            for name, by_key in counts.items()
+        }
+        for script, counts in (("copies", copies), ("others", others))
+    }
+    found["others"]["@skb_allocs"] = {str(number): MESSAGES}
+    return found
+
+
+def _write_ftrace(path: Path, transport: str) -> None:
+    """Unix hits 2 functions, TCP 4; one more is called too seldom to count."""
+    path.parent.mkdir(exist_ok=True)
+    calls = {"made_up_1": MESSAGES, "made_up_17": 3 * MESSAGES, "made_up_rare": TRIPS - 1}
+    if transport == "tcp":
+        calls |= {"made_up_tcp_a": TRIPS, "made_up_tcp_b": MESSAGES}
+    path.write_text("".join(f"{name}\t{count}\n" for name, count in calls.items()))
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading what a collector left, for tests: straight from the files, without the analysis."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+Counts = dict[str, int]
+
+
+class Collected:
+    """A `raw/<lane>/` folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
+        self.cells: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.missing: list[dict[str, str]] = json.loads((folder / "missing.json").read_text())
+        self._counts = self._read_maps()
+
+    def probed(self, transport: str | None = None, instrument: str = "bpftrace") -> list[dict[str, Any]]:
+        """Cell runs that had `instrument` attached."""
+        return [
+            cell
+            for cell in self.cells
+            if cell["instruments"] == [instrument] and transport in (None, cell["transport"])
+        ]
+
+    def counts(self, cell: dict[str, Any]) -> Counts:
+        """`quantity key` → value, of one probed cell run."""
+        return self._counts[str(cell["id"])]
+
+    def functions(self, cell: dict[str, Any]) -> Counts:
+        """Function → calls, of one cell run under ftrace."""
+        lines = (self.folder / "ftrace" / f"{cell['id']}.tsv").read_text().splitlines()
+        return {name: int(calls) for name, calls in (line.split("\t") for line in lines)}
+
+    def _read_maps(self) -> dict[str, Counts]:
+        counts: dict[str, Counts] = defaultdict(dict)
+        for file in self.folder.glob("bpftrace/*/*.json"):
+            for line in filter(None, file.read_text(encoding="utf-8").splitlines()):
+                record = json.loads(line)
+                if record["type"] == "map":
+                    for name, entries in record["data"].items():
+                        for keys, value in entries.items():
+                            cell, _, key = keys.partition(",")
+                            counts[cell][f"{name.lstrip('@')} {key}".strip()] = value
+        return counts
+
+
+def switches(cell: dict[str, Any]) -> dict[str, int]:
+    """Both processes' context switches by getrusage, over the window."""
+    usages = [cell["result"][side]["rusage"] for side in ("client", "server")]
+    return {kind: sum(usage[kind] for usage in usages) for kind in ("voluntary", "involuntary")}
+
+
+def out_segments(cell: dict[str, Any]) -> int:
+    """TCP segments sent over the window by /proc/net/snmp."""
+    before, after = (_tcp_row(text)["OutSegs"] for text in cell["result"]["proc"]["/proc/net/snmp"])
+    return after - before
+
+
+def _tcp_row(text: str) -> dict[str, int]:
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:"))
+    return dict(zip(names, map(int, values), strict=True))

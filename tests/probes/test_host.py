@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every script that this kernel allows, attached for real: exact counts, checked by a second source."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runners import cells, lanes, mounts, options, preflight
+from tests.collected import Collected, out_segments, switches
+
+pytestmark = pytest.mark.root
+HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
+
+
+@pytest.fixture(scope="module")
+def rung() -> str:
+    mounts.private_mounts()
+    found = preflight.rung(preflight.checks())
+    if found == "counters":
+        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
+    return found
+
+
+@pytest.fixture(scope="module", params=[46, 2000])
+def collected(
+    request: pytest.FixtureRequest, rung: str, tmp_path_factory: pytest.TempPathFactory
+) -> Collected:
+    folder = tmp_path_factory.mktemp("host")
+    asked = options.parse(["--messages", str(request.param), "--repeats", "2"])
+    lanes.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
+    subprocess.run(
+        [sys.executable, "-m", "runners.collect", folder / "plan.json", folder / "out"],
+        cwd=lanes.REPOSITORY,
+        env=os.environ | {"TMPDIR": str(folder)},
+        check=True,
+    )
+    return Collected(folder / "out")
+
+
+def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
+    assert [cell["error"] for cell in collected.cells if cell["error"]] == []
+    assert collected.missing == []
+
+
+def test_the_probe_counts_the_switches_that_the_kernel_counts(collected: Collected) -> None:
+    for cell in collected.probed():
+        counts = collected.counts(cell)
+        seen = {kind: counts[f"switches {kind}"] for kind in ("voluntary", "involuntary")}
+        assert seen == switches(cell), cell["id"]
+
+
+def test_each_process_sleeps_at_least_once_a_round_trip_on_two_cpus(collected: Collected) -> None:
+    for cell in collected.probed("unix"):
+        if cell["placement"] == "cross-cpu":
+            assert collected.counts(cell)["wakeups process"] > 0
+
+
+def test_a_unix_message_puts_nothing_on_the_loopback_device(collected: Collected) -> None:
+    for cell in collected.probed("unix"):
+        counts = collected.counts(cell)
+        assert counts["lo_packets"] == counts["lo_bytes"] == counts["softirqs NET_RX"] == 0
+
+
+def test_a_tcp_message_is_one_packet_with_66_bytes_of_headers(collected: Collected) -> None:
+    for cell in collected.probed("tcp"):
+        counts = collected.counts(cell)
+        pure_acks = counts["lo_packets"] - cell["messages"]
+        assert 0 <= pure_acks <= cell["messages"] // 100 + 1
+        payload = cell["messages"] * cell["size"]
+        assert counts["lo_bytes"] == payload + HEADERS * counts["lo_packets"]
+        assert counts["lo_packets"] == out_segments(cell)
+
+
+def test_unprobed_cells_keep_each_round_trip(collected: Collected) -> None:
+    for cell in collected.cells:
+        if not cell["instruments"]:
+            samples = collected.folder / "samples" / f"{cell['id']}.u32"
+            assert samples.stat().st_size == 4 * cell["result"]["round_trips"]
+
+
+def test_nothing_is_left_on_the_machine(collected: Collected) -> None:
+    assert not list(Path("/sys/kernel/tracing/instances").glob("pathcost-*"))
+    assert not list(collected.folder.parent.glob("pathcost-*"))

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .workload import SOURCE
+
+
+def build(target: str, program: str) -> Path:
+    jobs = len(os.sched_getaffinity(0))
+    subprocess.run(
+        ["make", "-C", str(SOURCE), f"-j{jobs}", target], check=True, stdout=subprocess.DEVNULL
+    )
+    return SOURCE / "build" / program
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """The static program that runs use."""
+    return build("all", "pathcost-workload")
+
+
+@pytest.fixture(scope="session")
+def sanitized() -> Path:
+    """The same under ASan and UBSan."""
+    return build("sanitize", "sanitize/pathcost-workload")
+
+
+@pytest.fixture(scope="session")
+def planted() -> Path:
+    """The sanitized program with faults that PATHCOST_PLANT switches on."""
+    return build("planted", "planted/pathcost-workload")
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """A directory for --dir: nobody else's, and empty."""
+    directory = tmp_path / "private"
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+@pytest.fixture
+def two_cpus() -> list[int]:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("cross-cpu needs two CPUs, and this process may use only one")
+    return cpus[:2]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a cell prints: every field, and that the figures agree with each other."""
+
+from __future__ import annotations
+
+import array
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .workload import run
+
+PLACEMENTS = ["same-cpu", "cross-cpu", "free"]
+MESSAGES = {1: 46, 64: 46, 4096: 46, 65536: 22, 1 << 20: 10}
+SIDE = {
+    "pid",
+    "sent_messages",
+    "sent_bytes",
+    "received_messages",
+    "received_bytes",
+    "partial_sends",
+    "partial_receives",
+    "rusage",
+}
+RUSAGE = {"user_us", "system_us", "voluntary", "involuntary", "minor_faults"}
+PROC = {
+    "/proc/net/snmp",
+    "/proc/net/netstat",
+    "/proc/net/dev",
+    "/proc/softirqs",
+    "/proc/net/softnet_stat",
+}
+
+
+def expected_cpus(placement: str) -> list[int] | None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if placement == "cross-cpu" and len(cpus) < 2:
+        pytest.skip("cross-cpu needs two CPUs, and this process may use only one")
+    return {"same-cpu": [cpus[0], cpus[0]], "cross-cpu": cpus[:2], "free": None}[placement]
+
+
+def check_conservation(result: dict[str, Any], size: int, messages: int) -> None:
+    for sender, receiver in (("client", "server"), ("server", "client")):
+        assert result[sender]["sent_messages"] == messages // 2
+        assert result[sender]["sent_bytes"] == messages // 2 * size
+        assert result[receiver]["received_messages"] == messages // 2
+        assert result[receiver]["received_bytes"] == messages // 2 * size
+
+
+def check_samples(path: Path, result: dict[str, Any]) -> None:
+    samples = array.array("I")
+    samples.frombytes(path.read_bytes())
+    if sys.byteorder == "big":
+        samples.byteswap()
+    assert len(samples) == result["round_trips"]
+    assert min(samples) > 0
+    # The end of one is the start of the next, so nothing of the window lies between them.
+    assert sum(samples) == result["window_ns"]
+
+
+def check_cell(program: Path, private: Path, transport: str, placement: str, size: int) -> None:
+    cpus = expected_cpus(placement)
+    samples = private / "samples"
+    arguments = ["--transport", transport, "--placement", placement, "--size", size]
+    arguments += ["--messages", MESSAGES[size], "--warmup", 6, "--dir", private]
+    result = run(program, *arguments, "--samples", samples).result
+    assert result["cpus"] == cpus
+    assert result["round_trips"] == MESSAGES[size] // 2
+    assert result["socket"] == ({"TCP_NODELAY": 1} if transport == "tcp" else {})
+    assert result["window_ns"] > 0
+    assert result["clock_cost_ns"] > 0
+    assert set(result["client"]) == set(result["server"]) == SIDE
+    assert set(result["client"]["rusage"]) == set(result["server"]["rusage"]) == RUSAGE
+    assert set(result["proc"]) == PROC
+    check_conservation(result, size, MESSAGES[size])
+    check_samples(samples, result)
+    samples.unlink()
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", MESSAGES)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_cell(program: Path, private: Path, transport: str, placement: str, size: int) -> None:
+    check_cell(program, private, transport, placement, size)
+
+
+@pytest.mark.parametrize("size", MESSAGES)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_cell_under_sanitizers(
+    sanitized: Path, private: Path, transport: str, placement: str, size: int
+) -> None:
+    check_cell(sanitized, private, transport, placement, size)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_switches_follow_messages(program: Path, private: Path, transport: str) -> None:
+    """Blocked on each other on one CPU: every receive needs the other side to run."""
+    result = run(program, "--transport", transport, "--messages", 2000, "--dir", private).result
+    for side in ("client", "server"):
+        usage = result[side]["rusage"]
+        assert usage["voluntary"] + usage["involuntary"] >= 900
+        # At most the sleep it waits in, and one wake-up for nothing (unix_write_space).
+        assert usage["voluntary"] <= 2000
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_memory_is_touched_before_the_window(program: Path, private: Path, transport: str) -> None:
+    """Each message buffer is 256 pages: untouched, they would fault in the window."""
+    arguments = ["--size", 1 << 20, "--messages", 4, "--warmup", 0, "--dir", private]
+    result = run(program, "--transport", transport, *arguments).result
+    for side in ("client", "server"):
+        assert result[side]["rusage"]["minor_faults"] < 64
+
+
+def test_proc_spans_the_window(program: Path) -> None:
+    """TCP's own counter rises by a segment a message at least; others can only add to it."""
+    result = run(program, "--transport", "tcp", "--messages", 2000).result
+
+    def out_segments(text: str) -> int:
+        names, values = (line.split() for line in re.findall(r"^Tcp:.*$", text, re.MULTILINE))
+        return int(values[names.index("OutSegs")])
+
+    before, after = result["proc"]["/proc/net/snmp"]
+    assert out_segments(after) - out_segments(before) >= 2000
+
+
+def test_proc_is_as_the_kernel_prints_it(program: Path) -> None:
+    result = run(program, "--transport", "tcp", "--messages", 2).result
+    for path, texts in result["proc"].items():
+        lines = Path(path).read_text().splitlines()
+        for text in texts:
+            assert text.endswith("\n")
+            assert len(text.splitlines()) == len(lines)
+            assert text.split()[0] == lines[0].split()[0] or path.endswith("softnet_stat")
+
+
+def test_gate_opens_and_closes_once(program: Path, private: Path) -> None:
+    reader, writer = os.pipe()
+    arguments = ["--transport", "unix", "--messages", 46, "--dir", private, "--gate", writer]
+    assert run(program, *arguments, pass_fds=(writer,)).status == 0
+    os.close(writer)
+    assert os.read(reader, 16) == b"10"
+    os.close(reader)
+
+
+def test_cpus_can_be_chosen(program: Path, private: Path, two_cpus: list[int]) -> None:
+    low, high = two_cpus
+    arguments = ["--transport", "unix", "--messages", 46, "--dir", private]
+    chosen = ["--cpus", f"{high},{low}"]
+    crossed = run(program, *arguments, "--placement", "cross-cpu", *chosen).result
+    assert crossed["cpus"] == [high, low]
+    same = run(program, *arguments, "--placement", "same-cpu", *chosen).result
+    assert same["cpus"] == [high, high]
+
+
+def test_help_names_every_option_and_fits_a_screen(program: Path) -> None:
+    ended = run(program, "--help")
+    assert ended.status == 0
+    source = (program.parent.parent / "options.c").read_text()
+    options = re.findall(r'\{"([a-z]+)", (?:required|no)_argument', source)
+    assert len(options) == 13
+    for option in options:
+        assert f"--{option}" in ended.stdout
+    assert len(ended.stdout.splitlines()) <= 24
+    assert max(map(len, ended.stdout.splitlines())) <= 80

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""However a cell ends, no process, no socket and no half-written file is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .workload import InWindow, is_gone, run
+
+TRANSPORTS = ["unix", "tcp"]
+
+
+def caught(program: Path, private: Path, transport: str, *more: object) -> InWindow:
+    return InWindow(program, "--transport", transport, "--dir", private, "--warmup", 6, *more)
+
+
+def check_nothing_left(running: InWindow, private: Path) -> None:
+    assert is_gone(running.server)
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize("build", ["program", "sanitized"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_server_killed(
+    request: pytest.FixtureRequest, private: Path, transport: str, build: str
+) -> None:
+    running = caught(request.getfixturevalue(build), private, transport)
+    os.kill(running.server, signal.SIGKILL)
+    ended = running.end()
+    assert ended.status == 1
+    assert ended.stdout == ""
+    assert ended.stderr == "pathcost-workload: the server was killed by signal 9 (Killed)\n"
+    assert running.rest_of_gate() == b"0", "the gate must not stay open"
+    check_nothing_left(running, private)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_signal(program: Path, private: Path, transport: str, number: signal.Signals) -> None:
+    running = caught(program, private, transport)
+    running.process.send_signal(number)
+    ended = running.end()
+    assert ended.status == -number, "dies by the signal, as a shell expects (130, 143)"
+    assert ended.stdout == ended.stderr == ""
+    assert running.rest_of_gate() == b"0"
+    check_nothing_left(running, private)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_client_killed(program: Path, private: Path, transport: str) -> None:
+    """Nothing can be cleaned up after SIGKILL, so nothing may need it."""
+    running = caught(program, private, transport)
+    running.process.kill()
+    ended = running.end()
+    assert ended.stdout == ended.stderr == ""
+    assert running.rest_of_gate() == b""
+    check_nothing_left(running, private)
+
+
+def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:
+    running = caught(program, private, "unix", "--timeout", 1, "--placement", "free")
+    os.kill(running.server, signal.SIGSTOP)
+    ended = running.end()
+    assert ended.status == 1
+    assert ended.stdout == ""
+    assert ended.stderr == "pathcost-workload: timed out after 1 s while measuring\n"
+    assert running.rest_of_gate() == b"0"
+    check_nothing_left(running, private)
+
+
+def test_gate_without_reader(program: Path, private: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = ["--transport", "unix", "--messages", 46, "--dir", private, "--gate", writer]
+    ended = run(program, *arguments, pass_fds=(writer,))
+    os.close(writer)
+    assert ended.status == 1
+    assert ended.stdout == ""
+    assert ended.stderr == "pathcost-workload: the reader of the gate (--gate) has gone\n"
+    assert list(private.iterdir()) == []
+
+
+# PATHCOST_PLANT's value, and what the sentence must say
+FAULTS = {
+    "token": "a stranger is at the other end of the transport: its token is wrong",
+    "payload": "are not those that the peer sent in the window",
+    "count": "1280 bytes were sent, 20 and 1279 received",
+    "memory": "heap-buffer-overflow",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_planted_fault_is_found(planted: Path, private: Path, transport: str, fault: str) -> None:
+    """Each check can fail: the last is the sanitizer's own."""
+    arguments = ["--transport", transport, "--messages", 40, "--dir", private]
+    ended = run(planted, *arguments, environment={"PATHCOST_PLANT": fault})
+    assert ended.status == 1
+    assert ended.stdout == ""
+    assert FAULTS[fault] in ended.stderr
+    if fault != "memory":
+        assert ended.stderr.count("\n") == 1
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_no_fault_planted(planted: Path, private: Path, transport: str) -> None:
+    arguments = ["--transport", transport, "--messages", 40, "--dir", private]
+    assert run(planted, *arguments).result["round_trips"] == 20

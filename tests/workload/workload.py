@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Starts the workload, and looks at what it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
+PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
+
+
+@dataclass
+class Ended:
+    """A run that is over."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        assert self.status == 0, self.stderr
+        assert self.stderr == ""
+        result: dict[str, Any] = json.loads(self.stdout)
+        return result
+
+
+def command(program: Path, arguments: tuple[object, ...]) -> list[str]:
+    return [str(program), *(str(argument) for argument in arguments)]
+
+
+def run(
+    program: Path,
+    *arguments: object,
+    pass_fds: tuple[int, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Ended:
+    ended = subprocess.run(
+        command(program, arguments),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        pass_fds=pass_fds,
+        env={**os.environ, **(environment or {})},
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+class InWindow:
+    """A run that has been caught inside its window: far more messages than it will send."""
+
+    def __init__(self, program: Path, *arguments: object) -> None:
+        self.gate, gate_for_child = os.pipe()
+        self.process = subprocess.Popen(
+            command(program, (*arguments, "--messages", 4_000_000_000, "--gate", gate_for_child)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=(gate_for_child,),
+        )
+        os.close(gate_for_child)
+        assert os.read(self.gate, 1) == b"1", "it ended before its window"
+        self.server = child_of(self.process.pid)
+
+    def end(self) -> Ended:
+        stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        return Ended(self.process.returncode, stdout, stderr)
+
+    def rest_of_gate(self) -> bytes:
+        rest = os.read(self.gate, 16)
+        os.close(self.gate)
+        return rest
+
+
+def state_and_parent(pid: int) -> tuple[str, int] | None:
+    """The state letter and the parent of a process; None: there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent = text.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def child_of(parent: int) -> int:
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    children = []
+    for pid in pids:
+        found = state_and_parent(pid)
+        if found and found[1] == parent:
+            children.append(pid)
+    assert len(children) == 1
+    return children[0]
+
+
+def is_gone(pid: int) -> bool:
+    """True as soon as the process is dead; a zombie waits only for somebody else's wait()."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = state_and_parent(pid)
+        if found is None or found[0] in "ZX":
+            return True
+        time.sleep(0.005)
+    return False
