@@ -136,7 +136,7 @@ def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
         sides: dict[str, set[bool | None]] = {}
         for one in evidence:
             sides.setdefault(_side(name, one), set()).add(one.holds)
-        if len(sides) > 1 and all(len(side) == 1 for side in sides.values()):
+        if all(len(side) == 1 for side in sides.values()) and len(states) > 1:
             return CONDITIONAL, f"{name}: {_sides(sides)}"
     sides = {}
     for one in evidence:

@@ -73,12 +73,12 @@ def _recall(memory: Path, key: Sequence[object]) -> tuple[bool, str] | None:
 
 
 def _remember(cache: Cache, memory: Path, key: Sequence[object], answer: tuple[bool, str]) -> None:
-    with cache.lock():
-        try:
-            trials = [t for t in json.loads(memory.read_text()) if t["key"][0] == key[0]]
-        except (OSError, ValueError, KeyError, TypeError):
-            trials = []
-        trials.append({"key": list(key), "boots": answer[0], "why": answer[1]})
-        fresh = memory.with_suffix(".partial")
-        fresh.write_text(json.dumps(trials, indent=1) + "\n")
-        fresh.rename(memory)
+    cache.lock()
+    try:
+        trials = [t for t in json.loads(memory.read_text()) if t["key"][0] == key[0]]
+    except (OSError, ValueError, KeyError, TypeError):
+        trials = []
+    trials.append({"key": list(key), "boots": answer[0], "why": answer[1]})
+    fresh = memory.with_suffix(".new")
+    fresh.write_text(json.dumps(trials, indent=1) + "\n")
+    fresh.replace(memory)

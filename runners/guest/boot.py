@@ -78,10 +78,11 @@ def run(
             image.file.open("rb") as root,
             input_tar.open("rb") as source,
             (partial / "disk").open("w+b", buffering=0) as disk,
+            (partial / "disk").open("rb") as disk_reader,
         ):
             disk.write(order(argv))
             disk.truncate(output_size)
-            disks = [Disk(root), Disk(source), Disk(disk, writable=True)]
+            disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
             line = command_line(qemu, kernel, accelerator, disks, memory, cpus)
             told = _CommandLines(on_line)
             ended = watch(line, disks, timeout, told, console_file, user)
@@ -94,7 +95,7 @@ def run(
 
 
 def order(argv: Sequence[str]) -> bytes:
-    """The start of the output disk: a script for the guest's init that sets "$@". Raises GuestError."""
+    """The start of the output disk: a script that sets "$@" for init. Raises GuestError."""
     text = f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
     if len(text) > ORDER_SIZE:
         raise GuestError(f"the guest's command is longer than {ORDER_SIZE} bytes")

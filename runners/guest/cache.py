@@ -12,10 +12,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from runners.guest.errors import GuestError
 
@@ -24,12 +26,21 @@ Manifest = Mapping[str, object]
 
 
 class Cache:
-    """A folder of entries that are built once. Several processes may use it at the same time."""
+    """A folder of entries that are built once. Several processes may use it at the same time.
+
+    To be used in a `with` statement: whoever builds holds the lock to its end.
+    """
 
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder = folder.resolve()
         self.say = say
-        self._locked = False
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
         """The complete entry for this recipe, if there is one."""
@@ -45,18 +56,18 @@ class Cache:
         """
         if found := self.find(kind, recipe):
             return found
-        with self.lock():
-            if found := self.find(kind, recipe):  # another process built it while we waited
-                return found
-            path = self._path(kind, recipe)
-            with self.scratch(path.name) as partial:
-                manifest = {"recipe": dict(recipe), **build(partial)}
-                text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-                (partial / "manifest.json").write_text(text)
-                partial.chmod(0o755)
-                shutil.rmtree(path, ignore_errors=True)
-                partial.rename(path)
-            return path
+        self.lock()
+        if found := self.find(kind, recipe):  # another process built it while we waited
+            return found
+        path = self._path(kind, recipe)
+        with self.scratch(path.name) as partial:
+            manifest = {"recipe": dict(recipe), **build(partial)}
+            text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+            (partial / "manifest.json").write_text(text)
+            self._give_away(partial)
+            shutil.rmtree(path, ignore_errors=True)
+            partial.rename(path)
+        return path
 
     @contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
@@ -69,30 +80,35 @@ class Cache:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Sole right to build. Clears what builders that were killed left behind."""
-        if self._locked:
-            yield
+    def lock(self) -> None:
+        """Take the sole right to build, until `close`. Clears what killed builders left behind."""
+        if self._lock is not None:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / "lock").open("w")
+            self._lock = (self.folder / "lock").open("w")
         except OSError as error:
             raise GuestError(f"cannot write to the cache {self.folder}: {error.strerror}") from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.say(f"waiting: another run is building in {self.folder}")
-                fcntl.flock(file, fcntl.LOCK_EX)
-            for stale in self.folder.glob("*.partial"):
-                shutil.rmtree(stale, ignore_errors=True)
-            self._locked = True
-            try:
-                yield
-            finally:
-                self._locked = False
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.say(f"waiting: another run is building in {self.folder}")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        for stale in self.folder.glob("*.partial"):
+            shutil.rmtree(stale, ignore_errors=True)
+
+    def close(self) -> None:
+        """Give the right to build back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _give_away(self, entry: Path) -> None:
+        """Under sudo, an entry belongs to whom the cache belongs to."""
+        owner = self.folder.stat()
+        if os.geteuid() == 0 and owner.st_uid != 0:
+            for path in (entry, *entry.rglob("*")):
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
         text = json.dumps(recipe, sort_keys=True)

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from runners.collect.children import command
 from runners.guest.cache import Say
 from runners.guest.errors import GuestError
-from runners.guest.process import bound, environment, failed, find_program, run
+from runners.guest.process import environment, failed, find_program, run
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What can go wrong with a guest: each is one sentence, and the console's last lines where they help."""
+"""What can go wrong with a guest: one sentence, and the console's last lines if they help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONSOLE_LINES = 15
 
 
 class GuestError(Exception):
-    """The guest cannot be made or did not finish: `sentence` says why, `console` what it printed last."""
+    """No guest, or no end to it: `sentence` says why, `console` what it printed last."""
 
     def __init__(self, sentence: str, console: Sequence[str] = ()) -> None:
         self.sentence = sentence

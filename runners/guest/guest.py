@@ -81,10 +81,9 @@ def prepare(
     """
     if platform.machine() != "x86_64":
         raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
-    store = Cache(cache, say)
-    with workshop(store) as shop:
+    with Cache(cache, say) as store, workshop(store) as shop:
         qemu = prepare_qemu(store, shop)
         chosen = prepare_kernel(store, shop, qemu, kernel)
         image = prepare_image(store, shop)
-    works, why = kvm_boots(store, qemu, chosen, image, user)
+        works, why = kvm_boots(store, qemu, chosen, image, user)
     return Guest(chosen, image, qemu, "kvm" if works else "tcg", why)

@@ -8,7 +8,6 @@ with an ext4 without journal that is only ever mounted read-only.
 
 from __future__ import annotations
 
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +130,6 @@ def write_disk(root: Path, file: Path) -> None:
     with file.open("r+b") as disk:
         disk.write(partition_table(MEBI // SECTOR, size * MEBI // SECTOR))
         disk.truncate((size + 1) * MEBI)
-    os.chmod(file, 0o644)
 
 
 def partition_table(start: int, sectors: int) -> bytes:

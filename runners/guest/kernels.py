@@ -18,7 +18,7 @@ from pathlib import Path
 from runners.collect.children import command
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
-from runners.guest.errors import GuestError, UnknownKernelError
+from runners.guest.errors import UnknownKernelError
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 from runners.guest.workshop import TRIXIE, Workshop
@@ -63,6 +63,8 @@ def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> K
     """
     if "/" in name or Path(name).is_file():
         return own_kernel(Path(name))
+    if not re.match(r"\d+\.\d+", name):
+        raise unknown(name)
 
     def build(partial: Path) -> dict[str, object]:
         series = ".".join(name.split(".")[:2])
@@ -73,10 +75,7 @@ def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> K
             if offer := choose(offers, name):
                 break
         if offer is None:
-            raise UnknownKernelError(
-                f'no Debian suite offers a kernel "{name}": '
-                f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage"
-            )
+            raise unknown(name)
         archive = workshop.archive(one)
         plan = archive.plan([offer.package], dependencies=False)
         packages = archive.fetch(plan, f"guest: kernel {offer.release}")
@@ -90,6 +89,14 @@ def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> K
     entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)
     return Kernel(entry / "kernel", str(manifest["release"]), str(manifest["version"]), entry.name)
+
+
+def unknown(name: str) -> UnknownKernelError:
+    """The error for a kernel that nobody offers: what is offered."""
+    return UnknownKernelError(
+        f'no Debian suite offers a kernel "{name}": '
+        f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage"
+    )
 
 
 def read_offers(versions: Mapping[str, str]) -> list[Offer]:

@@ -11,8 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from runners.collect.children import command
 from runners.guest.errors import GuestError
@@ -34,10 +33,18 @@ ACCELERATOR = {"tcg": "tcg,thread=multi", "kvm": "kvm"}
 
 @dataclass(frozen=True)
 class Disk:
-    """A raw disk, given to QEMU as an open file: so QEMU needs no right to the path."""
+    """A raw disk, given to QEMU as open files: so QEMU needs no right to the path.
 
-    file: BinaryIO
-    writable: bool = False
+    For a disk that QEMU writes, `writer` is the same file open for reading and writing.
+    """
+
+    reader: BinaryIO
+    writer: BinaryIO | None = None
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The files' descriptors: QEMU picks from these by the way in which it wants to open."""
+        return [file.fileno() for file in (self.reader, self.writer) if file is not None]
 
 
 @dataclass
@@ -81,9 +88,10 @@ def command_line(
         "-device", "nvme,id=nvme,serial=pathcost",
     ]  # fmt: skip
     for number, disk in enumerate(disks, start=1):
-        read_only = "off" if disk.writable else "on"
+        read_only = "on" if disk.writer is None else "off"
+        for descriptor in disk.descriptors:
+            argv += ["-add-fd", f"fd={descriptor},set={number}"]
         argv += [
-            "-add-fd", f"fd={disk.file.fileno()},set={number}",
             "-drive", f"if=none,id=disk{number},file=/dev/fdset/{number},format=raw,"
             f"cache=unsafe,readonly={read_only}",
             "-device", f"nvme-ns,drive=disk{number},bus=nvme,nsid={number}",
@@ -114,7 +122,7 @@ def watch(
             stdout=subprocess.PIPE,
             stderr=complaints,
             env=environment(),
-            pass_fds=[disk.file.fileno() for disk in disks],
+            pass_fds=[descriptor for disk in disks for descriptor in disk.descriptors],
             start_new_session=True,
             cwd="/",
         )
@@ -136,7 +144,7 @@ def watch(
 
 
 def _lines(
-    stream: BinaryIO, console: BinaryIO, deadline: float, quiet: float | None
+    stream: IO[bytes], console: BinaryIO, deadline: float, quiet: float | None
 ) -> Iterator[str]:
     rest = b""
     first = time.monotonic() + quiet if quiet is not None else None

@@ -41,7 +41,7 @@ def environment(**extra: str) -> dict[str, str]:
 def run(
     argv: Sequence[str], purpose: str, env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> str:
-    """What a host program printed. Raises GuestError with `purpose` and its last words if it fails."""
+    """What a host program printed. Raises GuestError, with its last words, if it fails."""
     done = subprocess.run(
         command([find_program(argv[0]), *argv[1:]]),
         stdin=subprocess.DEVNULL,

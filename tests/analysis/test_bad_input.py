@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A damaged run folder ends in one sentence, and leaves no half report."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis import output
+from analysis.__main__ import main
+from analysis.errors import RunError
+from tests.analysis.make_run import GUEST, make_run
+
+GUEST_FOLDER = f"raw/vm-{GUEST}"
+
+
+def cut(name: str, by: int = 3) -> Callable[[Path], None]:
+    """Cut the end off a file."""
+
+    def damage(run: Path) -> None:
+        data = (run / name).read_bytes()
+        (run / name).write_bytes(data[:-by])
+
+    return damage
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda run: (run / name).unlink()
+
+
+def manifest(**fields: object) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        path = run / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (remove("run.json"), "run.json is not there"),
+        (cut("run.json"), "run.json is not complete JSON"),
+        (manifest(format=99), "run.json has format 99, and this pathcost reads format 1 only"),
+        (manifest(format="1"), "run.json has a wrong 'format' (wanted: a whole number"),
+        (manifest(lanes=[{"folder": "../x"}]), "only letters, digits"),
+        (remove("raw/host/environment.json"), "raw/host/environment.json is not there"),
+        (remove("raw/host/cells.jsonl"), "raw/host/cells.jsonl is not there"),
+        (cut("raw/host/cells.jsonl"), "raw/host/cells.jsonl, line 12 is not complete JSON"),
+        (cut("raw/host/samples/1.u32"), "holds 13 bytes, and 4 round trips make 16"),
+        (remove("raw/host/samples/1.u32"), "raw/host/samples/1.u32 cannot be read"),
+        (cut(f"{GUEST_FOLDER}/bpftrace/1/copies.json"), "copies.json is cut off or damaged"),
+        (cut(f"{GUEST_FOLDER}/bpftrace/1/copies.json", 1), "copies.json is cut off or damaged"),
+        (cut(f"{GUEST_FOLDER}/ftrace/5.tsv", 1), "5.tsv, line 3 is not `function<TAB>calls`"),
+    ],
+)
+def test_one_sentence_and_no_report(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Path], None],
+    said: str,
+) -> None:
+    run = make_run(tmp_path)
+    damage(run)
+    before = sorted(run.rglob("*"))
+    assert main([str(run)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert said in printed.err
+    assert printed.err.count("\n") == 1
+    assert sorted(run.rglob("*")) == before
+
+
+def test_no_folder_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "is not a folder: name the folder of a run" in capsys.readouterr().err
+
+
+def test_full_disk_leaves_the_old_report(tmp_path: Path) -> None:
+    def full(path: Path) -> None:
+        path.write_text("half a rep")
+        raise OSError(28, "No space left on device")
+
+    output.write_all(tmp_path, {"report.html": output.text("old")})
+    with pytest.raises(RunError, match="No space left on device"):
+        output.write_all(tmp_path, {"report.html": output.text("new"), "report.md": full})
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "old"
+
+
+def test_a_folder_of_figures_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    output.write_all(tmp_path, {"figures/old.svg": output.text("old")})
+    output.write_all(tmp_path, {"figures/new.svg": output.text("new")})
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["new.svg"]
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]

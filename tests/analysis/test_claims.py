@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts flip when the data do; a wrong claims file ends in a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.claim_files import load_claims
+from analysis.claims import Verdict, claims_table
+from analysis.errors import RunError
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp
+
+
+def as_claimed(transport: str) -> tuple[int, int]:
+    return (4, 0) if transport == "tcp" else (1, 1)
+
+
+def verdict(analysed: Analyse, made: MadeUp, quantity: str = "switches") -> Verdict:
+    return next(v for v in analysed(made).verdicts if v.claim.quantity == quantity)
+
+
+def test_confirmed(analysed: Analyse) -> None:
+    found = verdict(analysed, MadeUp(switches=lambda t, p, r: as_claimed(t)))
+    assert (found.verdict, found.condition) == ("CONFIRMED", "")
+
+
+def test_refuted_says_what_was_measured_and_what_fits(analysed: Analyse) -> None:
+    found = verdict(analysed, MadeUp(switches=lambda t, p, r: (2, 0)))
+    assert found.verdict == "REFUTED"
+    assert found.why == (
+        "Measured in 3 conditions: tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
+        "Within 0.25 of what is claimed: tcp in 0 of 3, unix in 3 of 3."
+    )
+
+
+def test_placement_that_flips_it_is_named(analysed: Analyse) -> None:
+    made = MadeUp(switches=lambda t, p, r: as_claimed(t) if p == "same-cpu" else (9, 0))
+    found = verdict(analysed, made)
+    assert found.verdict == "CONDITIONAL"
+    assert found.condition == "placement: holds for same-cpu, does not hold for cross-cpu"
+    assert "Where it does not: tcp 9.00 (claimed: 4.00)" in found.why
+
+
+def test_repeats_that_flip_it_are_named(analysed: Analyse) -> None:
+    def flipping(transport: str, _: str, repeat: int) -> tuple[int, int]:
+        return as_claimed(transport) if repeat == 1 else (9, 0)
+
+    found = verdict(analysed, MadeUp(switches=flipping, guest=False))
+    assert found.verdict == "CONDITIONAL"
+    assert found.condition.startswith("repeat: flips from repeat to repeat for pingpong · 10 B")
+    assert {(one.held, one.repeats) for one in found.evidence} == {(1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("in_kernel_of_tcp", "expected"), [(2, "CONFIRMED"), (0, "REFUTED"), (3, "REFUTED")]
+)
+def test_copies(analysed: Analyse, in_kernel_of_tcp: int, expected: str) -> None:
+    made = MadeUp(kernel_copies=lambda t: in_kernel_of_tcp if t == "tcp" else 0)
+    assert verdict(analysed, made, "payload_copies").verdict == expected
+
+
+def test_not_measured_gives_the_reason_of_the_run(analysed: Analyse) -> None:
+    why = "this made-up kernel has no function probes"
+    missing = [{"what": "copy_bytes, copy_calls", "lane": "host", "why": why}]
+    found = verdict(analysed, MadeUp(guest=False, missing=missing), "payload_copies")
+    assert found.verdict == "NOT MEASURED"
+    assert why in found.why
+
+
+def test_mechanism_holds_measured_figures(analysed: Analyse) -> None:
+    found = verdict(analysed, MadeUp(maps={"@skb_clones": {"3": 0, "4": 8}}), "payload_copies")
+    assert "5.00 from one place in the kernel to another" in found.mechanism
+    assert "TCP cloned 1.00 socket buffers" in found.mechanism
+
+
+def test_mechanism_is_left_out_when_a_figure_is_missing(analysed: Analyse) -> None:
+    assert verdict(analysed, MadeUp(), "payload_copies").mechanism == ""
+
+
+def test_claims_table(analysed: Analyse) -> None:
+    table = claims_table(analysed(MadeUp(guest=False)).verdicts)
+    columns = ["claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"]
+    assert list(table.columns) == columns
+    switches = table[table["claim"] == "context-switches"]
+    assert len(switches) == 4  # two placements, two transports
+    assert set(switches["value"]) == {3.0}
+    assert set(switches["unit"]) == {"count per round trip"}
+    copies = table[table["claim"] == "packet-copies"]
+    assert list(copies["verdict"]) == ["NOT MEASURED"]
+
+
+CLAIM = """
+[source]
+id = "made-up"
+description = "made up"
+
+[[claim]]
+id = "one"
+quote = "q"
+statement = "s"
+reading = "r"
+quantity = "switches"
+{more}
+
+[claim.rule]
+{rule}
+"""
+VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
+
+
+@pytest.mark.parametrize(
+    ("more", "rule", "said"),
+    [
+        ('colour = "red"', VALUES, "'colour' is not known; allowed are id, quote, statement"),
+        ("", 'kind = "guess"', "rule, kind: 'guess' is not known; allowed are values, ratio"),
+        ("", 'kind = "ratio"\nover = "tcp"\nunder = "unix"', "give 'least', 'most' or both"),
+        ("", 'kind = "values"\nexpected = { unix = "x" }\ntolerance = 1', "give a number for each"),
+        ("where = { size = 64 }", VALUES, "where, size: give a list of int values"),
+        ('mechanism = "{switch.unix}"', VALUES, "mechanism {switch.unix}: 'switch' is not known"),
+        ('mechanism = "{switches.udp}"', VALUES, "'udp' is not known; allowed are unix"),
+        ("= 3", VALUES, "is not TOML"),
+    ],
+)
+def test_wrong_claims_file(tmp_path: Path, more: str, rule: str, said: str) -> None:
+    (tmp_path / "made-up.toml").write_text(CLAIM.format(more=more, rule=rule))
+    with pytest.raises(RunError) as error:
+        load_claims(tmp_path)
+    assert said in str(error.value)
+    assert "claims/made-up.toml" in str(error.value)
+
+
+def test_ratio_rule(tmp_path: Path) -> None:
+    rule = 'kind = "ratio"\nover = "tcp"\nunder = "unix"\nleast = 3'
+    (tmp_path / "made-up.toml").write_text(CLAIM.format(more="", rule=rule))
+    (claim,) = load_claims(tmp_path)
+    assert claim.rule.holds({"tcp": 33, "unix": 11})
+    assert not claim.rule.holds({"tcp": 32, "unix": 11})

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What lies in the folder afterwards, and what the report says."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from tests.analysis.make_run import Cell, MadeUp, make_run
+
+HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
+VOID = {"meta", "br", "img", "path", "use", "rect", "hr", "link"}
+
+
+def report(tmp_path: Path, made: MadeUp | None = None) -> tuple[Path, str]:
+    run = make_run(tmp_path, made)
+    assert main([str(run), "--quiet"]) == 0
+    return run, (run / "report.html").read_text(encoding="utf-8")
+
+
+def files(run: Path) -> dict[str, bytes]:
+    made = [p for p in run.rglob("*") if p.is_file() and "raw" not in p.parts]
+    return {str(p.relative_to(run)): p.read_bytes() for p in made}
+
+
+def test_all_files_are_there(plain_report: tuple[Path, str]) -> None:
+    run, _ = plain_report
+    figures = {
+        f"figures/{name}.{kind}"
+        for name in ("ledger", "latency", "switches", "functions")
+        for kind in ("svg", "png")
+    }
+    tables = {"measurements.parquet", "measurements.csv", "claims.csv"}
+    assert set(files(run)) == {"run.json", "report.html", "report.md", *tables, *figures}
+    parquet = pd.read_parquet(run / "measurements.parquet")
+    assert len(parquet) == len(pd.read_csv(run / "measurements.csv"))
+
+
+def test_the_same_bytes_again(tmp_path: Path) -> None:
+    run, _ = report(tmp_path)
+    first = files(run)
+    assert main([str(run), "--quiet"]) == 0
+    assert files(run) == first
+
+
+def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:
+    _, page = plain_report
+    assert not re.search(r"<script|<link|@import|\bsrc=|url\((?!#)", page)
+    assert not re.search(r'href="(?!#)', page)
+    assert 'lang="en"' in page
+    assert "prefers-color-scheme: dark" in page
+
+
+class Balance(HTMLParser):
+    """Every element that opens closes, in order, and no id is there twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in VOID or self.open.pop() == tag
+
+
+def test_page_is_well_formed(plain_report: tuple[Path, str]) -> None:
+    _, page = plain_report
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+    assert len(set(balance.ids)) == len(balance.ids)
+
+
+def test_hostile_strings_stay_text(tmp_path: Path) -> None:
+    missing = [{"what": HOSTILE, "lane": HOSTILE, "why": HOSTILE}]
+    run, page = report(tmp_path, MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=missing))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "<script" not in (run / "report.md").read_text(encoding="utf-8")
+
+
+def test_hostile_strings_in_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))]) == 0
+    said = capsys.readouterr().out
+    assert "[red]made up[/]" in said
+    assert "\x1b" not in said
+
+
+def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
+    _, page = plain_report
+    assert "over a Unix socket the kernel copies each payload byte 7.00 times" in page
+    assert "goes through 4 of its functions and calls them 5.50 times" in page
+    assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
+
+
+def test_disagreement_comes_before_the_answer(tmp_path: Path) -> None:
+    _, page = report(tmp_path, MadeUp(maps={"@switches": {"3,voluntary": 99}}))
+    assert page.index("Instruments disagree") < page.index("<h1>")
+
+
+def test_unsound_cells_are_marked_and_explained(tmp_path: Path) -> None:
+    run, page = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
+    assert '<abbr title="unsound: used in no verdict">' in page
+    assert "bpftrace copies lost 5 events" in page
+    assert "bpftrace copies lost 5 events" in (run / "report.md").read_text(encoding="utf-8")
+
+
+def test_missing_is_said(tmp_path: Path) -> None:
+    why = "this made-up kernel lacks it"
+    missing = [{"what": "skb_allocs", "lane": "host", "why": why}]
+
+    def fail(cell: Cell) -> None:
+        if cell["id"] == 1:
+            cell["error"], cell["result"] = "a made-up failure", None
+
+    _, page = report(tmp_path, MadeUp(guest=False, missing=missing, change=fail))
+    assert page.count(why) >= 2  # in the ledger's row and in the list
+    assert "a made-up failure" in page
+    assert "Not drawn: this run has no function trace." in page
+
+
+def test_a_run_without_any_sound_cell_still_has_a_report(tmp_path: Path) -> None:
+    def fail(cell: Cell) -> None:
+        cell["error"], cell["result"] = "a made-up failure", None
+
+    _, page = report(tmp_path, MadeUp(change=fail))
+    assert "This run holds no figures" in page

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What breaks conservation is said, marked and left out of verdicts."""
+
+import pytest
+
+from analysis.analyse import Analysis
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import Cell, MadeUp
+
+
+def break_host(cell: Cell) -> None:
+    """Lose a byte in one host cell: cell 2 is tcp, same-cpu, repeat 0."""
+    if cell["id"] == 2 and not cell["instruments"] and cell["repeat"] == 0:
+        cell["result"]["server"]["received_bytes"] -= 1
+
+
+def test_sound_run(plain: Analysis) -> None:
+    analysis = plain
+    assert analysis.tables.unsound == ()
+    assert analysis.tables.tidy["sound"].all()
+
+
+@pytest.mark.parametrize(
+    ("maps", "reason"),
+    [
+        ({"@lost": {"3,buffer": 9}}, "buffer lost 9 events"),
+        ({"@messages": {"3,sent": 7}}, "two probes counted messages sent as 8 and 7"),
+        ({"@copy_bytes": {"3,in": 79}}, "two probes counted copy_bytes in as 80 and 79"),
+    ],
+)
+def test_probes_that_break_conservation(
+    analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
+) -> None:
+    (unsound,) = analysed(MadeUp(maps=maps)).tables.unsound
+    assert (unsound.lane.lane, unsound.cell.id) == ("vm", 3)
+    assert reason in unsound.reasons
+
+
+def test_probes_that_miss_messages(analysed: Analyse) -> None:
+    def fewer(cell: Cell) -> None:
+        if cell["instruments"] == ["bpftrace"]:
+            cell["messages"] = 9
+
+    reasons = " ".join(r for u in analysed(MadeUp(change=fewer)).tables.unsound for r in u.reasons)
+    assert "probes counted 8 messages sent, and the window has 9 messages" in reasons
+    assert "probes saw 80 bytes copied in, and messages x size is 90" in reasons
+    assert "the workload received 80 bytes, and messages x size is 90" in reasons
+
+
+def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
+    def partial(cell: Cell) -> None:
+        if cell["instruments"] == ["bpftrace"]:
+            cell["result"]["client"]["partial_receives"] = 2
+
+    reasons = [r for u in analysed(MadeUp(change=partial)).tables.unsound for r in u.reasons]
+    assert set(reasons) == {
+        "probes counted 8 messages received, and the window has 8 messages and 2 partial calls"
+    }
+
+
+@pytest.mark.parametrize("said", ["Lost 12 events\n", "WARNING: Map full; can't update element\n"])
+def test_events_lost_on_stderr(analysed: Analyse, said: str) -> None:
+    unsound = analysed(MadeUp(stderr=said)).tables.unsound
+    assert {one.cell.transport for one in unsound} == {"unix", "tcp"}
+    assert all("bpftrace copies lost" in one.reasons[0] for one in unsound)
+
+
+def test_ftrace_that_lost_events(analysed: Analyse) -> None:
+    def lose(cell: Cell) -> None:
+        cell["lost"] = 3 if cell["instruments"] == ["ftrace"] else 0
+
+    unsound = analysed(MadeUp(change=lose)).tables.unsound
+    assert [one.reasons for one in unsound] == [("ftrace lost 3 events",)] * 2
+
+
+def test_unsound_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
+    analysis = analysed(MadeUp(change=break_host, guest=False))
+    (unsound,) = analysis.tables.unsound
+    assert "the client sent 40 bytes, and the server received 39" in unsound.reasons
+    (regime,) = (r for r in analysis.regimes if r.placement == "same-cpu")
+    assert [(one.transport, one.p50.repeats) for one in regime.latencies if one.p50] == [
+        ("unix", 3),
+        ("tcp", 2),
+    ]
+    verdict = next(v for v in analysis.verdicts if v.claim.quantity == "switches")
+    assert {one.repeats for one in verdict.evidence} == {2, 3}
+
+
+def test_only_unsound_cells_make_no_verdict(analysed: Analyse) -> None:
+    verdict = analysed(MadeUp(stderr="Lost 1 events\n")).verdicts[0]
+    assert verdict.verdict == "NOT MEASURED"
+    assert verdict.why == "The only cells that measured it are unsound."

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tidy table against numbers worked out by hand from tests/analysis/make_run.py."""
+
+import pandas as pd
+import pytest
+
+from analysis.analyse import Analysis
+from analysis.quantities import TIMES
+from analysis.tables import COLUMNS
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp
+
+
+def one(tidy: pd.DataFrame, **wanted: object) -> float:
+    """The value of the one row that matches."""
+    rows = tidy
+    for column, value in wanted.items():
+        rows = rows[rows[column] == value]
+    assert len(rows) == 1, f"{len(rows)} rows for {wanted}"
+    return float(rows["value"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("instrument", "quantity", "key", "value"),
+    [
+        ("workload", "messages", "sent", 8),
+        ("workload", "payload_bytes", "received", 80),
+        ("workload", "rtt_ns", "p50", 222_001),
+        ("workload", "rtt_ns", "max", 222_001),
+        ("workload", "messages_per_s", "", 8e9 / (4 * 222_001)),
+        ("kernel", "switches", "voluntary", 12),
+        ("kernel", "switches", "involuntary", 0),
+        ("kernel", "cpu_ns", "user", 40_000),
+        ("kernel", "cpu_ns", "system", 120_000),
+        ("kernel", "segments", "out", 8),
+        ("kernel", "segments", "data", 8),
+        ("kernel", "lo_packets", "", 8),
+        ("kernel", "lo_bytes", "ip", 608),
+        ("kernel", "softirqs", "NET_RX", 8),
+    ],
+)
+def test_host_cell(plain: Analysis, instrument: str, quantity: str, key: str, value: float) -> None:
+    tidy = plain.tables.tidy
+    cell = {"lane": "host", "transport": "tcp", "placement": "cross-cpu", "repeat": 1}
+    assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
+
+
+@pytest.mark.parametrize(
+    ("instrument", "quantity", "key", "value"),
+    [
+        ("bpftrace", "copy_bytes", "kernel", 400),
+        ("bpftrace", "copy_calls", "out", 16),
+        ("bpftrace", "skb_allocs", "", 8),
+        ("bpftrace", "softirqs", "NET_RX elsewhere", 0),
+        ("bpftrace", "function_calls", "made_up_1", 8),
+        ("ftrace", "function_calls", "made_up_17", 24),
+    ],
+)
+def test_guest_cell(
+    plain: Analysis, instrument: str, quantity: str, key: str, value: float
+) -> None:
+    tidy = plain.tables.tidy
+    cell = {"lane": "vm", "transport": "unix", "probed": True}
+    assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
+
+
+def test_columns(plain: Analysis) -> None:
+    assert tuple(plain.tables.tidy.columns) == COLUMNS
+
+
+def test_guest_gives_no_times(plain: Analysis) -> None:
+    tidy = plain.tables.tidy
+    assert not TIMES & set(tidy[tidy["lane"] == "vm"]["quantity"])
+
+
+def test_helper_maps_are_no_quantities(plain: Analysis) -> None:
+    assert not any("helper" in name for name in plain.tables.tidy["quantity"])
+
+
+def test_a_new_map_is_a_quantity_without_new_code(analysed: Analyse) -> None:
+    tidy = analysed(MadeUp(maps={"@made_up_bytes": {"3,sideways": 1234}})).tables.tidy
+    assert one(tidy, quantity="made_up_bytes", key="sideways", unit="bytes", cell=3) == 1234
+
+
+def test_a_function_that_was_watched_in_vain_counts_0(analysed: Analyse) -> None:
+    tidy = analysed(MadeUp(maps={"@function_calls": {"4,made_up_9": 8}})).tables.tidy
+    cell = {"instrument": "bpftrace", "transport": "unix", "key": "made_up_9"}
+    assert one(tidy, **cell) == 0
+
+
+def test_measures_by_hand(plain: Analysis) -> None:
+    measured = plain.measured
+    guest = measured[measured["lane"] == "vm"]
+    for measure, transport, instrument, value in (
+        ("payload_copies", "unix", "bpftrace", (80 + 80 + 400) / 80),
+        ("copy_calls_out", "tcp", "bpftrace", 2),
+        ("wakeups", "unix", "bpftrace", 2),
+        ("wakeups_per_message", "unix", "bpftrace", 1),
+        ("switches", "tcp", "bpftrace", 3),
+        ("switches_per_message", "tcp", "bpftrace", 1.5),
+        ("functions_hit", "unix", "ftrace", 2),
+        ("functions_hit", "tcp", "ftrace", 4),
+        ("function_calls", "tcp", "ftrace", 1 + 3 + 0.5 + 1),
+    ):
+        found = {"measure": measure, "transport": transport, "instrument": instrument}
+        assert one(guest, **found) == value
