@@ -46,6 +46,7 @@ class Comparison:
     first_value: float
     second_value: float
     runs: int
+    together: bool  # in the same cell runs; else in different runs of the same cell
     equal: bool
     agree: bool
 
@@ -61,7 +62,11 @@ def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
     rows = tidy[tidy["sound"] & ~tidy["quantity"].isin(NOT_COMPARED)]
     rows = rows.assign(per_message=rows["value"] / rows["messages"])
     found = [*_same_run(rows), *_same_cell(rows)]
-    return tuple(sorted(found, key=lambda c: (c.agree, -c.apart, c.quantity, c.key, c.transport)))
+    return tuple(
+        sorted(
+            found, key=lambda c: (c.agree, not c.together, -c.apart, c.quantity, c.key, c.transport)
+        )
+    )
 
 
 def _same_run(rows: pd.DataFrame) -> Iterator[Comparison]:
@@ -72,7 +77,7 @@ def _same_run(rows: pd.DataFrame) -> Iterator[Comparison]:
     table = rows.pivot_table(
         index=[*CELL, "repeat", "cell"], columns="instrument", values="per_message", aggfunc="sum"
     )
-    yield from _pairs(table, [name for name in INSTRUMENTS if name in table.columns])
+    yield from _pairs(table, [name for name in INSTRUMENTS if name in table.columns], True)
 
 
 def _same_cell(rows: pd.DataFrame) -> Iterator[Comparison]:
@@ -91,14 +96,14 @@ def _same_cell(rows: pd.DataFrame) -> Iterator[Comparison]:
         )
     )
     # A function that an instrument watched and did not see called was called 0 times.
-    yield from _pairs(table[watched & traced].fillna(0.0), list(PROBES))
+    yield from _pairs(table[watched & traced].fillna(0.0), list(PROBES), False)
 
 
-def _pairs(table: pd.DataFrame, instruments: list[str]) -> Iterator[Comparison]:
+def _pairs(table: pd.DataFrame, instruments: list[str], together: bool) -> Iterator[Comparison]:
     for first, second in combinations(instruments, 2):
         both = table[[first, second]].dropna()
         for cell, runs in both.groupby(level=list(CELL), sort=True):
-            named = dict(zip(CELL, cell, strict=True))
+            named = dict(zip(CELL, cell, strict=True)) | {"together": together}
             yield _comparison(runs[first].to_numpy(), runs[second].to_numpy(), first, second, named)
 
 

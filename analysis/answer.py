@@ -8,11 +8,11 @@ from analysis.quantities import MEASURE_BY_ID
 from analysis.timing import Ratio, Regime, Spread
 from analysis.wording import PLACEMENTS, TRANSPORTS, amount, listed, number, size_text, spread
 
-# Measure → how a sentence says it; {} is the figure.
+# Measure → how a sentence says it, before and after its first figure.
 COUNTS = {
-    "payload_copies": "copies each payload byte {} times",
-    "functions_hit": "goes through {} of its functions",
-    "function_calls": "calls them {} times",
+    "payload_copies": ("copies each payload byte", "times"),
+    "functions_hit": ("goes through", "of its functions"),
+    "function_calls": ("calls them", "times"),
 }
 
 
@@ -30,23 +30,26 @@ def answer(ledger: Ledger | None, regimes: Iterable[Regime]) -> tuple[str, str]:
 
 def _counts(ledger: Ledger) -> str:
     transports = list(dict.fromkeys(transport for _, transport in ledger.columns))
-    clauses = {
-        transport: [
-            words.format(text)
-            for measure, words in COUNTS.items()
-            if (text := _figure(ledger, measure, transport))
-        ]
-        for transport in transports
-    }
-    said = {t: f"the kernel {listed(parts)}" for t, parts in clauses.items() if parts}
-    if not said:
-        return ""
-    intro = f"For a message of {size_text(ledger.size)}"
-    if len(set(said.values())) == 1 and len(said) > 1:
-        names = listed([TRANSPORTS.get(t, t) for t in said])
-        return f"{intro}, over {names} alike, {next(iter(said.values()))}."
-    parts = [f"over {TRANSPORTS.get(t, t)} {text}" for t, text in said.items()]
-    return f"{intro}, {'; '.join(parts)}."
+    clauses = []
+    for measure, (before, after) in COUNTS.items():
+        found = {t: text for t in transports if (text := _figure(ledger, measure, t))}
+        if found:
+            clauses.append(f"{before} {_by_transport(found, after)}")
+    return (
+        f"For a message of {size_text(ledger.size)} the kernel {listed(clauses)}."
+        if clauses
+        else ""
+    )
+
+
+def _by_transport(figures: dict[str, str], after: str) -> str:
+    """`2.00 times over a Unix socket and TCP alike`, or each transport with its own figure."""
+    names = [TRANSPORTS.get(transport, transport) for transport in figures]
+    texts = list(figures.values())
+    if len(set(texts)) == 1:
+        return f"{texts[0]} {after} over {listed(names)}" + (" alike" if len(names) > 1 else "")
+    rest = [f"{text} over {name}" for text, name in zip(texts[1:], names[1:], strict=True)]
+    return listed([f"{texts[0]} {after} over {names[0]}", *rest])
 
 
 def _figure(ledger: Ledger, measure: str, transport: str) -> str:

@@ -159,8 +159,8 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
     first = best.iloc[0]
     source = source_text(first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
     caption = (
-        f"Each mark is one repeat ({regime}), both processes together. Marks of one column that "
-        f"stand apart are different regimes of the scheduler, not noise. Numbers: {source}."
+        f"Each mark is one repeat ({regime}), both processes together. Marks of one column "
+        f"that form two groups tell of two regimes; their median would hide it. Numbers: {source}."
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
     return _drawn("switches", title, caption, alt, plots.switches_plot, panels)

@@ -178,7 +178,7 @@ def _plain_log(ax: Axes, lines: list[tuple[float, ...]]) -> None:
 
 
 def switches_plot(panels: tuple[Panel, ...]) -> Figure:
-    """Each dot is one repeat. Two clusters of dots in a column are two regimes, not noise."""
+    """Each dot is one repeat. Two groups in a column are two regimes."""
     transports = _transports(panels)
     figure, axes = _axes(len(panels), 9, 3.6, sharey=True)
     for ax, panel in zip(axes, panels, strict=True):

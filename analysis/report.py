@@ -17,7 +17,7 @@ from analysis.figures import Drawn
 from analysis.ledger import Column, Line, Row
 
 TEMPLATES = Path(__file__).parent / "templates"
-SHOWN_DISAGREEMENTS = 6
+SHOWN_DISAGREEMENTS = 4
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
     plots.INK: "var(--ink)",

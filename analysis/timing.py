@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.ledger import FIRST_TRANSPORTS, order, regimes
+from analysis.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, order, regimes
 from analysis.measures import REGIME, round_trips
 from analysis.quantities import ROUND_TRIP_PATTERNS
 
@@ -166,7 +166,7 @@ def probe_costs(
     keys = ["lane", "kernel", *REGIME, "transport", "probes"]
     rtt, switches = _mean_rtt(rows, keys), _switches(rows, keys)
     found = []
-    for cell in sorted(switches.keys() | rtt.keys()):
+    for cell in sorted(switches.keys() | rtt.keys(), key=_reading_order):
         bare = (*cell[:-1], "")
         if cell != bare:
             named = dict(zip(keys, cell, strict=True))
@@ -188,6 +188,12 @@ def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, float]:
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     each = switches.groupby([*keys, "repeat", "cell"])["value"].sum()
     return _by_cell(each.groupby(level=keys).median())
+
+
+def _reading_order(cell: Cell) -> tuple[Any, ...]:
+    lane, kernel, pattern, size, placement, transport, probes = cell
+    where = (order(placement, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS))
+    return (lane, kernel, pattern, size, probes, *where)
 
 
 def _by_cell(figures: Any) -> dict[Cell, float]:

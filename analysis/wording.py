@@ -11,7 +11,7 @@ TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 def number(value: float) -> str:
-    """Three significant figures at least, and never more digits than tell something."""
+    """About three significant figures; what is almost 0 is told from 0."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -19,7 +19,9 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     if size >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.01 else f"{value:.2g}"
+    if size >= 0.01:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if size >= 0.0005 else "<0.001"
 
 
 def amount(value: float, unit: str) -> str:

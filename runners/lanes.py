@@ -17,7 +17,7 @@ from runners.cells import GUEST, HOST, Defaults, cells, passes
 from runners.collect import bpftrace
 from runners.collect.children import stop
 from runners.collect.plan import Plan
-from runners.errors import RunError
+from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
 from runners.options import Options
 from runners.progress import Progress
@@ -106,12 +106,27 @@ def follow(line: str, progress: Progress) -> None:
         progress.count(int(done), int(total), text)
 
 
-def run_guest(
-    options: Options, kernel: str, raw: Path, scratch: Path, invoker: Invoker, progress: Progress
-) -> Lane:
-    """All cells on `kernel` under QEMU. Raises RunError, GuestError."""
+def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> list[guest.Guest]:
+    """One guest for each kernel asked for. Raises UsageError for an unknown one, GuestError."""
     with progress.step("guest: preparing"):
-        machine = guest.prepare(invoker.cache, kernel, progress.say)
+        try:
+            return [
+                guest.prepare(invoker.cache, kernel, progress.say, invoker.drop)
+                for kernel in options.kernels
+            ]
+        except guest.UnknownKernelError as error:
+            raise UsageError(f"{error}.") from error
+
+
+def run_guest(
+    options: Options,
+    machine: guest.Guest,
+    raw: Path,
+    scratch: Path,
+    invoker: Invoker,
+    progress: Progress,
+) -> Lane:
+    """All cells on one kernel under QEMU. Raises GuestError."""
     plan = plan_for(options, GUEST, "function", Path("/run/pathcost", WORKLOAD.name), GUEST_NOBODY)
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"

@@ -129,29 +129,16 @@ def _intention(session: Session) -> str:
 
 def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]) -> None:
     started, began = datetime.datetime.now().astimezone(), time.monotonic()
-    done = []
-    if "host" in session.lanes:
-        done.append(
-            lanes.run_host(
-                session.options,
-                session.rung,
-                folder.raw,
-                scratch,
-                session.invoker,
-                session.progress,
-            )
-        )
-    if "vm" in session.lanes:
-        for kernel in session.options.kernels:
-            try:
-                done.append(
-                    lanes.run_guest(
-                        session.options, kernel, folder.raw, scratch, session.invoker,
-                        session.progress,
-                    )
-                )  # fmt: skip
-            except guest.GuestError as error:
-                raise RunError(str(error)) from error
+    options, who, progress = session.options, session.invoker, session.progress
+    try:
+        guests = lanes.prepare_guests(options, who, progress) if "vm" in session.lanes else []
+        done = []
+        if "host" in session.lanes:
+            done.append(lanes.run_host(options, session.rung, folder.raw, scratch, who, progress))
+        for machine in guests:
+            done.append(lanes.run_guest(options, machine, folder.raw, scratch, who, progress))
+    except guest.GuestError as error:
+        raise RunError(str(error)) from error
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "name": folder.target.name,
@@ -159,8 +146,8 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
         "command": ["./runners/run.sh", *argv],
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began, 1),
-        "seconds_by_step": session.progress.seconds,
-        "options": asdict(session.options) | {"out": str(folder.target)},
+        "seconds_by_step": progress.seconds,
+        "options": asdict(options) | {"out": str(folder.target)},
         "lanes": [lane.entry for lane in done],
         "preflight": [asdict(check) for check in session.checks],
         "missing": [entry for lane in done for entry in lane.missing],

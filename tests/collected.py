@@ -21,7 +21,9 @@ class Collected:
         self.missing: list[dict[str, str]] = json.loads((folder / "missing.json").read_text())
         self._counts = self._read_maps()
 
-    def probed(self, transport: str | None = None, instrument: str = "bpftrace") -> list[dict[str, Any]]:
+    def probed(
+        self, transport: str | None = None, instrument: str = "bpftrace"
+    ) -> list[dict[str, Any]]:
         """Cell runs that had `instrument` attached."""
         return [
             cell

@@ -103,9 +103,10 @@ class Collector:
             "lost": 0,
             "error": None,
         }
+        gate = tracer.gate if tracer else None
         samples = None if instrument else self._out / "samples" / f"{run.id}.u32"
         try:
-            record["result"] = run_cell(self._plan, run, samples, tracer and tracer.gate)
+            record["result"] = run_cell(self._plan, run, samples, gate)
             if tracer:
                 record["lost"] = tracer.take(self._out / "ftrace" / f"{run.id}.tsv")
         except CellError as error:

@@ -3,7 +3,9 @@
 
 A tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so that nobody else's
 tracing is touched. `function-fork` makes the tracer follow our children; the workload opens and
-closes `tracing_on` itself at the edges of its window, through a descriptor that it inherits.
+closes `tracing_on` itself at the edges of its window, through a descriptor that it inherits. The
+window is thus the client's for both processes: the server's first read has been entered before, and
+the tails of the two writes to `tracing_on` are in it.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from runners.guest.errors import GuestError
 from runners.guest.process import environment, failed, find_program, run
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
 URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
@@ -106,6 +107,8 @@ class Archive:
         self.folder = folder
         self.suites = tuple(suites)
         self.say = say
+        for tool in TOOLS:  # now, rather than after a minute of downloads
+            find_program(tool)
         if not KEYRING.exists():
             raise GuestError(
                 "Debian's keys are missing on this machine: apt-get install debian-archive-keyring"
@@ -181,7 +184,7 @@ class Archive:
         lacking = [p for p in packages if not (archives / p.file).exists()]
         if lacking:
             total = sum(p.size for p in lacking)
-            self.say(f"{what}: downloading {len(lacking)} packages, {total / 1e6:.0f} MB")
+            self.say(f"{what}: downloading {total / 1e6:.0f} MB")
             names = [f"{p.name}={p.version}" for p in lacking]
             self._download(["download", *names], what, total)
         return [archives / p.file for p in packages]

@@ -18,7 +18,7 @@ from runners.guest.process import environment, run
 from runners.guest.workshop import TRIXIE, Workshop
 
 PACKAGES = (
-    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod",
+    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep", "iproute2", "kmod",
     "linux-perf", "procps", "python3", "python3-bpfcc", "sed", "tar", "util-linux",
 )  # fmt: skip
 UNUSED = (

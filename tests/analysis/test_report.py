@@ -101,8 +101,11 @@ def test_hostile_strings_in_the_terminal(
 
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
-    assert "over a Unix socket the kernel copies each payload byte 7.00 times" in page
-    assert "goes through 4 of its functions and calls them 5.50 times" in page
+    assert (
+        "For a message of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
+        "and TCP alike, goes through 2 of its functions over a Unix socket and 4 over TCP and "
+        "calls them 4.00 times over a Unix socket and 5.50 over TCP."
+    ) in page
     assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The exactness test: a known number of messages, counted by every script in a guest.
 
-23 round trips are 46 messages: each function at the heart of a path must be counted exactly as often,
-and each payload byte copied in exactly once and out exactly once.
+23 round trips are 46 messages: each function at the heart of a path must be counted exactly as
+often, and each payload byte copied in exactly once and out exactly once.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runners import cells, lanes, options
 from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected, out_segments, switches
 
 pytestmark = pytest.mark.guest
-KERNEL = options.DEFAULT_KERNEL
 # Once a message, in each transport's own words.
 HEART = {
-    "unix": ("unix_stream_sendmsg", "sock_alloc_send_pskb", "skb_copy_datagram_iter"),
-    "tcp": (
-        *("tcp_sendmsg", "loopback_xmit", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established"),
-        *("tcp_queue_rcv", "skb_copy_datagram_iter"),
+    "unix": (
+        *("unix_stream_sendmsg", "sock_alloc_send_pskb"),
+        *("unix_stream_recvmsg", "skb_copy_datagram_iter"),
     ),
+    "tcp": ("tcp_sendmsg", "tcp_queue_rcv", "tcp_recvmsg", "skb_copy_datagram_iter"),
 }
+# Once a segment: a pure ACK passes them too.
+PER_SEGMENT = ("__ip_queue_xmit", "loopback_xmit", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established")
 STRANGERS = {
     "unix": ("tcp_sendmsg", "loopback_xmit", "ip_rcv", "net_rx_action"),
     "tcp": ("unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space"),
@@ -37,7 +39,8 @@ def collected(
 ) -> Collected:
     folder = tmp_path_factory.mktemp("guest")
     asked = options.parse(["--messages", request.param])
-    lane = lanes.run_guest(asked, KERNEL, folder, folder, invoker(), Progress())
+    (machine,) = lanes.prepare_guests(asked, invoker(), Progress())
+    lane = lanes.run_guest(asked, machine, folder, folder, invoker(), Progress())
     return Collected(folder / lane.entry["folder"])
 
 
@@ -83,6 +86,14 @@ def test_functions_at_the_heart_are_called_once_a_message(
             assert counts.get(f"function_calls {function}", 0) == 0, function
 
 
+def test_segments_pass_ip_and_the_device_once(collected: Collected) -> None:
+    for messages, _, counts in of(collected, "tcp"):
+        assert counts["segments data"] == messages
+        for function in PER_SEGMENT:
+            seen = counts[f"function_calls {function}"]
+            assert seen == messages + counts["segments ack"], function
+
+
 def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) -> None:
     for messages, _, counts in of(collected, "unix"):
         assert (counts["skb_allocs"], counts["skb_clones"]) == (messages, 0)
@@ -100,9 +111,11 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
 
 def test_switches_agree_with_getrusage(collected: Collected) -> None:
     for cell in collected.probed():
-        counts = collected.counts(cell)
-        seen = {kind: counts[f"switches {kind}"] for kind in ("voluntary", "involuntary")}
-        assert seen == switches(cell), cell["id"]
+        counts, kernel = collected.counts(cell), switches(cell)
+        assert counts["switches voluntary"] == kernel["voluntary"], cell["id"]
+        # rusage is read just outside the markers, so a tick at one of the two edges of either
+        # process is in rusage alone; an emulated CPU spends long enough there for it to happen.
+        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 4, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -110,9 +123,12 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
     for cell in collected.probed(transport, "ftrace"):
         functions = collected.functions(cell)
         for function in HEART[transport]:
-            assert functions[function] == cell["messages"], function
+            # The gate opens when the server is in its first read already, and may close when it
+            # is in the read after its last.
+            edge = 1 if "recvmsg" in function else 0
+            assert abs(functions[function] - cell["messages"]) <= edge, function
 
 
 def test_the_console_is_kept(collected: Collected) -> None:
     console: Path = collected.folder / "console.log"
-    assert "Linux version" in console.read_text(errors="replace")
+    assert "reboot: Power down" in console.read_text(errors="replace")

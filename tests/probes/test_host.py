@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every script that this kernel allows, attached for real: exact counts, checked by a second source."""
+"""Every script that this kernel allows, attached for real; counts checked by a second source."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from runners import cells, lanes, mounts, options, preflight
 from tests.collected import Collected, out_segments, switches
 
@@ -48,9 +49,10 @@ def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
 
 def test_the_probe_counts_the_switches_that_the_kernel_counts(collected: Collected) -> None:
     for cell in collected.probed():
-        counts = collected.counts(cell)
-        seen = {kind: counts[f"switches {kind}"] for kind in ("voluntary", "involuntary")}
-        assert seen == switches(cell), cell["id"]
+        counts, kernel = collected.counts(cell), switches(cell)
+        assert counts["switches voluntary"] == kernel["voluntary"], cell["id"]
+        # rusage is read just outside the markers: a tick at an edge of the window is in it alone.
+        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 4, cell["id"]
 
 
 def test_each_process_sleeps_at_least_once_a_round_trip_on_two_cpus(collected: Collected) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from probes import callsite
 
 # push %rbp; call +0x10; nop; call -0x1c (that is, to the byte before `code`); ret

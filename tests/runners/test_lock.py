@@ -8,10 +8,13 @@ import subprocess
 import sys
 
 import pytest
+
 from runners import lock
 from runners.errors import RunError
 
-HOLDER = "import runners.lock as l, time\nwith l.measuring(): print('held', flush=True); time.sleep(60)"
+HOLDER = (
+    "import runners.lock as l, time\nwith l.measuring(): print('held', flush=True); time.sleep(60)"
+)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runners import options
 from runners.errors import UsageError
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How figures are written."""
+
+import pytest
+
+from analysis.wording import amount, listed, number, size_text, spread
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.0001, "<0.001"), (0.004, "0.004"), (1, "1.00"), (17.17, "17.2"), (1717, "1,717")],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_amount() -> None:
+    assert amount(1500, "ns") == "1.50 µs"
+    assert amount(17, "functions") == "17"
+
+
+def test_spread_is_empty_where_it_would_say_nothing() -> None:
+    assert spread(1.001, 1.002) == ""
+    assert spread(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
+    assert spread(1000, 2e6, "ns") == "1.00 µs\N{EN DASH}2.00 ms"
+
+
+def test_sizes_and_lists() -> None:
+    assert [size_text(n) for n in (64, 1500, 4096, 1 << 20)] == ["64 B", "1500 B", "4 KiB", "1 MiB"]
+    assert listed(["a", "b", "c"]) == "a, b and c"

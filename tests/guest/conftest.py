@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest that is prepared once for all tests, in the cache that the program itself uses."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from runners import guest
+
+
+@pytest.fixture(scope="session")
+def cache_folder() -> Path:
+    """PATHCOST_CACHE, or where the program would keep its cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("PATHCOST_CACHE") or Path(base) / "pathcost")
+
+
+@pytest.fixture(scope="session")
+def machine(cache_folder: Path) -> guest.Guest:
+    """A guest with the default kernel; skips where none can be had, with the reason."""
+    try:
+        return guest.prepare(cache_folder, "6.12")
+    except guest.GuestError as error:
+        pytest.skip(error.sentence)
+
+
+@pytest.fixture
+def input_tar(tmp_path: Path) -> Path:
+    """An input of one file, `word`."""
+    (tmp_path / "word").write_text("hello\n")
+    path = tmp_path / "input.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.add(tmp_path / "word", "word")
+    return path

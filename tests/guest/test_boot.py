@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real boots: one that works, and one for each way in which a guest can fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runners import guest
+
+pytestmark = pytest.mark.guest
+
+
+def boot(
+    machine: guest.Guest,
+    input_tar: Path,
+    script: str,
+    timeout: float = 60,
+    output_size: int = 8 << 20,
+) -> tuple[guest.Result, list[str]]:
+    """Run a shell script in the guest: the result, and the lines that it printed."""
+    lines: list[str] = []
+    result = machine.run(
+        input_tar,
+        input_tar.parent / "out",
+        ["sh", "-c", script],
+        timeout=timeout,
+        on_line=lines.append,
+        console=input_tar.parent / "console.log",
+        output_size=output_size,
+    )
+    return result, lines
+
+
+def nothing_left(folder: Path) -> bool:
+    """Whether a failed run left only its console beside the input."""
+    return {path.name for path in folder.iterdir()} == {"word", "input.tar", "console.log"}
+
+
+def test_a_command_runs_and_its_files_come_back(machine: guest.Guest, input_tar: Path) -> None:
+    script = "cat word; uname -r; echo '[x] no kernel line'; id -u >out/who; echo careful >&2"
+    result, lines = boot(machine, input_tar, script)
+    assert lines[:3] == ["hello", machine.release, "[x] no kernel line"]
+    assert (input_tar.parent / "out/who").read_text() == "0\n"
+    assert result.stderr == "careful\n"
+    assert "Linux version" in result.kernel_log
+    assert "pathcost: started" in (input_tar.parent / "console.log").read_text()
+
+
+def test_the_guest_has_what_the_instruments_need(machine: guest.Guest, input_tar: Path) -> None:
+    script = """
+        bpftrace -e 'kprobe:tcp_sendmsg { @ = count(); } BEGIN { exit(); }'
+        perf stat -a -e sched:sched_switch true
+        python3 -c 'import bcc, json'
+        grep -q tcp_sendmsg /sys/kernel/tracing/available_filter_functions && echo tracefs
+        test -r /sys/fs/cgroup/cgroup.procs && echo cgroup2
+        test -r /sys/kernel/btf/vmlinux && echo btf
+        ip -brief address show lo
+        setpriv --reuid 65534 --regid 65534 --clear-groups id -un
+        find /sys/class/net -mindepth 1
+    """
+    _, lines = boot(machine, input_tar, "set -e\n" + script)
+    text = "\n".join(lines)
+    for word in ("@: 0", "sched:sched_switch", "tracefs", "cgroup2", "btf", "127.0.0.1", "nobody"):
+        assert word in text
+    assert [line for line in lines if line.startswith("/sys/class/net")] == ["/sys/class/net/lo"]
+
+
+def test_qemu_runs_as_another_user(machine: guest.Guest, input_tar: Path, tmp_path: Path) -> None:
+    if not os.access(machine.kernel.file, os.R_OK) or _is_private(machine.kernel.file):
+        pytest.skip("the cache lies below a folder that only its owner may enter")
+    user = (65534, 65534)
+    machine.run(
+        input_tar,
+        tmp_path / "out",
+        ["touch", "out/file"],
+        timeout=60,
+        on_line=lambda _: None,
+        user=user,
+    )
+    owner = (tmp_path / "out/file").stat()
+    assert (owner.st_uid, owner.st_gid) == user
+
+
+def _is_private(file: Path) -> bool:
+    return any(not folder.stat().st_mode & 0o001 for folder in file.parents)
+
+
+def test_a_panic_is_named(machine: guest.Guest, input_tar: Path) -> None:
+    with pytest.raises(guest.GuestError, match="kernel panicked: sysrq triggered crash") as error:
+        boot(machine, input_tar, "echo c >/proc/sysrq-trigger")
+    assert error.value.console
+    assert nothing_left(input_tar.parent)
+
+
+def test_a_command_that_hangs_is_stopped(machine: guest.Guest, input_tar: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(guest.GuestError, match="did not finish within 12 s"):
+        boot(machine, input_tar, "echo busy; sleep 600", timeout=12)
+    assert time.monotonic() - began < 20
+    assert nothing_left(input_tar.parent)
+
+
+def test_a_command_that_fails_says_why(machine: guest.Guest, input_tar: Path) -> None:
+    with pytest.raises(guest.CommandError, match="ended with status 7: no such probe") as error:
+        boot(machine, input_tar, "echo half >out/file; echo no such probe >&2; exit 7")
+    assert (error.value.status, error.value.stderr) == (7, "no such probe\n")
+    assert nothing_left(input_tar.parent)
+
+
+def test_an_output_that_does_not_fit_is_named(machine: guest.Guest, input_tar: Path) -> None:
+    with pytest.raises(guest.GuestError, match="cannot write its output: No space left"):
+        boot(machine, input_tar, "head -c 20M /dev/urandom >out/file")
+    assert nothing_left(input_tar.parent)
+
+
+def test_a_machine_that_cannot_start_is_named(machine: guest.Guest, input_tar: Path) -> None:
+    with pytest.raises(guest.GuestError, match=r"QEMU ended with status 1: .*memory"):
+        machine.run(
+            input_tar,
+            input_tar.parent / "out",
+            ["true"],
+            timeout=30,
+            on_line=lambda _: None,
+            memory=1 << 40,
+        )
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from runners import guest
+machine = guest.prepare(Path(sys.argv[1]), "6.12")
+source = Path(sys.argv[2])
+machine.run(source, source.parent / "out", ["sh", "-c", "echo up; sleep 600"], timeout=600,
+            on_line=lambda line: print(line, flush=True))
+"""
+
+
+def test_a_killed_runner_leaves_no_qemu(
+    machine: guest.Guest, cache_folder: Path, input_tar: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", RUNNER, str(cache_folder), str(input_tar)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == b"up\n"
+        children = Path(f"/proc/{runner.pid}/task/{runner.pid}/children").read_text().split()
+        assert children
+        runner.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while any(Path("/proc", child, "cmdline").exists() for child in children):
+        assert time.monotonic() < deadline, "QEMU outlived its runner"
+        time.sleep(0.05)
+    assert (input_tar.parent / ".out.partial").exists()
+    boot(machine, input_tar, "true")  # the next run clears what was left
+    assert not (input_tar.parent / ".out.partial").exists()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Watching a machine, with a shell script in QEMU's place; and what is said when it ends badly."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.guest.errors import CommandError, GuestError
+from runners.guest.kernels import Kernel
+from runners.guest.machine import Disk, Ended, command_line, explain, watch
+from runners.guest.qemu import Qemu
+
+PANIC = "[    1.7] Kernel panic - not syncing: "
+
+
+def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path / "kernel", "6.12", None, "")
+    with Path(os.devnull).open("rb") as null:
+        argv = command_line(Qemu(tmp_path, "", ""), kernel, "tcg", [Disk(null)])
+    assert "-nodefaults" in argv
+    assert not {"-nic", "-net", "-netdev"} & set(argv)
+    assert [argv[n + 1].split(",")[0] for n, word in enumerate(argv) if word == "-device"] == [
+        "nvme",
+        "nvme-ns",
+    ]
+
+
+def watch_script(script: str, timeout: float = 10, quiet: float | None = None) -> list[str]:
+    """The lines of a script's console."""
+    lines: list[str] = []
+    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), None, quiet)
+    return lines
+
+
+def test_lines_come_whole() -> None:
+    assert watch_script(r"printf 'a\r\nb'; sleep 0.1; printf 'c\nd'") == ["a", "bc", "d"]
+
+
+def test_a_machine_that_does_not_end_is_stopped() -> None:
+    with pytest.raises(GuestError, match=r"did not finish within 1 s") as error:
+        watch_script("echo last words; exec sleep 60", timeout=1)
+    assert error.value.console == ("last words",)
+
+
+def test_a_machine_that_never_speaks_is_stopped_early() -> None:
+    began = time.monotonic()
+    with pytest.raises(GuestError, match="printed nothing"):
+        watch_script("exec sleep 60", timeout=30, quiet=0.3)
+    assert time.monotonic() - began < 10
+
+
+def test_an_error_in_the_caller_s_function_stops_the_machine() -> None:
+    def fail(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(["sh", "-c", "echo $$; exec sleep 60"], [], 30, fail, io.BytesIO())
+
+
+KILLED = """
+    import io, os, signal
+    from runners.guest.machine import watch
+
+    def die(line):
+        print(line, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    watch(["sh", "-c", "echo $$; exec sleep 60"], [], 30, die, io.BytesIO())
+"""
+
+
+def test_the_machine_dies_with_a_killed_runner() -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", textwrap.dedent(KILLED)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    process = Path("/proc") / done.stdout.decode().strip()
+    deadline = time.monotonic() + 5
+    while process.exists() and _state(process) != "Z":
+        assert time.monotonic() < deadline, "the machine outlived its runner"
+        time.sleep(0.02)
+
+
+def _state(process: Path) -> str:
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+@pytest.mark.parametrize(
+    ("ended", "sentence"),
+    [
+        (Ended(0, [PANIC + "sysrq triggered crash"]), "kernel panicked: sysrq triggered crash"),
+        (Ended(0, [PANIC + "VFS: Unable to mount root fs"]), "needs CONFIG_BLK_DEV_NVME"),
+        (Ended(0, ["pathcost: failed: no disk"]), "no disk"),
+        (
+            Ended(1, [], "ld.so: x/qemu-system-x86_64: warning: y\nqemu-system-x86_64: no memory"),
+            "QEMU ended with status 1: no memory",
+        ),
+        (Ended(0, ["pathcost: started 2.0"]), "the guest stopped before its command ended"),
+    ],
+)
+def test_each_bad_end_has_its_sentence(ended: Ended, sentence: str) -> None:
+    assert sentence in explain(ended).sentence
+
+
+def test_an_error_shows_the_console_s_last_lines_only() -> None:
+    error = CommandError(3, "first\nlast\n\n", [f"line {n}" for n in range(40)])
+    assert str(error).splitlines()[0] == "the guest's command ended with status 3: last"
+    assert str(error).splitlines()[1:] == [f"  | line {n}" for n in range(25, 40)]
