@@ -26,11 +26,12 @@ def kvm_boots(
 ) -> tuple[bool, str]:
     """Whether this kernel boots under KVM here, and how we know.
 
-    It is tried once for each boot of the host, kernel, image and QEMU; the cache remembers.
+    It is tried once for each boot of the host, kernel, image, QEMU and user; the cache remembers.
     """
     if not DEVICE.exists():
         return False, f"there is no {DEVICE} here"
-    key = [BOOT_ID.read_text().strip(), kernel.key, image.key, qemu.key, list(user or ())]
+    whose = list(user or (os.geteuid(), os.getegid()))
+    key = [BOOT_ID.read_text().strip(), kernel.key, image.key, qemu.key, whose]
     memory = cache.folder / "kvm.json"
     if (known := _recall(memory, key)) is not None:
         return known
