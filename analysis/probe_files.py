@@ -161,7 +161,7 @@ def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
 
 
 def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
-    """The round-trip times of an unprobed cell, in nanoseconds."""
+    """The round-trip times of a cell, in nanoseconds."""
     path = lane.path / "samples" / f"{cell.id}.u32"
     name = f"raw/{lane.folder}/samples/{path.name}"
     try:

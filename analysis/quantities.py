@@ -15,7 +15,7 @@ ELSEWHERE = " elsewhere"
 ROUND_TRIP_PATTERNS = ("pingpong",)
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
-# Times: only ever from unprobed cells of the host.
+# Times: never a guest's, and in a measure never a probed cell's.
 TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns"})
 
 Per = Literal["message", "round trip", "payload byte", "window"]

@@ -139,6 +139,12 @@ def _read_lane(run: Path, entry: Record) -> Lane:
     name = f"raw/{folder}/environment.json"
     why = "without it no figure can say on what machine it was taken"
     environment = parse_object(read_text(path / "environment.json", name, why), name, why)
+    cells = tuple(_read_cells(path / "cells.jsonl", f"raw/{folder}/cells.jsonl"))
+    if len(cells) != entry.whole("runs"):
+        raise RunError(
+            f"raw/{folder}/cells.jsonl holds {len(cells)} runs of cells and run.json names "
+            f"{entry.whole('runs')}: the file was cut off, and cells are lost. {AGAIN}"
+        )
     return Lane(
         path=path,
         folder=folder,
@@ -147,7 +153,7 @@ def _read_lane(run: Path, entry: Record) -> Lane:
         rung=_one_of(entry, "rung", RUNGS),
         accelerator=entry.optional("accelerator", str),
         environment=environment.fields,
-        cells=tuple(_read_cells(path / "cells.jsonl", f"raw/{folder}/cells.jsonl")),
+        cells=cells,
     )
 
 
@@ -209,7 +215,9 @@ def _process(process: Record) -> Process:
 
 
 def _proc(proc: Record) -> dict[str, tuple[str, str]]:
-    texts = {path: proc.texts(path) for path in proc.fields}
+    # A file that the kernel does not show is null: then it gives no figures.
+    shown = [path for path, pair in proc.fields.items() if pair is not None]
+    texts = {path: proc.texts(path) for path in shown}
     for path, pair in texts.items():
         if len(pair) != 2:
             raise RunError(f"{proc.name}: {path} should hold [before, after]. {AGAIN}")

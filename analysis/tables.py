@@ -131,7 +131,7 @@ def _from_kernel(result: Result) -> Iterator[Figure]:
 
 
 def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
-    if cell.probed or lane.lane != "host":
+    if lane.lane != "host" or "ftrace" in cell.instruments:
         return
     samples = read_samples(lane, cell)
     if not len(samples):

@@ -49,7 +49,8 @@ def plan_for(
     ]
     repeats = options.repeats or defaults.repeats
     todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
-    return Plan(str(workload), todo, user)
+    # An emulated CPU's times are not times, so a guest keeps none.
+    return Plan(str(workload), todo, user, samples=defaults is HOST)
 
 
 def beyond(rung: str) -> list[dict[str, str]]:
@@ -72,7 +73,7 @@ def run_host(
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, None, beyond(rung))
+    return _finish(out, "host", rung, None, plan.runs, beyond(rung))
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:
@@ -141,7 +142,7 @@ def run_guest(
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )
-    return _finish(out, "vm", "function", machine.accelerator, [])
+    return _finish(out, "vm", "function", machine.accelerator, plan.runs, [])
 
 
 def _pack(payload: Path, plan: Path) -> None:
@@ -158,7 +159,12 @@ def _source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _finish(
-    out: Path, lane: str, rung: str, accelerator: str | None, beyond_rung: list[dict[str, str]]
+    out: Path,
+    lane: str,
+    rung: str,
+    accelerator: str | None,
+    runs: int,
+    beyond_rung: list[dict[str, str]],
 ) -> Lane:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
     missing = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
@@ -168,6 +174,7 @@ def _finish(
         "kernel": environment["kernel"],
         "rung": rung,
         "accelerator": accelerator,
+        "runs": runs,
     }
     return Lane(
         entry, [{"what": one["what"], "lane": out.name, "why": one["why"]} for one in missing]

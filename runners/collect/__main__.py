@@ -104,7 +104,8 @@ class Collector:
             "error": None,
         }
         gate = tracer.gate if tracer else None
-        samples = None if instrument else self._out / "samples" / f"{run.id}.u32"
+        wanted = self._plan.samples and instrument != "ftrace"
+        samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
         try:
             record["result"] = run_cell(self._plan, run, samples, gate)
             if tracer:

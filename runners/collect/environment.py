@@ -46,7 +46,8 @@ def environment() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
         "distribution": _distribution(),
-        "command_line": _read(Path("/proc/cmdline")),
+        # What follows " -- " is for init, and may be nobody's business.
+        "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
         "settings": {path: _read(Path(path)) for path in SETTINGS} | _mitigations(),
     }

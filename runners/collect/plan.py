@@ -43,11 +43,15 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one lane does. `user` is the (uid, gid) that the workload runs as, None for our own."""
+    """What one lane does. `user` is the (uid, gid) that the workload runs as, None for our own.
+
+    `samples`: keep each round-trip time, which costs a reading of the clock each.
+    """
 
     workload: str
     passes: tuple[Pass, ...]
     user: tuple[int, int] | None = None
+    samples: bool = False
     cell_timeout: int = 60
 
     def dump(self, path: Path) -> None:
@@ -70,4 +74,4 @@ def load(path: Path) -> Plan:
         for one in data["passes"]
     )
     user = tuple(data["user"]) if data["user"] else None
-    return Plan(data["workload"], passes, user, data["cell_timeout"])
+    return Plan(data["workload"], passes, user, data["samples"], data["cell_timeout"])

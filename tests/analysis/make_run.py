@@ -69,7 +69,7 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
 
 def _lane(
     run: Path, made: MadeUp, folder: str, lane: str, kernel: str, rung: str
-) -> dict[str, str | None]:
+) -> dict[str, str | int | None]:
     path = run / "raw" / folder
     (path / "samples").mkdir(parents=True)
     environment = {
@@ -87,7 +87,7 @@ def _lane(
     for number, cell in enumerate(cells, 1):
         cell["id"] = number
         made.change(cell)
-        if not cell["instruments"] and lane == "host":
+        if cell["instruments"] != ["ftrace"] and lane == "host":
             nanoseconds = made.rtt(cell["transport"], cell["placement"], cell["repeat"])
             samples = struct.pack(f"<{TRIPS}I", *[nanoseconds] * TRIPS)
             (path / "samples" / f"{number}.u32").write_bytes(samples)
@@ -102,6 +102,7 @@ def _lane(
         "kernel": kernel,
         "rung": rung,
         "accelerator": accelerator,
+        "runs": len(cells),
     }
 
 

@@ -25,6 +25,16 @@ def cut(name: str, by: int = 3) -> Callable[[Path], None]:
     return damage
 
 
+def drop_last_line(name: str) -> Callable[[Path], None]:
+    """Cut a file exactly at a line's end, so that what is left looks whole."""
+
+    def damage(run: Path) -> None:
+        lines = (run / name).read_text().splitlines(keepends=True)
+        (run / name).write_text("".join(lines[:-1]))
+
+    return damage
+
+
 def remove(name: str) -> Callable[[Path], None]:
     return lambda run: (run / name).unlink()
 
@@ -48,6 +58,7 @@ def manifest(**fields: object) -> Callable[[Path], None]:
         (remove("raw/host/environment.json"), "raw/host/environment.json is not there"),
         (remove("raw/host/cells.jsonl"), "raw/host/cells.jsonl is not there"),
         (cut("raw/host/cells.jsonl"), "raw/host/cells.jsonl, line 12 is not complete JSON"),
+        (drop_last_line("raw/host/cells.jsonl"), "holds 11 runs of cells and run.json names 12"),
         (cut("raw/host/samples/1.u32"), "holds 13 bytes, and 4 round trips make 16"),
         (remove("raw/host/samples/1.u32"), "raw/host/samples/1.u32 cannot be read"),
         (cut(f"{GUEST_FOLDER}/bpftrace/1/copies.json"), "copies.json is cut off or damaged"),

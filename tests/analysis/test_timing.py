@@ -46,11 +46,15 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
     def probe_last_repeat(cell: Cell) -> None:
         if cell["repeat"] == 2:
             cell["instruments"], cell["scripts"] = ["bpftrace"], []
-            cell["result"]["window_ns"] = 4 * 777_000
 
-    costs = analysed(MadeUp(change=probe_last_repeat, guest=False)).costs
+    made = MadeUp(
+        rtt=lambda _t, _p, repeat: 777_000 if repeat == 2 else 111_000,
+        change=probe_last_repeat,
+        guest=False,
+    )
+    costs = analysed(made).costs
     (cost,) = (c for c in costs if (c.transport, c.placement) == ("unix", "same-cpu"))
-    assert cost.rtt_without == pytest.approx(111_000.5)
+    assert cost.rtt_without == pytest.approx(111_000)
     assert cost.rtt_with == pytest.approx(777_000)
     assert (cost.switches_without, cost.switches_with) == (3.0, 3.0)
 
