@@ -18,8 +18,9 @@ from runners.guest.process import environment, run
 from runners.guest.workshop import TRIXIE, Workshop
 
 PACKAGES = (
-    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep", "iproute2", "kmod",
-    "linux-perf", "procps", "python3", "python3-bpfcc", "sed", "tar", "util-linux",
+    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
+    "iproute2", "kmod", "linux-perf", "procps", "python3", "python3-bpfcc", "sed", "tar",
+    "util-linux",
 )  # fmt: skip
 UNUSED = (
     "./usr/share/doc", "./usr/share/man", "./usr/share/info", "./usr/share/locale",

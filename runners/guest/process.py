@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,9 @@ def run(
 def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:
     """The error for a program that failed: its purpose and what it complained of last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    complaints = [line for line in lines if line.startswith(("E:", "Err:"))] or lines[-1:]
-    because = complaints[-1].removeprefix("E: ") if complaints else f"status {status}"
-    return GuestError(f"cannot {purpose}: {program} failed: {because}", lines)
+    errors = [line for line in lines if line.startswith("E: ")] or lines[-1:]
+    causes = [line for line in lines if line[2:].startswith(" Failed to fetch")]  # apt's, best
+    because = [*causes, *reversed(errors), f"status {status}"][0]
+    return GuestError(
+        f"cannot {purpose}: {program} failed: {re.sub('^[EW]: ', '', because)}", lines
+    )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""run.sh interrupted anywhere leaves nothing; what SIGKILL leaves, the next run clears."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.main.conftest import RunSh, wait_for
+
+pytestmark = pytest.mark.guest
+Start = Callable[..., RunSh]
+# Enough messages for the moment of the signal to lie in the middle.
+LONG = ("--messages", "400000")
+HOST = ("--lane", "host")
+GUEST = ("--lane", "vm")
+MOMENTS = [
+    pytest.param((*HOST, *LONG), "pathcost-workload", id="host-workload"),
+    pytest.param((*HOST, *LONG), "bpftrace", id="host-bpftrace"),
+    pytest.param(GUEST, "qemu-system-x86_64", id="guest"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "program"), MOMENTS)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(
+    run_sh: Start, arguments: tuple[str, ...], program: str, how: signal.Signals
+) -> None:
+    run = run_sh(*arguments)
+    run.wait_until_running(program)
+    run.process.send_signal(how)
+    status, output, complaint = run.finish()
+    assert status == 130
+    assert complaint.splitlines()[-1] == "pathcost: interrupted; nothing was kept."
+    assert "Traceback" not in complaint
+    assert output == ""
+    assert run.left_behind() == []
+    assert not run.out.exists()
+
+
+@pytest.mark.parametrize(("arguments", "program"), MOMENTS)
+def test_what_sigkill_leaves_is_cleared_by_the_next_run(
+    run_sh: Start, arguments: tuple[str, ...], program: str
+) -> None:
+    killed = run_sh(*arguments)
+    killed.wait_until_running(program)
+    killed.process.kill()
+    wait_for("end of its processes", lambda: not killed.descendants())
+    assert killed.left_behind(), "a killed run cannot clear up"
+    following = run_sh(*HOST, "--messages", "46", "--repeats", "1")
+    status, _, complaint = following.finish()
+    assert status == 0, complaint
+    assert "removed what a killed run had left" in complaint
+    assert killed.left_behind() == []
+
+
+def test_a_second_run_is_told_that_the_first_is_measuring(run_sh: Start) -> None:
+    first = run_sh(*HOST, *LONG)
+    first.wait_until_running("pathcost-workload")
+    status, output, complaint = run_sh(*HOST).finish()
+    assert status == 1
+    assert f"another run is measuring on this machine (process {first.process.pid}" in complaint
+    assert complaint.count("\n") == 1
+    assert output == ""
+    assert first.process.poll() is None, "the first goes on"
+    first.process.send_signal(signal.SIGINT)
+    assert first.finish()[0] == 130
