@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "cleanup.h"
 #include "errors.h"
 #include "loop.h"
 #include "pattern.h"
@@ -135,8 +136,10 @@ static void start_threads(struct link *others, unsigned clients)
 	    pthread_barrier_init(&work.end, NULL, clients) != 0)
 		cell_failed("a barrier could not be made");
 	work.others = others;
+	signals_hold(); /* for them, from birth: signals are for the first thread */
 	for (unsigned i = 1; i < clients; i++)
 		start_thread(&others[i - 1]);
+	signals_release();
 	pthread_barrier_wait(&work.end);
 }
 

@@ -48,6 +48,7 @@ static void open_link(struct setup *setup, enum role role)
 {
 	const struct pattern *pattern = setup->options.pattern;
 
+	plant_signals();
 	schedstat_open();
 	link_open(&link_here, setup, role);
 	if (pattern->start)

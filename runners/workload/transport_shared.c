@@ -27,7 +27,8 @@ struct ring {
 	_Alignas(LINE) unsigned char data[RING_SIZE];
 };
 
-static struct ring *rings;
+static struct ring *rings;	/* one after the other: they are mapped in one piece */
+static struct ring *ring_of[2]; /* by number */
 
 static void shared_prepare(struct setup *setup)
 {
@@ -37,6 +38,8 @@ static void shared_prepare(struct setup *setup)
 	if (rings == MAP_FAILED)
 		call_failed("mmap of %zu bytes of shared memory", size);
 	memset(rings, 0, size);
+	ring_of[0] = rings;
+	ring_of[1] = rings + 1;
 	setup->ends[CLIENT] = (struct ends){.in = 1, .out = 0};
 	setup->ends[SERVER] = (struct ends){.in = 0, .out = 1};
 }
@@ -109,7 +112,7 @@ static inline uint32_t least(size_t a, uint32_t b)
 /* Up to the ring's edge at most: the caller comes again for the rest, as with any short read. */
 static inline ssize_t take(int number, void *buffer, size_t size, sleep_call nap, wake_call wake)
 {
-	struct ring *ring = &rings[number];
+	struct ring *ring = ring_of[number];
 	uint32_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
 	uint32_t place = taken % RING_SIZE, there;
 
@@ -126,7 +129,7 @@ static inline ssize_t take(int number, void *buffer, size_t size, sleep_call nap
 static inline ssize_t put(int number, const void *buffer, size_t size, sleep_call nap,
 			  wake_call wake)
 {
-	struct ring *ring = &rings[number];
+	struct ring *ring = ring_of[number];
 	uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 	uint32_t place = written % RING_SIZE, room, taken;
 

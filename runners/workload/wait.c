@@ -81,7 +81,7 @@ static ssize_t epoll_read(int fd, void *buffer, size_t size)
 	}
 }
 
-static ssize_t spin_read(int fd, void *buffer, size_t size)
+static ssize_t again_read(int fd, void *buffer, size_t size)
 {
 	for (;;) {
 		ssize_t count = under.read(fd, buffer, size);
@@ -102,7 +102,7 @@ static ssize_t epoll_write(int fd, const void *buffer, size_t size)
 	return count;
 }
 
-static ssize_t spin_write(int fd, const void *buffer, size_t size)
+static ssize_t again_write(int fd, const void *buffer, size_t size)
 {
 	ssize_t count;
 
@@ -124,6 +124,6 @@ void wait_arrange(struct link *link, enum waiting waiting)
 		under.epoll = epoll_new();
 		epoll_watch(under.epoll, link->in, 0);
 	}
-	link->read = waiting == EPOLL ? epoll_read : spin_read;
-	link->write = waiting == EPOLL ? epoll_write : spin_write;
+	link->read = waiting == EPOLL ? epoll_read : again_read;
+	link->write = waiting == EPOLL ? epoll_write : again_write;
 }

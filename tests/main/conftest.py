@@ -52,7 +52,9 @@ class RunSh:
         return found
 
     def wait_until_running(self, program: str) -> None:
-        wait_for(program, lambda: bool(self.descendants(program)) or self.process.poll() is not None)
+        wait_for(
+            program, lambda: bool(self.descendants(program)) or self.process.poll() is not None
+        )
         assert self.process.poll() is None, self.process.communicate()
 
     def finish(self) -> tuple[int, str, str]:
