@@ -71,7 +71,6 @@ struct link {
 	uint64_t step;
 	struct intervals *intervals;
 	struct setup *setup;
-	struct link *others; /* clients: the links beside this one */
 };
 
 /* What getsockopt TCP_INFO says of the links of one process, added up. */
@@ -114,6 +113,7 @@ struct setup {
 	int reports[2];			    /* pipe, server to client: "r" for ready, a report */
 	int words[2];			    /* pipe, client to server: "f" filled, "l" leave */
 	int samples_fd;			    /* -1: none */
+	struct link *links;		    /* as many as there are clients: mostly one */
 	/* For transports that are joined through a listening socket: */
 	int listener; /* -1: none */
 	struct sockaddr_storage address;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -139,35 +140,21 @@ static unsigned char *buffer_of(size_t size)
 	return buffer;
 }
 
-/* In selfloop both ends are this process's: what goes out at the one comes in at the other. */
-static void join(struct link *link, struct setup *setup)
-{
-	struct link far = {0};
-
-	transport_join(setup, link, link->role);
-	if (setup->options.pattern->alone) {
-		transport_join(setup, &far, SERVER);
-		link->in = far.in;
-	}
-}
-
-void link_open(struct link *link, struct setup *setup, enum role role)
+void links_make(struct setup *setup)
 {
 	const struct options *options = &setup->options;
 
-	link->setup = setup;
-	link->role = role;
-	link->peer = options->pattern->alone || role == SERVER ? CLIENT : SERVER;
-	link->size = options->size;
-	link->tick = UINT64_MAX;
-	link->tx = buffer_of(link->size);
-	link->rx = buffer_of(link->size);
-	if (options->verify)
-		link->expected = buffer_of(link->size);
-	join(link, setup);
-	greet(link, setup);
-	/* Touched even without a warm-up: no first page fault may fall into the window. */
-	link_start_phase(link, WARMUP);
+	setup->links = calloc(options->clients, sizeof(struct link));
+	if (!setup->links)
+		call_failed("memory for %u connections", options->clients);
+	for (unsigned i = 0; i < options->clients; i++) {
+		struct link *link = &setup->links[i];
+
+		link->tx = buffer_of(options->size);
+		link->rx = buffer_of(options->size);
+		if (options->verify)
+			link->expected = buffer_of(options->size);
+	}
 }
 
 /* Eight bytes of a phase's contents: they differ by sender, phase and place. */
@@ -203,11 +190,38 @@ static void start_phase(struct link *link, enum phase phase)
 	link->counts = (struct counts){0};
 }
 
+/* In selfloop both ends are this process's: what goes out at the one comes in at the other. */
+static void join(struct link *link, struct setup *setup)
+{
+	struct link far = {0};
+
+	transport_join(setup, link, link->role);
+	if (setup->options.pattern->alone) {
+		transport_join(setup, &far, SERVER);
+		link->in = far.in;
+	}
+}
+
+void link_open(struct link *link, struct setup *setup, enum role role)
+{
+	const struct options *options = &setup->options;
+
+	link->setup = setup;
+	link->role = role;
+	link->peer = options->pattern->alone || role == SERVER ? CLIENT : SERVER;
+	link->size = options->size;
+	link->tick = UINT64_MAX;
+	join(link, setup);
+	greet(link, setup);
+	/* Touched even without a warm-up: no first page fault may fall into the window. */
+	start_phase(link, WARMUP);
+}
+
 void link_start_phase(struct link *link, enum phase phase)
 {
 	start_phase(link, phase);
-	for (unsigned i = 1; link->others && i < link->setup->options.clients; i++)
-		start_phase(&link->others[i - 1], phase);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		start_phase(link + i, phase);
 }
 
 /* Numbers a message: its first bytes, less the number that they held, and the new one. */
@@ -267,8 +281,8 @@ static void check_phase(const struct link *link, enum phase phase)
 void link_check_phase(const struct link *link, enum phase phase)
 {
 	check_phase(link, phase);
-	for (unsigned i = 1; link->others && i < link->setup->options.clients; i++)
-		check_phase(&link->others[i - 1], phase);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		check_phase(link + i, phase);
 }
 
 __attribute__((noreturn, cold)) static void too_full(const struct link *link, uint64_t held,

@@ -8,7 +8,12 @@
 /* Each phase carries contents of its own, so that what one left behind cannot pass for another. */
 enum phase { WARMUP, WINDOW, FAREWELL };
 
-/* Joins the transport, makes and touches the buffers, and proves that the peer is ours. */
+/*
+ * Before the fork: memory for each link and its buffers. If there is none, one process says so;
+ * what is written to later, each side has for itself.
+ */
+void links_make(struct setup *setup);
+/* Joins the transport, touches the buffers, and proves that the peer is ours. */
 void link_open(struct link *link, struct setup *setup, enum role role);
 /*
  * Where messages are in flight before anybody reads, nobody must wait for room: the client finds

@@ -7,6 +7,7 @@
 
 #include "cleanup.h"
 #include "errors.h"
+#include "link.h"
 #include "list.h"
 #include "options.h"
 #include "pattern.h"
@@ -42,6 +43,7 @@ void cell_run(const struct options *options)
 	draw_tokens(&setup);
 	make_pipe(setup.reports);
 	make_pipe(setup.words);
+	links_make(&setup);
 	options->transport->prepare(&setup);
 	if (!options->pattern->alone)
 		server_start(&setup);

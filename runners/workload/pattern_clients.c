@@ -6,8 +6,6 @@
  * one lies outside the window. The window's samples stand one client after the other.
  */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "cleanup.h"
@@ -22,15 +20,10 @@ static struct {
 	pthread_barrier_t begin, end;
 	uint64_t laps; /* of each client */
 	uint32_t *samples;
-	struct link *others;
+	struct link *first;
 } work;
 
 static int epoll; /* the server's */
-
-static struct link *link_number(struct link *first, unsigned number)
-{
-	return number ? &first->others[number - 1] : first;
-}
 
 static void client_laps(struct link *link, unsigned number)
 {
@@ -56,7 +49,7 @@ static void *client_thread(void *argument)
 	pthread_barrier_wait(&work.end); /* it has started */
 	for (;;) {
 		pthread_barrier_wait(&work.begin);
-		client_laps(link, link - work.others + 1);
+		client_laps(link, link - work.first);
 		pthread_barrier_wait(&work.end);
 	}
 	return NULL;
@@ -66,7 +59,7 @@ static void *client_thread(void *argument)
 static void add_up(struct link *first, unsigned clients)
 {
 	for (unsigned i = 1; i < clients; i++) {
-		struct counts *from = &link_number(first, i)->counts;
+		struct counts *from = &first[i].counts;
 
 		first->counts.sent_messages += from->sent_messages;
 		first->counts.sent_bytes += from->sent_bytes;
@@ -107,7 +100,7 @@ static void clients_server(struct link *link, uint64_t laps)
 			call_failed("epoll_wait");
 		}
 		for (int i = 0; i < ready; i++) {
-			struct link *one = link_number(link, events[i].data.u32);
+			struct link *one = &link[events[i].data.u32];
 
 			receive_message(one);
 			send_message(one);
@@ -130,15 +123,15 @@ static void start_thread(struct link *link)
 		call_failed("start a thread for each client");
 }
 
-static void start_threads(struct link *others, unsigned clients)
+static void start_threads(struct link *first, unsigned clients)
 {
 	if (pthread_barrier_init(&work.begin, NULL, clients) != 0 ||
 	    pthread_barrier_init(&work.end, NULL, clients) != 0)
 		cell_failed("a barrier could not be made");
-	work.others = others;
+	work.first = first;
 	signals_hold(); /* for them, from birth: signals are for the first thread */
 	for (unsigned i = 1; i < clients; i++)
-		start_thread(&others[i - 1]);
+		start_thread(&first[i]);
 	signals_release();
 	pthread_barrier_wait(&work.end);
 }
@@ -147,22 +140,19 @@ static void watch(struct link *first, unsigned clients)
 {
 	epoll = epoll_new();
 	for (unsigned i = 0; i < clients; i++)
-		epoll_watch(epoll, link_number(first, i)->in, i);
+		epoll_watch(epoll, first[i].in, i);
 }
 
 static void clients_start(struct link *link)
 {
 	unsigned clients = link->setup->options.clients;
 
-	link->others = calloc(clients, sizeof(*link));
-	if (!link->others)
-		call_failed("memory for %u connections", clients);
 	for (unsigned i = 1; i < clients; i++)
-		link_open(link_number(link, i), link->setup, link->role);
+		link_open(&link[i], link->setup, link->role);
 	if (link->role == SERVER)
 		watch(link, clients);
 	else
-		start_threads(link->others, clients);
+		start_threads(link, clients);
 }
 
 const struct pattern many_clients = {

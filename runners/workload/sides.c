@@ -23,7 +23,7 @@
 #include "transport.h"
 #include "wait.h"
 
-static struct link link_here; /* static: its page is touched long before the window */
+static struct link *here; /* setup->links: the first is this side's own */
 
 static uint64_t laps_of(const struct options *options, uint64_t messages)
 {
@@ -39,7 +39,7 @@ static void usage_now(struct rusage *usage)
 /* What lies a little outside the window: read before the one edge and after the other. */
 static void read_counters(struct report *report, enum edge edge)
 {
-	tcp_count(&link_here, &report->tcp[edge]);
+	tcp_count(here, &report->tcp[edge]);
 	schedstat_read(&report->schedstat[edge]);
 }
 
@@ -50,31 +50,31 @@ static void open_link(struct setup *setup, enum role role)
 
 	plant_signals();
 	schedstat_open();
-	link_open(&link_here, setup, role);
+	link_open(here, setup, role);
 	if (pattern->start)
-		pattern->start(&link_here);
+		pattern->start(here);
 	if (!pattern->keeps_listening)
 		transport_joined(setup, role);
 	if (setup->options.waiting != BLOCK)
-		wait_arrange(&link_here, setup->options.waiting);
+		wait_arrange(here, setup->options.waiting);
 }
 
 static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(&link_here, phase);
-	options->pattern->server(&link_here, laps);
-	link_check_phase(&link_here, phase);
+	link_start_phase(here, phase);
+	options->pattern->server(here, laps);
+	link_check_phase(here, phase);
 }
 
 static void client_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(&link_here, phase);
-	options->pattern->client(&link_here, laps, NULL);
-	link_check_phase(&link_here, phase);
+	link_start_phase(here, phase);
+	options->pattern->client(here, laps, NULL);
+	link_check_phase(here, phase);
 }
 
 static void server_window(const struct setup *setup, struct report *report)
@@ -82,7 +82,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	const struct options *options = &setup->options;
 	uint64_t laps = laps_of(options, options->messages);
 
-	link_start_phase(&link_here, WINDOW);
+	link_start_phase(here, WINDOW);
 	markers_touch();
 	usage_now(&report->before); /* for its first page faults */
 	read_counters(report, BEFORE);
@@ -90,15 +90,15 @@ static void server_window(const struct setup *setup, struct report *report)
 		give_up(1); /* the client has gone, and has said why */
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
-	options->pattern->server(&link_here, laps);
+	options->pattern->server(here, laps);
 	window_end(options->cell, SERVER);
 	usage_now(&report->after);
 	report->finished = clock_ns();
 	read_counters(report, AFTER);
 	if (options->pattern->one_way && !write_all(setup->reports[1], "d", 1, "to the client"))
 		give_up(1);
-	report->counts = link_here.counts;
-	link_check_phase(&link_here, WINDOW);
+	report->counts = here->counts;
+	link_check_phase(here, WINDOW);
 }
 
 /* Our ends close by reset, which destroys what the client has not read yet. */
@@ -116,6 +116,7 @@ void server_run(struct setup *setup)
 	static struct report report;
 
 	report.pid = getpid();
+	here = setup->links;
 	if (close(setup->reports[0]) < 0 || close(setup->words[1]) < 0)
 		call_failed("close");
 	pin(options, SERVER);
@@ -150,9 +151,9 @@ static void intervals_arm(struct result *result, uint64_t laps)
 	uint64_t count =
 		laps / LEAST_INTERVAL < MAX_INTERVALS ? laps / LEAST_INTERVAL : MAX_INTERVALS;
 
-	link_here.intervals = &result->intervals;
-	link_here.tick = count ? 0 : UINT64_MAX;
-	link_here.step = count ? (laps + count - 1) / count : 0;
+	here->intervals = &result->intervals;
+	here->tick = count ? 0 : UINT64_MAX;
+	here->step = count ? (laps + count - 1) / count : 0;
 }
 
 /* One-way messages are on their way still when the last has been sent. */
@@ -178,16 +179,16 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	gate_set(options->gate, "1");
 	usage_now(&report->before);
 	window_begin(options->cell, CLIENT);
-	result->window_ns = options->pattern->client(&link_here, laps, samples);
+	result->window_ns = options->pattern->client(here, laps, samples);
 	window_end(options->cell, CLIENT);
 	usage_now(&report->after);
-	link_here.tick = UINT64_MAX;
+	here->tick = UINT64_MAX;
 	await_end(setup);
 	gate_set(options->gate, "0");
 	leftovers.open_gate = -1;
 	read_counters(report, AFTER);
 	proc_read(files, AFTER);
-	report->counts = link_here.counts;
+	report->counts = here->counts;
 }
 
 static void await_server(const struct setup *setup, int state_fd)
@@ -223,12 +224,13 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	const struct options *options = &setup->options;
 
 	result->client.pid = getpid();
+	here = setup->links;
 	if (!options->pattern->one_way)
 		result->round_trips = laps_of(options, options->messages);
 	pin(options, CLIENT);
 	open_link(setup, CLIENT);
 	if (options->transport->describe)
-		options->transport->describe(&link_here, result->socket, sizeof(result->socket));
+		options->transport->describe(here, result->socket, sizeof(result->socket));
 	proc_open(files);
 	result->clock_cost_ns = clock_cost();
 }
@@ -254,7 +256,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	client_prepare(setup, result, files);
 	now_doing("warming up");
 	client_phase(options, WARMUP, laps_of(options, options->warmup));
-	link_start_phase(&link_here, WINDOW);
+	link_start_phase(here, WINDOW);
 	markers_touch();
 	usage_now(&result->client.before); /* for its first page faults */
 	if (!alone)
@@ -262,7 +264,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	now_doing("measuring");
 	client_window(setup, result, files, samples);
 	now_doing("checking what was received");
-	link_check_phase(&link_here, WINDOW);
+	link_check_phase(here, WINDOW);
 	client_phase(options, FAREWELL, options->clients);
 	if (options->pattern->keeps_listening)
 		transport_joined(setup, CLIENT);

@@ -103,8 +103,8 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 	if (link->in != link->out)
 		add_counts(link->in, counts);
 	add_counts(link->out, counts);
-	for (unsigned i = 1; link->others && i < link->setup->options.clients; i++)
-		add_counts(link->others[i - 1].out, counts);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		add_counts(link[i].out, counts);
 }
 
 const struct transport tcp = {

@@ -38,8 +38,8 @@ def addresses(program: Path) -> dict[str, str]:
 def steps(stepper: Path, program: Path, private: Path, transport: str, role: int) -> list[int]:
     """User-space instructions from each system call of the window to the next."""
     where = addresses(program)
-    argv = [stepper, str(role), where["window_begin"], where["window_end"], program]
-    options = ["--transport", transport, "--dir", private, "--placement", "free"]
+    argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
+    options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
     options += ["--messages", str(2 * LAPS)]
     over = " ".join(where[name] for name in RINGS.get(transport, []))
     ended = subprocess.run(
