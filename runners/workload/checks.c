@@ -45,7 +45,7 @@ static void check_own_options(struct options *options)
 /* Pairs that make no sense. */
 static void check_pair(const struct transport *transport, const struct pattern *pattern)
 {
-	if (pattern->connects && !transport->connects)
+	if (pattern->connects && (!transport->connects || transport->joined_once))
 		impossible("pattern %s connects again and again, and %s is joined only once",
 			   pattern->name, transport->name);
 	if (pattern->one_way && transport->lossy)

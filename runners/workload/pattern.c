@@ -34,6 +34,27 @@ void interval_begin(struct link *link, uint64_t lap)
 	link->tick = intervals->count < MAX_INTERVALS ? lap + link->step : UINT64_MAX;
 }
 
+static uint64_t pingpong_laps(struct link *link, uint64_t laps, uint32_t *samples, uint64_t last)
+{
+	if (!samples) {
+		while (laps--) {
+			send_message(link);
+			receive_message(link);
+		}
+		return last;
+	}
+	for (uint64_t lap = 0; lap < laps; lap++) {
+		uint64_t now;
+
+		send_message(link);
+		receive_message(link);
+		now = clock_ns();
+		samples[lap] = saturate(now - last);
+		last = now;
+	}
+	return last;
+}
+
 /*
  * The end of one round trip is the start of the next, so one clock reading each is enough and
  * the samples tile the window. Without samples there are two readings for all of it.
@@ -43,16 +64,11 @@ static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samp
 	uint64_t start = clock_ns();
 	uint64_t last = start;
 
-	for (uint64_t lap = 0; lap < laps; lap++) {
+	/* An interval is a loop of its own: no lap has to ask whether one begins. */
+	for (uint64_t lap = 0, end; lap < laps; lap = end) {
 		lap_begin(link, lap);
-		send_message(link);
-		receive_message(link);
-		if (samples) {
-			uint64_t now = clock_ns();
-
-			samples[lap] = saturate(now - last);
-			last = now;
-		}
+		end = link->tick < laps ? link->tick : laps;
+		last = pingpong_laps(link, end - lap, samples ? samples + lap : NULL, last);
 	}
 	if (!samples)
 		last = clock_ns();

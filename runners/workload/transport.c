@@ -11,9 +11,10 @@
 
 /* In the order in which --list shows them; the first is where a reader begins. */
 const struct transport *const transports[] = {
-	&unix_path, &unix_abstract, &unix_pair, &unix_dgram, &unix_seqpacket, &tcp,
-	&tcp_nagle, &tcp6,	    &udp,	&pipes,	     &fifo,	      &queue,
-	&shared,    &shared_spin,   &vsock,	NULL,
+	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
+	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,
+	&fifo,	      &queue,	      &shared,	   &shared_spin, &vsock,
+	&tcp_sockmap, &tcp_zerocopy,  &uring_unix, &uring_tcp,	 NULL,
 };
 
 const struct transport *transport_named(const char *name)

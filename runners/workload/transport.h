@@ -11,12 +11,13 @@
 struct transport {
 	const char *name;
 	bool needs_directory;
-	bool connects; /* through setup->listener; else prepare makes setup->ends */
-	bool one_way;  /* its channels are one-way by nature: --topology has no meaning */
-	bool lossy;    /* no flow control: what has no room is dropped */
-	bool spins;    /* waits in user space, at full speed */
-	bool polls;    /* its descriptors can be polled and made non-blocking */
-	int type;      /* of its sockets */
+	bool connects;	  /* through setup->listener; else prepare makes setup->ends */
+	bool joined_once; /* what else it needs is made for one connection only */
+	bool one_way;	  /* its channels are one-way by nature: --topology has no meaning */
+	bool lossy;	  /* no flow control: what has no room is dropped */
+	bool spins;	  /* waits in user space, at full speed */
+	bool polls;	  /* its descriptors can be polled and made non-blocking */
+	int type;	  /* of its sockets */
 	/* NULL: read and write. A transport that keeps message boundaries carries one a call. */
 	read_call read;
 	write_call write;
@@ -60,9 +61,18 @@ extern const struct transport unix_path, unix_abstract, unix_seqpacket;
 extern const struct transport tcp, tcp_nagle, tcp6, vsock;
 /* ends made before the fork: transport_pair.c, transport_pipe.c, transport_queue.c */
 extern const struct transport unix_pair, unix_dgram, udp, pipes, fifo, queue;
+/* tcp or unix with another way in: transport_uring.c, transport_zerocopy.c, transport_sockmap.c */
+extern const struct transport uring_unix, uring_tcp, tcp_zerocopy, tcp_sockmap;
 /* shared memory: transport_shared.c */
 extern const struct transport shared, shared_spin;
 
+/* Parts of unix and tcp, for transports that differ from them in one thing. */
+void unix_prepare(struct setup *setup);
+void unix_settle(const struct setup *setup, struct link *link);
+void tcp_prepare(struct setup *setup);
+void tcp_tune(const struct setup *setup, int fd);
+void tcp_settle(const struct setup *setup, struct link *link);
+void tcp_describe(const struct link *link, char *text, size_t size);
 /* How much a unix socket takes in one message that must stay whole. */
 size_t unix_limit(void);
 /* TCP_INFO of all the links of this process; `there` is false for what is not TCP. */

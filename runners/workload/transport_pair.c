@@ -30,7 +30,7 @@ static void unix_make(int type, int pair[2])
 		call_failed("socketpair");
 }
 
-static void unix_prepare(struct setup *setup)
+static void pair_prepare(struct setup *setup)
 {
 	make_pairs(setup, unix_make);
 }
@@ -78,7 +78,7 @@ const struct transport unix_pair = {
 	.name = "unix-pair",
 	.polls = true,
 	.type = SOCK_STREAM,
-	.prepare = unix_prepare,
+	.prepare = pair_prepare,
 };
 
 const struct transport unix_dgram = {
@@ -86,7 +86,7 @@ const struct transport unix_dgram = {
 	.polls = true,
 	.type = SOCK_DGRAM,
 	.limit = unix_limit,
-	.prepare = unix_prepare,
+	.prepare = pair_prepare,
 };
 
 const struct transport udp = {

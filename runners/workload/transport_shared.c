@@ -9,9 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "enter.h"
 #include "errors.h"
 #include "transport.h"
 
@@ -66,7 +65,7 @@ static int futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *
 		atomic_store(flag, 0);
 		return 0;
 	}
-	if (syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0) < 0 && errno != EAGAIN)
+	if (enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0, 0) < 0 && errno != EAGAIN)
 		return -1;
 	return 0;
 }
@@ -77,7 +76,7 @@ static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 	if (!atomic_load(flag))
 		return;
 	atomic_store_explicit(flag, 0, memory_order_relaxed);
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	enter(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
 static inline void relax(void)

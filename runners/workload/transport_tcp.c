@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "transport.h"
 
-static void tcp_prepare(struct setup *setup)
+void tcp_prepare(struct setup *setup)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
 
@@ -38,7 +38,7 @@ static int nodelay(int fd)
 }
 
 /* The one deliberate difference: without it Nagle's algorithm would be what is measured. */
-static void set_nodelay(const struct setup *setup, int fd)
+void tcp_tune(const struct setup *setup, int fd)
 {
 	int on = 1;
 
@@ -54,7 +54,7 @@ static void set_nodelay(const struct setup *setup, int fd)
  * may fall into the next cell's window. By the time our ends are closed all has been read and
  * checked, so they end by RST, after which nothing of them is left.
  */
-static void end_by_reset(const struct setup *setup, struct link *link)
+void tcp_settle(const struct setup *setup, struct link *link)
 {
 	const struct linger none = {.l_onoff = 1, .l_linger = 0};
 
@@ -64,7 +64,7 @@ static void end_by_reset(const struct setup *setup, struct link *link)
 		call_failed("setsockopt SO_LINGER");
 }
 
-static void tcp_describe(const struct link *link, char *text, size_t size)
+void tcp_describe(const struct link *link, char *text, size_t size)
 {
 	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay(link->out));
 }
@@ -113,8 +113,8 @@ const struct transport tcp = {
 	.polls = true,
 	.type = SOCK_STREAM,
 	.prepare = tcp_prepare,
-	.tune = set_nodelay,
-	.settle = end_by_reset,
+	.tune = tcp_tune,
+	.settle = tcp_settle,
 	.describe = tcp_describe,
 };
 
@@ -124,7 +124,7 @@ const struct transport tcp_nagle = {
 	.polls = true,
 	.type = SOCK_STREAM,
 	.prepare = tcp_prepare,
-	.settle = end_by_reset,
+	.settle = tcp_settle,
 	.describe = tcp_describe,
 };
 
@@ -134,7 +134,7 @@ const struct transport tcp6 = {
 	.polls = true,
 	.type = SOCK_STREAM,
 	.prepare = tcp6_prepare,
-	.tune = set_nodelay,
-	.settle = end_by_reset,
+	.tune = tcp_tune,
+	.settle = tcp_settle,
 	.describe = tcp_describe,
 };

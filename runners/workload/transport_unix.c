@@ -12,7 +12,7 @@
 
 static char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 
-static void path_prepare(struct setup *setup)
+void unix_prepare(struct setup *setup)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	const char *directory = setup->options.directory;
@@ -66,7 +66,7 @@ static void check_credentials(const struct setup *setup, int fd)
 			    (int)peer.pid, (unsigned)peer.uid);
 }
 
-static void check_both(const struct setup *setup, struct link *link)
+void unix_settle(const struct setup *setup, struct link *link)
 {
 	check_credentials(setup, link->in);
 	if (link->out != link->in)
@@ -95,8 +95,8 @@ const struct transport unix_path = {
 	.connects = true,
 	.polls = true,
 	.type = SOCK_STREAM,
-	.prepare = path_prepare,
-	.settle = check_both,
+	.prepare = unix_prepare,
+	.settle = unix_settle,
 };
 
 const struct transport unix_abstract = {
@@ -105,7 +105,7 @@ const struct transport unix_abstract = {
 	.polls = true,
 	.type = SOCK_STREAM,
 	.prepare = abstract_prepare,
-	.settle = check_both,
+	.settle = unix_settle,
 };
 
 const struct transport unix_seqpacket = {
@@ -115,5 +115,5 @@ const struct transport unix_seqpacket = {
 	.type = SOCK_SEQPACKET,
 	.limit = unix_limit,
 	.prepare = abstract_prepare,
-	.settle = check_both,
+	.settle = unix_settle,
 };

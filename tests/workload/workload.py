@@ -16,7 +16,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 # All there are, in the order of --list (a test checks that).
 TRANSPORTS = [
     *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket"),
-    *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin", "vsock"),
+    *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
+    *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
 ]
 PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "clients"]
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
