@@ -95,7 +95,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	usage_now(&report->after);
 	report->finished = clock_ns();
 	read_counters(report, AFTER);
-	if (options->pattern->one_way && !write_all(setup->reports[1], "d", 1, "to the client"))
+	if (!write_all(setup->reports[1], "d", 1, "to the client"))
 		give_up(1);
 	report->counts = here->counts;
 	link_check_phase(here, WINDOW);
@@ -156,13 +156,16 @@ static void intervals_arm(struct result *result, uint64_t laps)
 	here->step = count ? (laps + count - 1) / count : 0;
 }
 
-/* One-way messages are on their way still when the last has been sent. */
+/*
+ * Nothing may be sent before the server's window has ended: while it is still on its way out of
+ * its last write, the kernel would have it receive the next segment there (the socket's backlog).
+ */
 static void await_end(const struct setup *setup)
 {
 	char done;
 
-	if (setup->options.pattern->one_way)
-		hear_server(setup, &done, 1);
+	now_doing("waiting for the server's window to end");
+	hear_server(setup, &done, 1);
 }
 
 static void client_window(const struct setup *setup, struct result *result, struct proc_file *files,
@@ -183,7 +186,8 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	window_end(options->cell, CLIENT);
 	usage_now(&report->after);
 	here->tick = UINT64_MAX;
-	await_end(setup);
+	if (options->pattern->one_way) /* messages are on their way still: they belong to it */
+		await_end(setup);
 	gate_set(options->gate, "0");
 	leftovers.open_gate = -1;
 	read_counters(report, AFTER);
@@ -263,6 +267,8 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 		await_server(setup, state_fd);
 	now_doing("measuring");
 	client_window(setup, result, files, samples);
+	if (!alone && !options->pattern->one_way)
+		await_end(setup);
 	now_doing("checking what was received");
 	link_check_phase(here, WINDOW);
 	client_phase(options, FAREWELL, options->clients);
