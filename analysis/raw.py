@@ -32,6 +32,9 @@ class Process:
     involuntary: int
 
 
+NOBODY = Process(*[0] * 10)
+
+
 @dataclass(frozen=True)
 class Result:
     """What the workload printed."""
@@ -43,6 +46,7 @@ class Result:
     server: Process
     proc: dict[str, tuple[str, str]]
     socket: dict[str, Any]
+    alone: bool = False  # selfloop: one process did both parts
 
     def both(self, field: str) -> int:
         """The sum of a count over the two processes."""
@@ -179,7 +183,7 @@ def _cell(line: Record) -> Cell:
         transport=_word(line, "transport"),
         pattern=_word(line, "pattern"),
         size=line.whole("size", 1),
-        placement=_word(line, "placement"),
+        placement=_placement(line),
         messages=line.whole("messages", 1),
         repeat=line.whole("repeat"),
         instruments=tuple(line.texts("instruments")),
@@ -190,14 +194,26 @@ def _cell(line: Record) -> Cell:
     )
 
 
+def _placement(line: Record) -> str:
+    """The placement, and whatever else keeps this cell from being compared with the usual one."""
+    unusual = [
+        value
+        for key, usual in (("wait", "block"), ("sched", "other"), ("topology", "one"))
+        if (value := line.optional(key, str) or usual) != usual
+    ]
+    return "+".join([_word(line, "placement"), *unusual])
+
+
 def _result(result: Record) -> Result:
     cost = result.fields.get("clock_cost_ns")
+    alone = "server" in result.fields and result.fields["server"] is None
     return Result(
         window_ns=result.whole("window_ns", 1),
         round_trips=result.whole("round_trips"),
         clock_cost_ns=float(cost) if isinstance(cost, int | float) else None,
         client=_process(result.object("client")),
-        server=_process(result.object("server")),
+        server=NOBODY if alone else _process(result.object("server")),
+        alone=alone,
         proc=_proc(result.object("proc")),
         socket=result.optional("socket", dict) or {},
     )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
-from analysis.quantities import TIMES, unit_of
+from analysis.quantities import SAMPLED, TIMES, unit_of
 from analysis.raw import Cell, Lane, Missing, Result, Run
 from analysis.soundness import unsound_reasons
 
@@ -136,12 +136,13 @@ def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
     samples = read_samples(lane, cell)
     if not len(samples):
         return
+    time = SAMPLED.get(cell.pattern, "rtt_ns")
     for key, (percent, least) in PERCENTILES.items():
         if len(samples) >= least:
-            yield Figure("workload", "rtt_ns", key, float(np.percentile(samples, percent)))
-    yield Figure("workload", "rtt_ns", "mean", float(samples.mean()))
-    yield Figure("workload", "rtt_ns", "min", float(samples.min()))
-    yield Figure("workload", "rtt_ns", "max", float(samples.max()))
+            yield Figure("workload", time, key, float(np.percentile(samples, percent)))
+    yield Figure("workload", time, "mean", float(samples.mean()))
+    yield Figure("workload", time, "min", float(samples.min()))
+    yield Figure("workload", time, "max", float(samples.max()))
 
 
 def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:

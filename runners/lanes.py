@@ -48,7 +48,11 @@ def plan_for(
         if rung == "function" or script.rung == rung
     ]
     repeats = options.repeats or defaults.repeats
-    todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
+    todo = passes(
+        *(cells(options, defaults), repeats, scripts),
+        ftrace=rung == "function",
+        seed=options.seed,
+    )
     # An emulated CPU's times are not times, so a guest keeps none.
     on_host = defaults is HOST
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)

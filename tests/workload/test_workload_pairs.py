@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from runners import options
+
 from .conftest import Listed
 from .workload import PATTERNS, TRANSPORTS, run
 
@@ -53,8 +55,8 @@ def check_pair(
 ) -> None:
     transport, pattern = pair
     samples = private / "samples"
-    options = [*arguments(transport, pattern, private), "--messages", MESSAGES]
-    ended = run(program, *options, "--samples", samples, *more)
+    chosen = [*arguments(transport, pattern, private), "--messages", MESSAGES]
+    ended = run(program, *chosen, "--samples", samples, *more)
     possible, reason = listed["pair", f"{transport} {pattern}"]
     if not possible:
         assert (ended.status, ended.stdout) == (2, "")
@@ -74,6 +76,18 @@ def test_list_names_what_the_tests_know(listed: Listed) -> None:
     assert pairs == PAIRS
     for possible, reason in listed.values():
         assert bool(reason) != possible, "a reason where it is not possible, and only there"
+
+
+def test_options_know_what_the_program_lists(listed: Listed) -> None:
+    for kind, names in (("transport", options.TRANSPORTS), ("pattern", options.PATTERNS)):
+        assert names == tuple(name for which, name in listed if which == kind)
+
+
+@pytest.mark.parametrize("option", ["wait", "sched", "topology"])
+def test_options_know_the_words_of(program: Path, private: Path, option: str) -> None:
+    known = {"wait": options.WAITS, "sched": options.SCHEDULERS, "topology": options.TOPOLOGIES}
+    ended = run(program, "--transport", "unix", "--dir", private, f"--{option}", "?")
+    assert ended.stderr.endswith(f'"?": there is {", ".join(known[option])}\n')
 
 
 def test_list_leaves_nothing(program: Path, tmp_path: Path) -> None:
@@ -101,8 +115,8 @@ def test_pair_interrupted(
     transport, pattern = pair
     if not listed["pair", f"{transport} {pattern}"][0]:
         pytest.skip(listed["pair", f"{transport} {pattern}"][1])
-    options = [*arguments(transport, pattern, private), "--messages", 4000]
-    result = run(planted, *options, environment={"PATHCOST_PLANT": "signals"}).result
+    chosen = [*arguments(transport, pattern, private), "--messages", 4000]
+    result = run(planted, *chosen, environment={"PATHCOST_PLANT": "signals"}).result
     check_conservation(result, pattern, 4000, 64)
 
 
@@ -113,13 +127,13 @@ def test_size(
 ) -> None:
     """It is carried, or the sentence names the limit, and the limit itself is carried."""
     need(transport)
-    options = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
-    ended = run(program, *options, "--size", size)
+    chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
+    ended = run(program, *chosen, "--size", size)
     if ended.status == 2:
         words = ended.stderr.split()
         assert f"{transport} carries at most" in ended.stderr and words[-1] == str(size)
         size = int(words[words.index("most") + 1])
-        ended = run(program, *options, "--size", size)
+        ended = run(program, *chosen, "--size", size)
     check_conservation(ended.result, "pingpong", 48, size)
 
 
@@ -137,8 +151,8 @@ def test_wait(
 ) -> None:
     if not listed["pair", f"{transport} {pattern}"][0]:
         pytest.skip(listed["pair", f"{transport} {pattern}"][1])
-    options = [*arguments(transport, pattern, private), "--messages", 240, "--wait", wait]
-    ended = run(sanitized, *options, "--size", 4096)
+    chosen = [*arguments(transport, pattern, private), "--messages", 240, "--wait", wait]
+    ended = run(sanitized, *chosen, "--size", 4096)
     if transport.startswith("shm"):
         assert ended.status == 2
         assert f"{transport} has no descriptor to wait for" in ended.stderr
@@ -153,8 +167,8 @@ def test_two_connections(
 ) -> None:
     if not listed["pair", f"{transport} {pattern}"][0]:
         pytest.skip(listed["pair", f"{transport} {pattern}"][1])
-    options = [*arguments(transport, pattern, private), "--messages", 240]
-    ended = run(sanitized, *options, "--topology", "two")
+    chosen = [*arguments(transport, pattern, private), "--messages", 240]
+    ended = run(sanitized, *chosen, "--topology", "two")
     if ended.status == 2:
         assert "leave --topology out" in ended.stderr
     else:
@@ -163,20 +177,20 @@ def test_two_connections(
 
 @pytest.mark.parametrize("clients", [1, 2, 40])
 def test_clients(sanitized: Path, private: Path, clients: int) -> None:
-    options = [*arguments("unix", "clients", private), "--messages", 800, "--warmup", 0]
-    result = run(sanitized, *options, "--clients", clients).result
+    chosen = [*arguments("unix", "clients", private), "--messages", 800, "--warmup", 0]
+    result = run(sanitized, *chosen, "--clients", clients).result
     check_conservation(result, "clients", 800, 64)
 
 
 def test_batch(program: Path, private: Path) -> None:
-    options = [*arguments("unix", "pingpong", private), "--messages", 240]
-    check_conservation(run(program, *options, "--sched", "batch").result, "pingpong", 240, 64)
+    chosen = [*arguments("unix", "pingpong", private), "--messages", 240]
+    check_conservation(run(program, *chosen, "--sched", "batch").result, "pingpong", 240, 64)
 
 
 def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
     """One segment a message in ping-pong, by the socket's own counters on both sides."""
-    options = [*arguments("tcp", "pingpong", private), "--messages", 240]
-    result = run(program, *options).result
+    chosen = [*arguments("tcp", "pingpong", private), "--messages", 240]
+    result = run(program, *chosen).result
     for side in ("client", "server"):
         info = result[side]["tcp_info"]
         assert info["data_segs_out"] - info["retransmits"] == 120
@@ -188,8 +202,8 @@ def test_verify_finds_a_wrong_byte_in_the_window(
     planted: Path, private: Path, need: Callable[[str], None], transport: str
 ) -> None:
     need(transport)
-    options = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
-    ended = run(planted, *options, environment={"PATHCOST_PLANT": "payload"})
+    chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
+    ended = run(planted, *chosen, environment={"PATHCOST_PLANT": "payload"})
     assert (ended.status, ended.stdout) == (1, "")
     assert "message 0: bytes from 63 on are not those that the peer sent" in ended.stderr
     assert ended.stderr.count("\n") == 1
