@@ -30,6 +30,7 @@ class Process:
     system_us: int
     voluntary: int
     involuntary: int
+    data_segments: int | None = None  # sent, by TCP_INFO; None where it is not TCP
 
 
 NOBODY = Process(*[0] * 10)
@@ -224,9 +225,12 @@ def _process(process: Record) -> Process:
     own = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
     partial = ("partial_sends", "partial_receives")
     spent = ("user_us", "system_us", "voluntary", "involuntary")
+    info = process.optional("tcp_info", dict) or {}
+    segments = info.get("data_segs_out")
     return Process(
         **{key: process.whole(key) for key in own + partial},
         **{key: usage.whole(key) for key in spent},
+        data_segments=segments if isinstance(segments, int) else None,
     )
 
 

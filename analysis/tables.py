@@ -117,6 +117,11 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
         yield Figure("workload", "messages", way, result.both(f"{way}_messages"))
         yield Figure("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
     yield Figure("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
+    reads = result.both("received_messages") + result.both("partial_receives")
+    yield Figure("workload", "reads", "", reads)
+    segments = [one.data_segments for one in (result.client, result.server)]
+    if segments[0] is not None:
+        yield Figure("kernel", "tcp_segments", "data", sum(one or 0 for one in segments))
 
 
 def _from_kernel(result: Result) -> Iterator[Figure]:
