@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,9 +19,12 @@ HOLDER = (
 
 
 @pytest.fixture
-def holder() -> subprocess.Popen[str]:
+def holder(monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[str]:
+    # A name of the test's own: a run may be measuring on this machine.
+    name = f"pathcost-test-{os.getpid()}"
+    monkeypatch.setattr(lock, "NAME", f"\0{name}")
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
+        [sys.executable, "-c", HOLDER, name],
         stdout=subprocess.PIPE,
         text=True,
     )
