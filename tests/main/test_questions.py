@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from runners.lanes import REPOSITORY
+from runners.options import PATTERNS, TRANSPORTS
 
 RUN = REPOSITORY / "runners/run.sh"
 
@@ -21,7 +22,10 @@ def test_help_needs_nothing() -> None:
 
 
 def test_list_names_what_can_be_asked_for() -> None:
-    assert "transports  unix, tcp" in asked("--list")
+    """Names, and where the workload is built a reason beside each that is not possible here."""
+    listed = [line.split()[0] for line in asked("--list").splitlines() if line.startswith("  ")]
+    for name in (*TRANSPORTS, *PATTERNS):
+        assert name in listed
 
 
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
