@@ -35,7 +35,9 @@ MACHINE = (
     "-serial", "stdio",
 )  # fmt: skip
 # No address is drawn by lot; the console is for what goes wrong.
-KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic"
+KERNEL_OPTIONS = (
+    "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
+)
 
 
 @dataclass(frozen=True)
