@@ -19,9 +19,11 @@ from analysis.quantities import ELSEWHERE, MACHINE_WIDE
 
 Values = npt.NDArray[np.float64]
 
-# Two figures agree when they differ by no more than either of these.
+# Two figures agree when they differ by no more than one of these. ftrace opens and closes its
+# window for both processes at once, so that either can be inside a call at an edge.
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
+FTRACE_EDGES = 2.0  # calls, over a whole window
 CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "ftrace")
@@ -95,25 +97,30 @@ def _same_cell(rows: pd.DataFrame) -> Iterator[Comparison]:
             ("ftrace", ["lane", "kernel", *REGIME, "transport", "quantity"]),
         )
     )
+    edges = FTRACE_EDGES / float(rows[rows["instrument"] == "ftrace"]["messages"].min())
     # A function that an instrument watched and did not see called was called 0 times.
-    yield from _pairs(table[watched & traced].fillna(0.0), list(PROBES), False)
+    yield from _pairs(table[watched & traced].fillna(0.0), list(PROBES), False, edges)
 
 
-def _pairs(table: pd.DataFrame, instruments: list[str], together: bool) -> Iterator[Comparison]:
+def _pairs(
+    table: pd.DataFrame, instruments: list[str], together: bool, edges: float = 0.0
+) -> Iterator[Comparison]:
     for first, second in combinations(instruments, 2):
         both = table[[first, second]].dropna()
         for cell, runs in both.groupby(level=list(CELL), sort=True):
             named = dict(zip(CELL, cell, strict=True)) | {"together": together}
-            yield _comparison(runs[first].to_numpy(), runs[second].to_numpy(), first, second, named)
+            ones, others = runs[first].to_numpy(), runs[second].to_numpy()
+            yield _comparison(ones, others, first, second, edges, named)
 
 
 def _comparison(
-    ones: Values, others: Values, first: str, second: str, cell: dict[str, Any]
+    ones: Values, others: Values, first: str, second: str, edges: float, cell: dict[str, Any]
 ) -> Comparison:
     """The run in which the two are furthest apart speaks for all."""
     difference = np.abs(ones - others)
     larger = np.maximum(np.abs(ones), np.abs(others))
-    close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
+    near = max(WITHIN_PER_MESSAGE, edges)
+    close = (difference <= near) | (difference <= WITHIN_SHARE * larger)
     worst = int(difference.argmax())
     return Comparison(
         first=first,

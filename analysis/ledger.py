@@ -65,6 +65,10 @@ class Ledger:
     def headline(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.measure.headline)
 
+    def once(self) -> tuple[Row, ...]:
+        """All rows but those that say another's figure again."""
+        return tuple(row for row in self.rows if not row.measure.again)
+
     def row(self, measure: str) -> Row:
         return next(row for row in self.rows if row.measure.id == measure)
 

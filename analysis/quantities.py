@@ -46,6 +46,7 @@ class Measure:
     instrument: str = ""  # only this instrument's figures; empty for all
     # Of functions called at least once a round trip: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
+    again: bool = False  # another row's figure for each message, for the figure that compares all
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -63,7 +64,6 @@ MEASURES: tuple[Measure, ...] = (
         "copy_bytes",
         "payload byte",
         ("in",),
-        ledger=False,
     ),
     Measure(
         "copied_out",
@@ -71,7 +71,6 @@ MEASURES: tuple[Measure, ...] = (
         "copy_bytes",
         "payload byte",
         ("out",),
-        ledger=False,
     ),
     Measure(
         "copied_kernel",
@@ -79,7 +78,6 @@ MEASURES: tuple[Measure, ...] = (
         "copy_bytes",
         "payload byte",
         ("kernel",),
-        ledger=False,
     ),
     Measure("copy_calls_in", "copy calls, user → kernel", "copy_calls", "message", ("in",)),
     Measure("copy_calls_out", "copy calls, kernel → user", "copy_calls", "message", ("out",)),
@@ -115,7 +113,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         "softirqs", "receive softirqs (NET_RX)", "softirqs", "message", ("NET_RX",), headline=True
     ),
-    Measure("wakeups_per_message", "wake-ups", "wakeups", "message"),
+    Measure("wakeups_per_message", "wake-ups", "wakeups", "message", again=True),
     Measure("wakeups", "wake-ups", "wakeups", "round trip", headline=True),
     Measure(
         "switches_per_message",
@@ -124,6 +122,7 @@ MEASURES: tuple[Measure, ...] = (
         "message",
         ("voluntary", "involuntary"),
         undisturbed=True,
+        again=True,
     ),
     Measure(
         "switches",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ledger and the verdicts in the terminal."""
+"""The ledger, the times and the verdicts in the terminal."""
 
 import sys
 from pathlib import Path
@@ -12,21 +12,29 @@ from rich.text import Text
 from analysis.analyse import Analysis
 from analysis.ledger import Ledger, Line, Row
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
-from analysis.wording import NOT_MEASURED, number, size_text
+from analysis.timing import Regime
+from analysis.wording import NOT_MEASURED, amount, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
+TIMES = (
+    ("round-trip time, median (p50)", "p50", "ns"),
+    ("round-trip time, p99", "p99", "ns"),
+    ("messages a second", "messages_per_s", ""),
+)
 VERDICT_STYLES = {"CONFIRMED": "green", "REFUTED": "red", "CONDITIONAL": "yellow"}
 
 
 def show(analysis: Analysis, report: Path) -> None:
-    """What disagrees, the short ledger, the verdicts, and where the report is."""
+    """What disagrees, the ledger, the verdicts, and where the report is."""
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else PLAIN_WIDTH, highlight=False)
     _warnings(console, analysis)
     for sentence in filter(None, analysis.answer):
         console.print(Text(sentence))
     for ledger in analysis.ledgers:
-        console.print(_table(ledger, terminal))
+        sources = Sources()
+        console.print(_table(ledger, analysis.regimes, sources, terminal))
+        console.print(Text(sources.legend()), style="dim")
     for verdict in analysis.verdicts:
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'dim')}"
         console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
@@ -51,7 +59,23 @@ def _warnings(console: Console, analysis: Analysis) -> None:
         console.print(Text.assemble(("UNSOUND   ", "bold yellow"), f"{name}: {reasons}"))
 
 
-def _table(ledger: Ledger, terminal: bool) -> Table:
+class Sources:
+    """Letters for where figures come from, so that a row fits a line."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, str] = {}
+
+    def letter(self, source: str) -> str:
+        return self._letters.setdefault(source, chr(ord("a") + len(self._letters)))
+
+    def legend(self) -> str:
+        lines = [f" {letter}  {source}" for source, letter in self._letters.items()]
+        return "\n".join(
+            [*lines, " Two letters: both sources say so. A second line: they differ.", ""]
+        )
+
+
+def _table(ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, terminal: bool) -> Table:
     title = f"{ledger.pattern}, {size_text(ledger.size)}: per message, if not said otherwise"
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1)
@@ -59,22 +83,52 @@ def _table(ledger: Ledger, terminal: bool) -> Table:
     table.add_column("", overflow="fold")
     for placement, transport in ledger.columns:
         table.add_column(f"{placement}\n{transport}", justify="right", no_wrap=True)
-    table.add_column("where from (second source below)", style="dim", overflow="fold")
-    for row in ledger.headline():
-        _add(table, ledger, row)
+    table.add_column("from", style="dim")
+    for row in ledger.once():
+        _add(table, ledger, row, sources)
+    _add_times(table, ledger, regimes, sources)
     return table
 
 
-def _add(table: Table, ledger: Ledger, row: Row) -> None:
+def _add_times(table: Table, ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources) -> None:
+    """p50, p99 and throughput: of unprobed cells of the host, or not at all."""
+    latencies = {
+        (regime.placement, latency.transport): latency
+        for regime in regimes
+        if (regime.pattern, regime.size) == (ledger.pattern, ledger.size)
+        for latency in regime.latencies
+    }
+    if not latencies:
+        return
+    kernels = sorted({latency.kernel for latency in latencies.values()})
+    source = sources.letter(
+        f"the workload's clock, no probe attached · host · {', '.join(kernels)}"
+    )
+    for words, field, unit in TIMES:
+        spreads = [getattr(latencies.get(column), field, None) for column in ledger.columns]
+        texts = [NOT_MEASURED if one is None else amount(one.value, unit) for one in spreads]
+        table.add_row(Text(words), *map(Text, texts), Text(source))
+
+
+def _add(table: Table, ledger: Ledger, row: Row, sources: Sources) -> None:
     per = f" / {row.measure.per}" if row.measure.per == "round trip" else ""
     words = Text(row.measure.words + per)
     if not row.lines:
         blanks = [Text(NOT_MEASURED) for _ in ledger.columns]
         table.add_row(words, *blanks, Text(row.why_missing))
-    for line, first in zip(row.best(), (words, Text("")), strict=False):
-        figures = [Text(_figure(row, line, column)) for column in ledger.columns]
-        style = "" if first else "dim"
-        table.add_row(first, *figures, Text(line_source(line)), style=style)
+    by_figures: dict[tuple[str, ...], str] = {}
+    for line in row.best():
+        figures = tuple(_figure(row, line, column) for column in ledger.columns)
+        letters = f"{by_figures.get(figures, '')} {sources.letter(line_source(line))}"
+        by_figures[figures] = letters.strip()
+    for number_of_line, (figures, letters) in enumerate(by_figures.items()):
+        first = number_of_line == 0
+        table.add_row(
+            words if first else Text(""),
+            *map(Text, figures),
+            Text(letters),
+            style="" if first else "dim",
+        )
 
 
 def _figure(row: Row, line: Line, column: tuple[str, str]) -> str:

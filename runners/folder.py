@@ -39,10 +39,7 @@ class RunFolder:
         self.target = target
         self._invoker = invoker
         try:
-            missing = [one for one in (target.parent, *target.parents) if not one.exists()]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for one in set(missing):
-                invoker.own(one)
+            invoker.make(target.parent)
             free = shutil.disk_usage(target.parent).free
             self.path = journal.add(target.parent / f".{target.name}.partial-{os.getpid()}")
             self.path.mkdir()

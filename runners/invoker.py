@@ -26,6 +26,13 @@ class Invoker:
         base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
         return Path(base or self.home / ".cache") / "pathcost"
 
+    def make(self, folder: Path) -> None:
+        """Make `folder` and what is missing above it, for the user behind sudo."""
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in missing:
+            self.own(one)
+
     def own(self, path: Path) -> None:
         """Give `path`, and all below it, to the user behind sudo."""
         if self.drop is None:

@@ -50,7 +50,8 @@ def plan_for(
     repeats = options.repeats or defaults.repeats
     todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
     # An emulated CPU's times are not times, so a guest keeps none.
-    return Plan(str(workload), todo, user, samples=defaults is HOST)
+    on_host = defaults is HOST
+    return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
 
 
 def beyond(rung: str) -> list[dict[str, str]]:

@@ -47,6 +47,7 @@ def run(options: Options, argv: list[str]) -> int:
     who = invoker()
     target = place(options.out, lanes.REPOSITORY / "reports")
     _need_root()
+    who.make(who.cache / "running")
     with measuring(), leftovers.journal(who.cache) as journal:
         session = Session(options, who, Progress(), [])
         _sweep(session)
@@ -67,7 +68,6 @@ def _need_root() -> None:
 
 
 def _sweep(session: Session) -> None:
-    session.invoker.cache.mkdir(parents=True, exist_ok=True)
     for name in leftovers.sweep(session.invoker.cache):
         session.progress.note(f"removed what a killed run had left: {name}")
 

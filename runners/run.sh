@@ -12,5 +12,6 @@ if [ ! -x "$python" ]; then
 fi
 
 # -B: run as root, it would leave root's byte code in the user's checkout.
+# -P: modules come from this checkout, and never from the folder where the user happens to be.
 export PYTHONPATH="${here%/*}"
-exec "$python" -B -m runners "$@"
+exec "$python" -B -P -m runners "$@"

@@ -59,7 +59,7 @@ def read_scripts() -> dict[str, Script]:
 
 
 class Tracer:
-    """One running bpftrace. `start`, then `wait_attached`, then `finish`; `stop` on the way out."""
+    """One bpftrace: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on the way out."""
 
     def __init__(self, script: Script, workload: str, out: Path) -> None:
         self.script = script
@@ -68,6 +68,7 @@ class Tracer:
         self._argv = ["bpftrace", "-f", "json", "-o", str(self.output), str(script.path)]
         self._workload = workload
         self._process: subprocess.Popen[bytes] | None = None
+        self._ended_early = False
 
     def start(self) -> None:
         """Raises AttachError where the call site is not found or there is no bpftrace."""
@@ -98,12 +99,24 @@ class Tracer:
                 raise AttachError(f"{self.script.name}.bt was not attached in {ATTACH_SECONDS} s.")
             time.sleep(0.02)
 
-    def finish(self) -> None:
-        """Detach and let the script print its maps; raises AttachError if it had died."""
+    def ask_to_finish(self) -> None:
+        """Let it begin to detach, so that several do so side by side."""
         assert self._process is not None
-        if self._process.poll() is not None:
+        self._ended_early = self._process.poll() is not None
+        self._process.send_signal(signal.SIGINT)
+
+    def finish(self) -> None:
+        """Wait until it has detached and printed its maps; raises AttachError if it had died."""
+        assert self._process is not None
+        if self._ended_early:
             raise AttachError(f"{self.script.name}.bt ended early: {self._last_line()}")
-        if stop(self._process, DETACH_SECONDS, signal.SIGINT) != 0:
+        try:
+            status = self._process.wait(DETACH_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise AttachError(
+                f"{self.script.name}.bt did not end in {DETACH_SECONDS} s."
+            ) from error
+        if status != 0:
             raise AttachError(f"{self.script.name}.bt failed at its end: {self._last_line()}")
 
     def stop(self) -> None:

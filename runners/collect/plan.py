@@ -46,12 +46,14 @@ class Plan:
     """What one lane does. `user` is the (uid, gid) that the workload runs as, None for our own.
 
     `samples`: keep each round-trip time, which costs a reading of the clock each.
+    `own_kernel`: this kernel is ours alone, so that settings of it may be changed between cells.
     """
 
     workload: str
     passes: tuple[Pass, ...]
     user: tuple[int, int] | None = None
     samples: bool = False
+    own_kernel: bool = False
     cell_timeout: int = 60
 
     def dump(self, path: Path) -> None:
@@ -74,4 +76,6 @@ def load(path: Path) -> Plan:
         for one in data["passes"]
     )
     user = tuple(data["user"]) if data["user"] else None
-    return Plan(data["workload"], passes, user, data["samples"], data["cell_timeout"])
+    return Plan(
+        data["workload"], passes, user, data["samples"], data["own_kernel"], data["cell_timeout"]
+    )

@@ -82,4 +82,5 @@ def _remember(cache: Cache, memory: Path, key: Sequence[object], answer: tuple[b
     trials.append({"key": list(key), "boots": answer[0], "why": answer[1]})
     fresh = memory.with_suffix(".new")
     fresh.write_text(json.dumps(trials, indent=1) + "\n")
+    cache.give_away(fresh)
     fresh.replace(memory)

@@ -64,7 +64,7 @@ class Cache:
             manifest = {"recipe": dict(recipe), **build(partial)}
             text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
             (partial / "manifest.json").write_text(text)
-            self._give_away(partial)
+            self.give_away(partial)
             shutil.rmtree(path, ignore_errors=True)
             partial.rename(path)
         return path
@@ -87,6 +87,7 @@ class Cache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("w")
+            self.give_away(self.folder / "lock")
         except OSError as error:
             raise GuestError(f"cannot write to the cache {self.folder}: {error.strerror}") from None
         try:
@@ -103,8 +104,8 @@ class Cache:
             self._lock.close()
             self._lock = None
 
-    def _give_away(self, entry: Path) -> None:
-        """Under sudo, an entry belongs to whom the cache belongs to."""
+    def give_away(self, entry: Path) -> None:
+        """Under sudo, what is made here belongs to whom the cache belongs to."""
         owner = self.folder.stat()
         if os.geteuid() == 0 and owner.st_uid != 0:
             for path in (entry, *entry.rglob("*")):

@@ -34,8 +34,15 @@ def find_program(name: str) -> str:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """A small, language-neutral environment, so that messages parse the same everywhere."""
-    kept = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    """A small, language-neutral environment, so that messages parse the same everywhere.
+
+    Of ours it keeps the proxies, and what is for pathcost itself.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower().endswith("_proxy") or name.startswith("PATHCOST_")
+    }
     return {"PATH": SEARCH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **kept, **extra}
 
 

@@ -39,20 +39,22 @@ class RunSh:
     seen: list[int] = field(default_factory=list)
 
     def descendants(self, name: str = "") -> list[int]:
-        """Living processes that this run started, by their program's name."""
+        """Living processes that this run started, by a word of their command line."""
         found = []
         for proc in Path("/proc").glob("[0-9]*"):
             try:
                 ours = self.word.encode() in (proc / "environ").read_bytes()
-                program = (proc / "cmdline").read_bytes().split(b"\0")[0]
+                line = os.fsdecode((proc / "cmdline").read_bytes())
             except OSError:
                 continue
-            if ours and name in Path(os.fsdecode(program)).name and int(proc.name) != os.getpid():
+            if ours and line and name in line and int(proc.name) != self.process.pid:
                 found.append(int(proc.name))
         return found
 
     def wait_until_running(self, program: str) -> None:
-        wait_for(program, lambda: bool(self.descendants(program)) or self.process.poll() is not None)
+        wait_for(
+            program, lambda: bool(self.descendants(program)) or self.process.poll() is not None
+        )
         assert self.process.poll() is None, self.process.communicate()
 
     def finish(self) -> tuple[int, str, str]:
@@ -65,7 +67,7 @@ class RunSh:
         pid = self.process.pid
         found = [f"process {one}" for one in self.descendants()]
         found += map(str, Path("/tmp").glob(f"pathcost-{pid}*"))
-        found += map(str, (ftrace.TRACEFS / "instances").glob("pathcost-*"))
+        found += map(str, ftrace.stale())
         found += map(str, self.out.parent.glob(f".{self.out.name}*"))
         return found
 
@@ -94,3 +96,13 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
     for one in started:
         one.process.kill()
         one.process.wait()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 120 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", disk], check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,16 +25,6 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
     assert sentence.startswith("pathcost: ")
     assert "Traceback" not in done.stderr
     return done.returncode, sentence
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 120 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", disk], check=True)
-    yield disk
-    subprocess.run(["umount", disk], check=True)
 
 
 @pytest.mark.parametrize(
@@ -76,19 +65,6 @@ def test_too_little_room(small_disk: Path) -> None:
     assert status == 2
     assert "MiB free, and a run needs" in sentence
     assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
-
-
-@pytest.mark.root
-def test_a_disk_that_fills_up(small_disk: Path) -> None:
-    # Half a billion round trips of samples would not fit; the workload finds out before it starts.
-    status, sentence = refused(
-        *(RUN, "--lane", "host", "--out", small_disk / "run"),
-        *("--messages", "60000000", "--repeats", "1", "--placements", "same-cpu"),
-        TMPDIR=str(small_disk),
-    )
-    assert status == 1
-    assert list(small_disk.iterdir()) == []
-    assert sentence
 
 
 @pytest.mark.guest

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,21 @@ def test_a_second_run_is_told_that_the_first_is_measuring(run_sh: Start) -> None
     assert first.process.poll() is None, "the first goes on"
     first.process.send_signal(signal.SIGINT)
     assert first.finish()[0] == 130
+
+
+def test_a_disk_that_fills_up_ends_in_one_sentence(run_sh: Start, small_disk: Path) -> None:
+    run = run_sh(*HOST, *LONG, "--out", str(small_disk / "run"))
+    run.wait_until_running("pathcost-workload")
+    with (
+        (small_disk / "filler").open("wb", buffering=0) as filler,
+        contextlib.suppress(OSError),
+    ):
+        while True:
+            filler.write(bytes(1 << 20))
+    status, output, complaint = run.finish()
+    assert status == 1
+    assert "No space left on device" in complaint.splitlines()[-1]
+    assert "Traceback" not in complaint
+    assert output == ""
+    assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
+    assert run.left_behind() == []

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The main job as a new user meets it: a fresh clone, an empty cache, one command under sudo."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from runners.lanes import REPOSITORY
+
+pytestmark = pytest.mark.guest
+USER = 65534
+AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "--")
+FILES = {
+    *("run.json", "raw", "report.html", "report.md", "figures"),
+    *("measurements.parquet", "measurements.csv", "claims.csv"),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one run of the main job did."""
+
+    home: Path
+    clone: Path
+    cache: Path
+    status: int
+    output: str
+    complaint: str
+
+    @property
+    def run(self) -> Path:
+        (run,) = self.clone.glob("reports/2*")
+        return run
+
+    @property
+    def tidy(self) -> pd.DataFrame:
+        return pd.read_parquet(self.run / "measurements.parquet")
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Job]:
+    home = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+    clone, cache = home / "pathcost", home / "cache"
+    subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", home], check=True)
+    sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(cache)}
+    done = subprocess.run(
+        [clone / "runners/run.sh"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | sudo,
+    )
+    yield Job(home, clone, cache, done.returncode, done.stdout, done.stderr)
+    shutil.rmtree(home)
+
+
+def test_it_ends_with_the_ledger_and_the_reports_path(job: Job) -> None:
+    assert job.status == 0, job.complaint
+    assert job.output.splitlines()[-1] == f"Report: {job.run}/report.html"
+    for words in ("copies of each payload byte", "context switches / round trip", "p99"):
+        assert words in job.output
+    assert len(re.findall("^(REFUTED|CONFIRMED|CONDITIONAL)  ", job.output, re.MULTILINE)) == 2
+
+
+def test_everything_is_in_its_folder_and_belongs_to_the_user(job: Job) -> None:
+    assert {entry.name for entry in job.run.iterdir()} == FILES
+    strangers = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]
+    assert strangers == []
+
+
+def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
+    html = (job.run / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|iframe)\b", html)
+    assert not re.search(r"""(src|href)=["'](?!#|data:)""", html)
+    for figure in ("latency", "switches", "functions", "ledger"):
+        assert (job.run / "figures" / f"{figure}.svg").stat().st_size > 1000
+        assert (job.run / "figures" / f"{figure}.png").stat().st_size > 1000
+
+
+def test_the_manifest_says_where_everything_comes_from(job: Job) -> None:
+    manifest = json.loads((job.run / "run.json").read_text(encoding="utf-8"))
+    kernels = {lane["folder"]: lane["kernel"] for lane in manifest["lanes"]}
+    assert kernels["host"] == os.uname().release
+    assert any(lane["rung"] == "function" for lane in manifest["lanes"])
+    assert manifest["seconds_by_step"]
+    assert set(job.tidy["kernel"]) == set(kernels.values())
+
+
+def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
+    copied = job.tidy[job.tidy["quantity"] == "copy_bytes"]
+    payload = copied["messages"] * copied["size"]
+    for way in ("in", "out"):
+        assert (copied["value"] == payload)[copied["key"] == way].all()
+    assert set(copied["transport"]) == {"unix", "tcp"}
+    assert job.tidy["sound"].all()
+
+
+def test_an_emulated_guests_times_are_not_shown_as_times(job: Job) -> None:
+    guest = job.tidy[job.tidy["lane"] == "vm"]
+    assert not set(guest["unit"]) & {"ns", "1/s"}
+
+
+def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
+    copy = job.home / "copy"
+    shutil.copytree(job.run, copy, symlinks=True)
+    made = [copy / name for name in FILES - {"run.json", "raw"}]
+    for path in made:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", copy], check=True)
+    (environment,) = job.cache.glob("python-*")
+    again = subprocess.run(
+        [*AS_USER, environment / "bin/python", "-m", "analysis", copy],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=job.clone,
+        env=os.environ | {"MPLCONFIGDIR": str(job.home / "matplotlib")},
+    )
+    assert again.returncode == 0, again.stderr
+    for name in ("report.html", "report.md", "measurements.csv", "claims.csv"):
+        assert (copy / name).read_bytes() == (job.run / name).read_bytes(), name
+
+
+def test_nothing_is_left_on_the_machine(job: Job) -> None:
+    running = [
+        line
+        for line in subprocess.check_output(["ps", "-eo", "args"], text=True).splitlines()
+        if str(job.home) in line
+    ]
+    assert running == []
+    assert not list((job.cache / "running").iterdir())
+    assert not list(job.clone.glob("reports/.*"))
