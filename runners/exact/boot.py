@@ -35,9 +35,7 @@ MACHINE = (
     "-serial", "stdio",
 )  # fmt: skip
 # No address is drawn by lot; the console is for what goes wrong.
-KERNEL_OPTIONS = (
-    "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
-)
+KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,7 @@ def boot(
         raise _explain(ended)
 
 
-def command_line(
-    machine: Machine, initrd: Path, out: Path, plugin: Mapping[str, str]
-) -> list[str]:
+def command_line(machine: Machine, initrd: Path, out: Path, plugin: Mapping[str, str]) -> list[str]:
     """QEMU with the recorder, which writes into `out`."""
     options = {"out": str(out), "program": COMM, **plugin}
     return [

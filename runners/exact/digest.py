@@ -93,9 +93,7 @@ def name_shape(tree: Tree, steady: Shape, shape: Shape) -> str:
         return "steady"
     usual = {tree.functions[node] for node in steady.counts.steps}
     mine = {tree.functions[node] for node in shape.counts.steps}
-    entries = sorted(
-        name.removeprefix("asm_") for name in mine - usual if name.startswith("asm_")
-    )
+    entries = sorted(name.removeprefix("asm_") for name in mine - usual if name.startswith("asm_"))
     tasks = [task for task in _by_task(tree, shape.counts) if task not in OWN_TASKS]
     if entries or tasks:
         return ", ".join([*entries, *tasks])

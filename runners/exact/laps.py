@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from runners.exact.record import (
     COUNT_BITS,
@@ -75,7 +76,7 @@ def replay(record: Record, symbols: Symbols, round_trips: int) -> Window:
     cuts = find_laps(record, begin + 1, end, client, round_trips)
     window = Window(machine.tree, counted=record.edges[1] - record.edges[0])
     edges = [begin + 1, *cuts, end]
-    laps = _replay_all(machine, state, [record.words[a:b] for a, b in zip(edges, edges[1:])])
+    laps = _replay_all(machine, state, [record.words[a:b] for a, b in pairwise(edges)])
     _sort(window, laps)
     return window
 
