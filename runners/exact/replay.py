@@ -33,7 +33,9 @@ from runners.exact.record import (
 )
 from runners.exact.symbols import USER, Symbols
 
-THUNKS = ("__x86_indirect_", "retbleed_", "srso_", "__x86_return_", "zen_untrain")
+# Entered by the processor, except for the helpers among them that are called.
+ENTRIES = ("asm_", "entry_SYSCALL_64")
+THUNKS = ("__x86_indirect_", "__pi___x86_", "retbleed_", "srso_", "__x86_return_", "zen_untrain")
 
 
 class Frame(NamedTuple):
@@ -188,10 +190,9 @@ class Replay:
             del stack[1:]
             return
         address = self._addresses[number]
-        if place.start and (
-            place.function.startswith("asm_") or place.function == "entry_SYSCALL_64"
-        ):
-            self._push(stack, place.function, 0, False, last or 0, counts)
+        called = last and self._targets[last] == address
+        if place.start and place.function.startswith(ENTRIES) and not called:
+            self._push(stack, place.function, 0, False, last, counts)
             return
         jump = self._jumps[last] if last else Jump.NONE
         if jump is Jump.IRET:
