@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EVENT_BIT   0x80000000u
-#define KIND_SHIFT  24
-#define VALUE_MASK  0x00ffffffu
-#define COUNT_BITS  10 /* a block of QEMU's has at most 512 instructions */
-#define MAX_BLOCKS  (1u << (31 - COUNT_BITS))
-#define MAX_TASKS   1024
-#define NAME_SIZE   16
+#define EVENT_BIT  0x80000000u
+#define KIND_SHIFT 24
+#define VALUE_MASK 0x00ffffffu
+#define COUNT_BITS 10 /* a block of QEMU's has at most 512 instructions */
+#define MAX_BLOCKS (1u << (31 - COUNT_BITS))
+#define MAX_TASKS  1024
+#define NAME_SIZE  16
 
 static FILE *trace, *blocks, *tasks_file;
 static char trace_path[4096], blocks_path[4096], tasks_path[4096];

@@ -21,11 +21,11 @@
 #define MARKER_END   0x0c057e4du
 #define MARKER_FILE  0x0c057f11u
 
-#define COMM_SIZE    16
-#define TASK_REACH   16384 /* a task_struct, up to its saved stack pointer, is smaller */
-#define FILE_REACH   (64u << 20)
-#define ROLE_CLIENT  0
-#define ROLE_SERVER  1
+#define COMM_SIZE   16
+#define TASK_REACH  16384 /* a task_struct, up to its saved stack pointer, is smaller */
+#define FILE_REACH  (64u << 20)
+#define ROLE_CLIENT 0
+#define ROLE_SERVER 1
 
 EXPORT int qemu_plugin_version = API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
@@ -171,8 +171,8 @@ static void watch_marker(struct qemu_plugin_insn *insn)
 	if (memcmp(code, nopl, sizeof(nopl)) != 0)
 		return;
 	memcpy(&magic, code + sizeof(nopl), sizeof(magic));
-	cb = magic == MARKER_BEGIN ? on_begin
-	     : magic == MARKER_END ? on_end
+	cb = magic == MARKER_BEGIN  ? on_begin
+	     : magic == MARKER_END  ? on_end
 	     : magic == MARKER_FILE ? on_file
 				    : NULL;
 	if (cb)
@@ -280,7 +280,8 @@ static void read_option(char *text)
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	if (info->version.cur < API_VERSION) {
-		fprintf(stderr, "pathcost: the recorder needs plugin API %d, and this QEMU has %d\n",
+		fprintf(stderr,
+			"pathcost: the recorder needs plugin API %d, and this QEMU has %d\n",
 			API_VERSION, info->version.cur);
 		return 1;
 	}

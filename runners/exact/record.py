@@ -74,7 +74,7 @@ def classify(code: bytes) -> Jump:
     rest = code
     while rest and rest[0] in PREFIXES:
         rest = rest[1:]
-    if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1] >> 3 & 7 == 2):
+    if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
         return Jump.CALL
     if rest[:1] in (b"\xc3", b"\xc2"):
         return Jump.RETURN

@@ -27,10 +27,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARKER_FILE  0x0c057f11 /* as in probes/exact/recorder.c */
-#define MAX_WORDS    64
-#define MAX_ORDER    4096
-#define OUTPUT_SIZE  (16u << 20)
+#define MARKER_FILE 0x0c057f11 /* as in probes/exact/recorder.c */
+#define MAX_WORDS   64
+#define MAX_ORDER   4096
+#define OUTPUT_SIZE (16u << 20)
 /* Time costs nothing here: idle, the emulated clock jumps. */
 #define QUIET_SECONDS	  20
 #define WORKLOAD_PRIORITY 10
