@@ -5,6 +5,10 @@
 
 #include "record.h"
 
+#define FLAG_STORE 1
+#define FLAG_USER  2 /* the address is one of user space */
+#define USER_LIMIT (UINT64_C(1) << 47)
+
 static FILE *accesses;
 static char path[4096];
 
@@ -20,16 +24,18 @@ void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int in
 {
 	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
 	struct {
-		uint64_t physical;
+		uint64_t physical, value;
 		uint32_t position;
 		uint16_t instruction;
-		uint8_t size, store;
+		uint8_t size, flags;
 	} access = {
 		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
 		.position = record_position(),
 		.instruction = instruction,
 		.size = 1u << qemu_plugin_mem_size_shift(info),
-		.store = qemu_plugin_mem_is_store(info),
+		.value = qemu_plugin_mem_get_value(info).data.low,
+		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
+			 (address < USER_LIMIT ? FLAG_USER : 0),
 	};
 
 	if (fwrite(&access, sizeof(access), 1, accesses) != 1)

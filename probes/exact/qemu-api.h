@@ -89,6 +89,15 @@ size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
+typedef struct {
+	int type;
+	union {
+		uint64_t low; /* smaller values fill its first bytes */
+		uint64_t halves[2];
+	} data;
+} qemu_plugin_mem_value;
+
+qemu_plugin_mem_value qemu_plugin_mem_get_value(qemu_plugin_meminfo_t info);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
