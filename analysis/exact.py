@@ -2,7 +2,8 @@
 """Exact mode's cells: the steady round trip by function and by layer, unix beside tcp.
 
 In the tidy table a row of the instrument `exact` is the steady round trip, so `messages` is 2
-whatever the window held; the two schedulings are the lanes `exact-fifo` and `exact-other`.
+whatever the window held (for copies, a short window of its own); the two schedulings are the
+lanes `exact-fifo` and `exact-other`.
 """
 
 from collections import Counter
@@ -41,6 +42,21 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Payload:
+    """Where the payload of `messages` went, in bytes."""
+
+    messages: int
+    copied: dict[str, int]
+    copiers: dict[str, int]
+    readers: dict[str, int]
+    sound: bool
+
+    def per_byte(self, size: int) -> float:
+        """Copies of each payload byte."""
+        return sum(self.copied.values()) / (self.messages * size)
+
+
+@dataclass(frozen=True)
 class Cell:
     """One exact cell."""
 
@@ -57,6 +73,7 @@ class Cell:
     shapes: tuple[Shape, ...]
     nodes: tuple[Node, ...]
     broken: tuple[str, ...]
+    payload: Payload | None
 
     @property
     def total(self) -> int:
@@ -160,6 +177,9 @@ def failures(run: Run) -> Iterator[tuple[str, str, str]]:
         for line in _lines(run.path, str(entry["folder"])):
             if (error := line.optional("error", str)) is not None:
                 yield f"exact cell {line.whole('id')}", str(entry["folder"]), error.split("\n")[0]
+            if (error := line.optional("payload_error", str)) is not None:
+                what = f"payload of exact cell {line.whole('id')}"
+                yield what, str(entry["folder"]), error.split("\n")[0]
 
 
 def _lines(run: Path, folder: str) -> list[Record]:
@@ -215,6 +235,25 @@ def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
         shapes=shapes,
         nodes=nodes,
         broken=tuple(broken),
+        payload=_payload(line),
+    )
+
+
+def _payload(line: Record) -> Payload | None:
+    if "payload" not in line.fields:
+        return None
+    payload = line.object("payload")
+    counts = {
+        key: {name: inner.whole(name) for name in inner.fields}
+        for key in ("copied", "copiers", "readers")
+        for inner in (payload.object(key),)
+    }
+    return Payload(
+        payload.whole("messages", 1),
+        counts["copied"],
+        counts["copiers"],
+        counts["readers"],
+        payload.fields.get("sound") is True,
     )
 
 
@@ -252,3 +291,7 @@ def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
         what = (cell.transport, cell.pattern, cell.size, cell.placement, 0, cell.id, False)
         for quantity, key, value in figures:
             yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
+        if cell.payload:
+            for way, size in cell.payload.copied.items():
+                bytes_row = ("copy_bytes", way, size, "bytes", cell.payload.messages)
+                yield (*where, *what, *bytes_row, cell.payload.sound)

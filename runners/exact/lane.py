@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from runners.exact.boot import INIT, KERNEL_OPTIONS, MACHINE, PLUGIN, WORKLOAD, 
 from runners.exact.cells import Cell
 from runners.exact.digest import describe, tree_lines
 from runners.exact.laps import RecordError, Window, replay
+from runners.exact.payload import LEAST_SIZE, Payload, follow
 from runners.exact.record import read_record
 from runners.exact.symbols import Symbols, read_symbols
 from runners.guest import GuestError
@@ -30,6 +31,8 @@ from runners.guest.workshop import workshop
 BOOT_SECONDS = 300
 RECORD = ("trace", "blocks", "tasks")
 SWITCH = "__switch_to_asm"
+# Every byte takes the same way, so a prime number of round trips is enough to follow.
+PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,34 @@ def _run_cell(guest: Guest, cell: Cell, out: Path, user: User | None) -> dict[st
         return line | {"error": str(error)}
     tree = "".join(tree_lines(window.tree, window.steady.counts))
     (out / f"tree/{cell.id}.tsv").write_text(tree, encoding="utf-8")
-    return line | describe(cell, window, result) | {"record_sha256": digest, "result": result}
+    line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
+    if cell.scheduling == "fifo" and cell.size >= LEAST_SIZE:
+        try:
+            line["payload"] = _payload_line(cell, follow_payload(guest, cell, user))
+        except (GuestError, RecordError) as error:
+            line["payload_error"] = str(error)
+    return line
+
+
+def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
+    messages = min(cell.messages, PAYLOAD_MESSAGES)
+    expected = messages * cell.size
+    return {
+        "messages": messages,
+        "copied": {way: payload.copied[way] for way in ("in", "out", "kernel")},
+        "copiers": dict(payload.copiers.most_common()),
+        "readers": dict(payload.readers.most_common()),
+        "sound": payload.copied["in"] == expected == payload.copied["out"],
+    }
+
+
+def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payload:
+    """Where the payload goes: a boot of its own, with a short window. Raises GuestError."""
+    short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
+    with _scratch(user) as folder:
+        plugin = guest.plugin | {"memory": "on"}
+        boot(guest.machine, short.order, folder, plugin, BOOT_SECONDS, user=user)
+        return follow(read_record(folder), folder / "accesses", guest.symbols, cell.size)
 
 
 def measure(
