@@ -8,7 +8,15 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 """
 
 from runners.guest.boot import Result
-from runners.guest.errors import CommandError, GuestError, UnknownKernelError
+from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.guest import Guest, prepare
 
-__all__ = ["CommandError", "Guest", "GuestError", "Result", "UnknownKernelError", "prepare"]
+__all__ = [
+    "CommandError",
+    "Guest",
+    "GuestError",
+    "NotCachedError",
+    "Result",
+    "UnknownKernelError",
+    "prepare",
+]

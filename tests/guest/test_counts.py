@@ -109,7 +109,9 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         counts = collected.counts(cell)
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
-        assert segments == counts["lo_packets"] == out_segments(cell)
+        assert segments == counts["lo_packets"]
+        # The counters are read a little outside the markers, where a delayed ACK may fall.
+        assert 0 <= out_segments(cell) - segments <= 2
 
 
 def test_switches_agree_with_getrusage(collected: Collected) -> None:
