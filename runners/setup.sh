@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 user=${SUDO_UID:-$(id -u)}
 group=${SUDO_GID:-$(id -g)}
-home=$(getent passwd "$user" | cut -d: -f6)
+home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 
 packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.exact import initramfs
+from runners.exact.program import bare
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, User, explain, watch
@@ -87,11 +88,15 @@ def command_line(machine: Machine, initrd: Path, out: Path, plugin: Mapping[str,
     ]  # fmt: skip
 
 
+def programs() -> dict[str, bytes]:
+    """The guest's two programs, by their names in it."""
+    return {"init": bare(INIT.read_bytes()), WORKLOAD.name: bare(WORKLOAD.read_bytes())}
+
+
 def _files(order: Sequence[str]) -> bytes:
     return initramfs.archive(
         {
-            "init": INIT.read_bytes(),
-            WORKLOAD.name: WORKLOAD.read_bytes(),
+            **programs(),
             "order": "".join(f"{word}\n" for word in order).encode(),
         }
     )

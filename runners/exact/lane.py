@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.boot import INIT, KERNEL_OPTIONS, MACHINE, PLUGIN, WORKLOAD, Machine, boot
+from runners.exact.boot import KERNEL_OPTIONS, MACHINE, Machine, boot, programs
 from runners.exact.cells import Cell
 from runners.exact.digest import describe, tree_lines
 from runners.exact.laps import RecordError, Window, replay
@@ -65,10 +65,7 @@ class Guest:
             "cpu": self.machine.cpu,
             "machine": list(MACHINE),
             "command_line": f"{KERNEL_OPTIONS} {self.machine.knobs}".strip(),
-            "sha256": {
-                path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in (INIT, WORKLOAD, PLUGIN)
-            },
+            "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in programs().items()},
         }
 
 

@@ -40,7 +40,6 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--lane", "fast"], "unknown lane 'fast'"),
         (["--bogus"], "--bogus"),
         (["stray"], "stray"),
-        (["--exact"], "--exact is not built yet"),
         (["--knob=mitigations=off"], "--knob is not built yet"),
     ],
 )
