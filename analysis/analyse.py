@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis import exact
 from analysis.agreement import Comparison, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
@@ -31,6 +32,7 @@ class Analysis:
     functions: tuple[FunctionTable, ...]
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, str]
+    exact: tuple[exact.Comparison, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -57,6 +59,9 @@ def analyse(run: Run) -> Analysis:
         comparisons=compare(tables.tidy),
         regimes=regimes,
         functions=function_tables(tables.tidy),
-        costs=probe_costs(tables.tidy, tables.probes, folders),
+        costs=probe_costs(
+            tables.tidy[tables.tidy["instrument"] != "exact"], tables.probes, folders
+        ),
         answer=answer(ledgers[0] if ledgers else None, regimes),
+        exact=exact.compare(exact.read_exact(run)),
     )

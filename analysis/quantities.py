@@ -171,6 +171,14 @@ MEASURES: tuple[Measure, ...] = (
         headline=True,
     ),
     Measure(
+        "instructions",
+        "instructions, kernel and user",
+        "instructions",
+        "message",
+        ("total",),
+        headline=True,
+    ),
+    Measure(
         "cpu_user",
         "CPU time in user mode",
         "cpu_ns",

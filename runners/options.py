@@ -31,7 +31,7 @@ MILLIONS = 100_000_000
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = (*("--instruments", "--exact", "--knob", "--claims", "--apps", "--diff"),)
+NOT_BUILT = ("--instruments", "--knob", "--claims", "--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -60,6 +60,7 @@ class Options:
     kernels: tuple[str, ...]
     out: Path | None
     install: bool
+    exact: bool
     action: str
 
 
@@ -91,6 +92,7 @@ def parse(argv: list[str]) -> Options:
         kernels=tuple(words(given.kernel)),
         out=given.out,
         install=not given.no_install,
+        exact=given.exact,
         action=given.action,
     )
 
@@ -133,6 +135,11 @@ def build_parser() -> argparse.ArgumentParser:
         default=DEFAULT_KERNEL,
         metavar="VERSION",
         help=f"of the guest: Debian's cloud kernel or a bzImage (default: {DEFAULT_KERNEL})",
+    )
+    add(
+        "--exact",
+        action="store_true",
+        help="count every instruction in an emulated machine instead; needs no root",
     )
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
