@@ -57,7 +57,7 @@ class Collector:
                 attached = self._attach(one.scripts, out, stack)
             seconds = time.monotonic() - began
             self._progress(f"attached {len(attached)} bpftrace scripts in {seconds:.1f} s")
-            self._run_cells(one, [tracer.script.name for tracer in attached])
+            self._run_cells(one, [tracer.name for tracer in attached])
             self._progress("detaching")
             with self._hurried_kernel():
                 for tracer in attached:
@@ -92,7 +92,7 @@ class Collector:
         try:
             step()
         except bpftrace.AttachError as error:
-            self._miss(", ".join(tracer.script.quantities), str(error))
+            self._miss(", ".join(tracer.quantities), str(error))
             return False
         return True
 

@@ -10,5 +10,14 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 from runners.guest.boot import Result
 from runners.guest.errors import CommandError, GuestError, UnknownKernelError
 from runners.guest.guest import Guest, prepare
+from runners.guest.kernels import SERIES
 
-__all__ = ["CommandError", "Guest", "GuestError", "Result", "UnknownKernelError", "prepare"]
+__all__ = [
+    "SERIES",
+    "CommandError",
+    "Guest",
+    "GuestError",
+    "Result",
+    "UnknownKernelError",
+    "prepare",
+]
