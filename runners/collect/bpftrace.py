@@ -37,6 +37,7 @@ class Script:
     name: str
     file: str
     rung: str
+    kernels: tuple[str, ...]
     quantities: tuple[str, ...]
     needs: tuple[str, ...]
 
@@ -81,6 +82,7 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
                 row["script"],
                 row["file"],
                 row["rung"],
+                tuple(row["kernels"].split()),
                 tuple(row["quantities"].split()),
                 tuple(row["needs"].split()),
             )
@@ -97,6 +99,24 @@ def choose(rows: Sequence[Script], workload: str) -> tuple[Script, list[str]]:
         except AttachError as error:
             lacks.append(str(error))
     raise AttachError(f"{rows[0].name}.bt: {'; '.join(lacks)}.")
+
+
+def missed(pid: int) -> int | None:
+    """Events that the process's programs were not run for, by the kernel's count.
+
+    An event inside another program on the same CPU (an interrupt's, mostly) runs none. The kernel
+    counts those for each program, from 5.12 on; before, or with no program, None: nobody knows.
+    """
+    counts: dict[str, int] = {}
+    for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
+        try:
+            lines = file.read_text(encoding="ascii").splitlines()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        if "recursion_misses" in fields:
+            counts[fields["prog_id"].strip()] = int(fields["recursion_misses"])
+    return sum(counts.values()) if counts else None
 
 
 @cache
@@ -147,6 +167,11 @@ class Tracer:
         # then is too little, and would be taken for a zero.
         if skipped := SKIPPED.findall(self._complaints()):
             raise AttachError(f"{self.name}.bt: this kernel has no {', '.join(skipped)}.")
+
+    def missed(self) -> int | None:
+        """Events missed so far: see `missed`."""
+        assert self._process is not None
+        return missed(self._process.pid)
 
     def ask_to_finish(self) -> None:
         """Let it begin to detach, so that several do so side by side."""
