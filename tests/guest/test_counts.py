@@ -223,8 +223,9 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
         assert segments == counts["lo_packets"]
-        # /proc is read just outside the markers: a late ACK of the warm-up may be in it alone.
-        assert 0 <= out_segments(cell) - segments <= 2, cell["id"]
+        # /proc is read at the client's edges, a process's segments count from its own marker on: a
+        # late ACK of the warm-up or of the last message may be in one of the two alone.
+        assert abs(out_segments(cell) - segments) <= 2, cell["id"]
 
 
 def test_switches_agree_with_getrusage(collected: Collected) -> None:
@@ -233,7 +234,7 @@ def test_switches_agree_with_getrusage(collected: Collected) -> None:
         # rusage is read just outside the markers, so a sleep or a tick at one of the two edges of
         # either process is in rusage alone; an emulated CPU spends long enough there for it.
         assert 0 <= kernel["voluntary"] - counts["switches voluntary"] <= 2, cell["id"]
-        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 4, cell["id"]
+        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 8, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
