@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners import guest
 from runners.collect import bpftrace, ftrace
 
 TRY_SECONDS = 20
 SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
+EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
@@ -39,6 +41,22 @@ def checks() -> list[Check]:
     )  # fmt: skip
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda one: one(), tries))
+
+
+def kvm(cache: Path, user: tuple[int, int] | None) -> Check:
+    """KVM by a boot: a /dev/kvm under which kernels hang is worse than none."""
+    if not Path("/dev/kvm").exists():
+        return Check("KVM", False, "there is no /dev/kvm", EMULATED)
+    try:
+        return of_guest(guest.prepare(cache, user=user, may_build=False))
+    except guest.NotCachedError:
+        detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
+        return Check("KVM", False, detail, "nothing yet: the first run with a guest tries it")
+
+
+def of_guest(machine: guest.Guest) -> Check:
+    """The same, of a guest that has been prepared."""
+    return Check("KVM", machine.accelerator == "kvm", machine.why, EMULATED)
 
 
 def rung(found: list[Check]) -> str:

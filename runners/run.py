@@ -132,6 +132,7 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
     options, who, progress = session.options, session.invoker, session.progress
     try:
         guests = lanes.prepare_guests(options, who, progress) if "vm" in session.lanes else []
+        session.checks += [preflight.of_guest(machine) for machine in guests[:1]]
         done = []
         if "host" in session.lanes:
             done.append(lanes.run_host(options, session.rung, folder.raw, scratch, who, progress))

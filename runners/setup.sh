@@ -17,8 +17,10 @@ home=$(getent passwd "$user" | cut -d: -f6)
 cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 
 packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)
-guest_packages=(mmdebstrap debian-archive-keyring e2fsprogs)
-dev_packages=(shellcheck shfmt clang-format binutils)
+guest_packages=(debian-archive-keyring e2fsprogs)
+# Where apt knows no Debian mirror, mmdebstrap knows one.
+grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
+dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt strace)
 lock=$here/requirements.lock
 install=yes
 

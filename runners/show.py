@@ -9,14 +9,15 @@ from runners import mounts, preflight
 from runners.cells import GUEST, HOST
 from runners.collect.plan import Plan
 from runners.errors import RunError
+from runners.invoker import invoker
 from runners.lanes import WORKLOAD, plan_for
 from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, Options
 
 WIDTH = 100
 # Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
-SECONDS_PER_MESSAGE = {"host": 40e-6, "vm": 400e-6}
-SECONDS_PER_CELL = {"host": 0.1, "vm": 0.3}
-SECONDS_AROUND = {"host": 6, "vm": 30}
+SECONDS_PER_MESSAGE = {"host": 17e-6, "vm": 150e-6}
+SECONDS_PER_CELL = {"host": 0.06, "vm": 0.1}
+SECONDS_AROUND = {"host": 3, "vm": 45}
 
 
 def show_preflight(_: Options) -> None:
@@ -25,8 +26,9 @@ def show_preflight(_: Options) -> None:
         mounts.private_mounts()
     except RunError as error:
         print(f"pathcost: {error}")
+    who = invoker()
     found = preflight.checks()
-    for check in found:
+    for check in [*found, preflight.kvm(who.cache, who.drop)]:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(

@@ -86,13 +86,18 @@ def remove_instance(instance: Path) -> None:
         instance.rmdir()
 
 
-def remove_stale() -> list[str]:
-    """Remove instances whose owner is dead; their names."""
-    stale = [
+def stale() -> list[Path]:
+    """Instances whose owner is dead."""
+    return [
         instance
         for instance in (TRACEFS / "instances").glob(f"{PREFIX}*")
         if not Path("/proc", instance.name.removeprefix(PREFIX)).exists()
     ]
-    for instance in stale:
+
+
+def remove_stale() -> list[str]:
+    """Remove instances whose owner is dead; their names."""
+    found = stale()
+    for instance in found:
         remove_instance(instance)
-    return [instance.name for instance in stale]
+    return [instance.name for instance in found]

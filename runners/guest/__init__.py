@@ -8,7 +8,7 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 """
 
 from runners.guest.boot import Result
-from runners.guest.errors import CommandError, GuestError, UnknownKernelError
+from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.guest import Guest, prepare
 from runners.guest.kernels import SERIES
 
@@ -17,6 +17,7 @@ __all__ = [
     "CommandError",
     "Guest",
     "GuestError",
+    "NotCachedError",
     "Result",
     "UnknownKernelError",
     "prepare",

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from runners.guest.errors import GuestError
+from runners.guest.errors import GuestError, NotCachedError
 
 Say = Callable[[str], None]
 Manifest = Mapping[str, object]
@@ -31,9 +31,10 @@ class Cache:
     To be used in a `with` statement: whoever builds holds the lock to its end.
     """
 
-    def __init__(self, folder: Path, say: Say) -> None:
+    def __init__(self, folder: Path, say: Say, *, may_build: bool = True) -> None:
         self.folder = folder.resolve()
         self.say = say
+        self._may_build = may_build
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Cache:
@@ -53,9 +54,12 @@ class Cache:
         """The entry for this recipe; `build` fills the folder it is given if there is none yet.
 
         What `build` returns is stored as the entry's manifest.json, with the recipe.
+        Raises NotCachedError where there is none and this cache may not build.
         """
         if found := self.find(kind, recipe):
             return found
+        if not self._may_build:
+            raise NotCachedError(f"there is no {kind} in {self.folder} yet")
         self.lock()
         if found := self.find(kind, recipe):  # another process built it while we waited
             return found

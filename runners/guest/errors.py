@@ -24,6 +24,10 @@ class UnknownKernelError(GuestError):
     """Nobody offers the kernel that was asked for; the sentence lists what is offered."""
 
 
+class NotCachedError(GuestError):
+    """It would have to be fetched and built first, and the caller asked not to."""
+
+
 class CommandError(GuestError):
     """The guest was sound, but its command failed: `status` and `stderr` are the command's own."""
 

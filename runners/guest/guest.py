@@ -72,16 +72,22 @@ class Guest:
 
 
 def prepare(
-    cache: Path, kernel: str = DEFAULT, say: Say = lambda _: None, user: User | None = None
+    cache: Path,
+    kernel: str = DEFAULT,
+    say: Say = lambda _: None,
+    user: User | None = None,
+    *,
+    may_build: bool = True,
 ) -> Guest:
     """A guest with this kernel, from the cache or built there: see `runners.guest.kernels`.
 
     Needs no root. `user` is who will run QEMU, and so whose right to KVM counts.
-    Raises UnknownKernelError, GuestError.
+    Without `may_build` only what is cached already is used.
+    Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":
         raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
-    with Cache(cache, say) as store, workshop(store) as shop:
+    with Cache(cache, say, may_build=may_build) as store, workshop(store) as shop:
         qemu = prepare_qemu(store, shop)
         chosen = prepare_kernel(store, shop, qemu, kernel)
         image = prepare_image(store, shop)

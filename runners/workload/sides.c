@@ -68,6 +68,8 @@ static void server_window(const struct setup *setup, struct report *report)
 	options->pattern->server(&link_here, laps);
 	window_end(options->cell, SERVER);
 	usage_now(&report->after);
+	if (!write_all(setup->reports[1], "d", 1, "to the client"))
+		give_up(1);
 	report->counts = link_here.counts;
 	link_check_phase(&link_here, WINDOW);
 }
@@ -121,6 +123,18 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	leftovers.open_gate = -1;
 	proc_read(files, AFTER);
 	report->counts = link_here.counts;
+}
+
+/*
+ * Nothing may be sent before the server's window has ended: while it is still on its way out of
+ * its last write, the kernel would have it receive the next segment there (the socket's backlog).
+ */
+static void await_end(const struct setup *setup)
+{
+	char done;
+
+	now_doing("waiting for the server's window to end");
+	hear_server(setup, &done, 1);
 }
 
 static void await_server(const struct setup *setup, int state_fd)
@@ -180,6 +194,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	await_server(setup, state_fd);
 	now_doing("measuring");
 	client_window(setup, result, files, samples);
+	await_end(setup);
 	now_doing("checking what was received");
 	link_check_phase(&link_here, WINDOW);
 	client_phase(options, FAREWELL, 1);

@@ -67,7 +67,7 @@ class RunSh:
         pid = self.process.pid
         found = [f"process {one}" for one in self.descendants()]
         found += map(str, Path("/tmp").glob(f"pathcost-{pid}*"))
-        found += map(str, (ftrace.TRACEFS / "instances").glob("pathcost-*"))
+        found += map(str, ftrace.stale())
         found += map(str, self.out.parent.glob(f".{self.out.name}*"))
         return found
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `vagrant up` does, without the hypervisor.
+
+A clean Debian 13 is provisioned by setup.sh, then booted with a kernel that allows every probe,
+where run.sh does everything on its own kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runners import guest, options
+from runners.guest import boot, image
+from runners.invoker import invoker
+from runners.lanes import REPOSITORY
+from tests.collected import Collected
+
+pytestmark = pytest.mark.guest
+SEED = "busybox-static,ca-certificates"
+IN_CHROOT = "cd /root/pathcost && ./runners/setup.sh"
+# The guest's root cannot be written: the cache that set-up made is reached through links.
+IN_GUEST = """
+cache=/run/cache
+mkdir -p $cache && ln -s /root/.cache/pathcost/python-* $cache/
+PATHCOST_CACHE=$cache ./runners/run.sh --lane host --no-install --messages 200 --repeats 2 \
+    --out out/run
+"""
+
+
+def provision(root: Path) -> str:
+    """Run setup.sh in the root, as the Vagrantfile does; what it said."""
+    done = subprocess.run(
+        ["unshare", "--mount", "--", "sh", "-c", f"mount -t proc proc {root}/proc && exec chroot "
+         f"{root} env -i PATH=/usr/sbin:/usr/bin HOME=/root sh -c '{IN_CHROOT}'"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def trust_what_this_machine_trusts(root: Path) -> None:
+    """Certificates of a mirror between this machine and the world, where there is one."""
+    for name in ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf"):
+        if Path("/", name).exists():
+            shutil.copyfile(Path("/", name), root / name)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A minimal Debian 13 with a clone of this repository in it, provisioned."""
+    root = tmp_path_factory.mktemp("clean") / "root"
+    debian = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={SEED}", "trixie"]
+    subprocess.run([*debian, str(root)], check=True)
+    trust_what_this_machine_trusts(root)
+    files = subprocess.check_output(["git", "archive", "HEAD"], cwd=REPOSITORY)
+    (root / "root/pathcost").mkdir()
+    subprocess.run(["tar", "-x", "-C", root / "root/pathcost"], input=files, check=True)
+    said = provision(root)
+    assert "installing bpftrace" in said
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was made in a guest with this root."""
+    folder = tmp_path_factory.mktemp("host-lane")
+    machine = guest.prepare(invoker().cache, options.DEFAULT_KERNEL)
+    init = root / image.INIT_PATH
+    init.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(image.INIT, init)
+    image.write_disk(root, folder / "root.img")
+    with tarfile.open(folder / "input.tar", "w") as tar:
+        tar.add(root / "root/pathcost", ".")
+    boot.run(
+        machine.kernel, image.Image(folder / "root.img", {}, "clean"), machine.qemu,
+        machine.accelerator, folder / "input.tar", folder / "out", ["sh", "-ec", IN_GUEST],
+        timeout=600, on_line=print, memory=3072,
+    )  # fmt: skip
+    return folder / "out/run"
+
+
+def test_a_second_set_up_installs_nothing(root: Path) -> None:
+    said = provision(root).splitlines()
+    assert len(said) == 1
+    assert said[0].startswith("/root/.cache/pathcost/python-")
+
+
+def test_the_host_lane_uses_function_probes_where_the_kernel_has_them(run: Path) -> None:
+    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    (lane,) = manifest["lanes"]
+    assert (lane["lane"], lane["rung"]) == ("host", "function")
+    assert manifest["missing"] == []
+    allowed = {check["name"] for check in manifest["preflight"] if check["ok"]}
+    assert {"root", "BTF", "tracepoints", "uprobes", "kprobes", "function tracer"} <= allowed
+
+
+def test_the_host_lane_counts_exactly(run: Path) -> None:
+    collected = Collected(run / "raw/host")
+    for cell in collected.probed():
+        counts, payload = collected.counts(cell), cell["messages"] * cell["size"]
+        assert counts["copy_bytes in"] == counts["copy_bytes out"] == payload
+        assert counts["messages sent"] == counts["messages received"] == cell["messages"]
+    assert collected.probed(instrument="ftrace")
+
+
+def test_the_report_is_made_there_too(run: Path) -> None:
+    assert "REFUTED" in (run / "report.md").read_text(encoding="utf-8")
+    assert (run / "report.html").stat().st_size > 10_000

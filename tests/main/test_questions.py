@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What run.sh can tell without measuring."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from runners.lanes import REPOSITORY
+
+RUN = REPOSITORY / "runners/run.sh"
+
+
+def asked(*arguments: str) -> str:
+    return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_help_needs_nothing() -> None:
+    assert "sudo ./runners/run.sh" in asked("--help")
+
+
+def test_list_names_what_can_be_asked_for() -> None:
+    assert "transports  unix, tcp" in asked("--list")
+
+
+def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
+    said = asked("--dry-run", "--lane", "vm", "--sizes", "1,4K", "--repeats", "1")
+    assert "unix pingpong 4096 B cross-cpu" in said
+    assert said.index("no probe") < said.index("bpftrace: ") < said.index("ftrace")
+    assert "s in all" in said
+
+
+@pytest.mark.root
+def test_preflight_says_what_each_lack_costs() -> None:
+    rows = asked("--preflight").splitlines()
+    for name in ("root", "BTF", "lockdown", "tracepoints", "kprobes", "fentry", "PMU", "KVM"):
+        at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)
+        assert row.startswith(("yes", "NO"))
+        assert row.startswith("yes") or rows[at + 1].startswith(" " * 22)
+    assert "The strongest probes that this kernel allows:" in rows[-1]
