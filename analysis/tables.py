@@ -158,6 +158,8 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
         lost = scripts.lost(cell.id, name)
         if lost:
             yield Figure("bpftrace", "lost", f"bpftrace {name}", lost)
+        if name in cell.missed:
+            yield Figure("bpftrace", "missed", name, cell.missed[name])
         for count in scripts.of(cell.id, name):
             yield Figure("bpftrace", count.quantity, count.key, count.value)
 

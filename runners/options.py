@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from runners import guest
 from runners.errors import UsageError
 
 # In the order of the workload's own --list; a test compares them with it.
@@ -89,7 +90,7 @@ def parse(argv: list[str]) -> Options:
         messages=check_messages(given.messages),
         repeats=check_repeats(given.repeats),
         lane=choices("lane", given.lane, LANES)[0],
-        kernels=tuple(words(given.kernel)),
+        kernels=kernels(given.kernel),
         out=given.out,
         install=not given.no_install,
         exact=given.exact,
@@ -133,8 +134,9 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--kernel",
         default=DEFAULT_KERNEL,
-        metavar="VERSION",
-        help=f"of the guest: Debian's cloud kernel or a bzImage (default: {DEFAULT_KERNEL})",
+        metavar="LIST",
+        help=f"of the guests: {', '.join(guest.SERIES)}, all, or bzImages "
+        f"(default: {DEFAULT_KERNEL})",
     )
     add(
         "--exact",
@@ -166,6 +168,11 @@ def refuse_not_built(argv: list[str]) -> None:
 def words(text: str) -> list[str]:
     """The entries of a list, in order, once each."""
     return list(dict.fromkeys(word.strip() for word in text.split(",")))
+
+
+def kernels(text: str) -> tuple[str, ...]:
+    """The kernels to boot, in order; `all` is every series that Debian offers."""
+    return guest.SERIES if text == "all" else tuple(words(text))
 
 
 def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
