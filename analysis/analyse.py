@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis import exact
 from analysis.agreement import Comparison, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
 from analysis.functions import FunctionTable, function_tables
+from analysis.kernels import Kernels, compare_kernels
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
 from analysis.raw import Run
@@ -29,8 +31,10 @@ class Analysis:
     comparisons: tuple[Comparison, ...]
     regimes: tuple[Regime, ...]
     functions: tuple[FunctionTable, ...]
+    kernels: Kernels
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, str]
+    exact: tuple[exact.Comparison, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -45,7 +49,8 @@ def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     tables = build_tables(run)
     measured = measure_all(tables.tidy)
-    ledgers = build_ledgers(over_repeats(measured), tables.missing)
+    figures = over_repeats(measured)
+    ledgers = build_ledgers(figures, tables.missing)
     regimes = build_regimes(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
     return Analysis(
@@ -57,6 +62,10 @@ def analyse(run: Run) -> Analysis:
         comparisons=compare(tables.tidy),
         regimes=regimes,
         functions=function_tables(tables.tidy),
-        costs=probe_costs(tables.tidy, tables.probes, folders),
+        kernels=compare_kernels(run, figures, tables.tidy, tables.missing),
+        costs=probe_costs(
+            tables.tidy[tables.tidy["instrument"] != "exact"], tables.probes, folders
+        ),
         answer=answer(ledgers[0] if ledgers else None, regimes),
+        exact=exact.compare(exact.read_exact(run)),
     )

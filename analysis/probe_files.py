@@ -96,6 +96,8 @@ def _read_script(path: Path, name: str) -> tuple[list[Count], int]:
             counts.extend(_counts(path.stem, data, name))
         elif kind == "lost_events":
             lost += int(data.get("events", 0))
+        elif kind == "helper_error" and LOST.search(line):
+            lost += 1
     return counts, lost
 
 

@@ -68,6 +68,7 @@ class Cell:
     instruments: tuple[str, ...]
     scripts: tuple[str, ...]
     lost: int  # events that ftrace lost in the window
+    missed: dict[str, int]  # script → events of the machine that its probes missed, where known
     error: str | None
     result: Result | None
 
@@ -190,6 +191,7 @@ def _cell(line: Record) -> Cell:
         instruments=tuple(line.texts("instruments")),
         scripts=tuple(line.texts("scripts")),
         lost=line.whole("lost") if "lost" in line.fields else 0,
+        missed=_missed(line),
         error=error,
         result=_result(result) if result else None,
     )
@@ -203,6 +205,12 @@ def _placement(line: Record) -> str:
         if (value := line.optional(key, str) or usual) != usual
     ]
     return "+".join([_word(line, "placement"), *unusual])
+
+
+def _missed(line: Record) -> dict[str, int]:
+    missed = line.object("missed") if "missed" in line.fields else None
+    known = [name for name, count in missed.fields.items() if count is not None] if missed else []
+    return {name: missed.whole(name) for name in known} if missed else {}
 
 
 def _result(result: Record) -> Result:

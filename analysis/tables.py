@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from analysis import exact
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
 from analysis.quantities import SAMPLED, TIMES, unit_of
@@ -76,6 +77,8 @@ def build_tables(run: Run) -> Tables:
             if reasons:
                 unsound.append(Unsound(lane, cell, tuple(reasons)))
             rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
+    rows += exact.rows(run, exact.read_exact(run))
+    missing += [Missing(*one) for one in exact.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
     return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
@@ -155,6 +158,8 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
         lost = scripts.lost(cell.id, name)
         if lost:
             yield Figure("bpftrace", "lost", f"bpftrace {name}", lost)
+        if name in cell.missed:
+            yield Figure("bpftrace", "missed", name, cell.missed[name])
         for count in scripts.of(cell.id, name):
             yield Figure("bpftrace", count.quantity, count.key, count.value)
 

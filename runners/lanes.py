@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
 GUEST_SECONDS = 300
+GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def plan_for(
 ) -> Plan:
     """The cells of a lane with every script that its rung allows."""
     scripts = [
-        script.name
-        for script in bpftrace.read_scripts().values()
-        if rung == "function" or script.rung == rung
+        name
+        for name, rows in bpftrace.read_scripts().items()
+        if name in options.scripts and (rung == "function" or rows[0].rung == rung)
     ]
     repeats = options.repeats or defaults.repeats
     todo = passes(
@@ -58,15 +59,16 @@ def plan_for(
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
 
 
-def beyond(rung: str) -> list[dict[str, str]]:
-    """What this rung cannot give, by the table of scripts."""
-    if rung == "function":
-        return []
-    return [
-        {"what": ", ".join(script.quantities), "why": f"{script.name}.bt needs function probes"}
-        for script in bpftrace.read_scripts().values()
-        if script.rung != rung
-    ]
+def beyond(options: Options, rung: str) -> list[dict[str, str]]:
+    """What was not asked for, and what this rung cannot give, by the table of scripts."""
+    missing = []
+    for name, rows in bpftrace.read_scripts().items():
+        what = ", ".join(rows[0].quantities)
+        if name not in options.scripts:
+            missing.append({"what": what, "why": f"not asked for: --instruments {name}, or all"})
+        elif rung not in ("function", rows[0].rung):
+            missing.append({"what": what, "why": f"{name}.bt needs function probes"})
+    return missing
 
 
 def run_host(
@@ -78,7 +80,7 @@ def run_host(
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, None, plan.runs, beyond(rung))
+    return _finish(out, "host", rung, None, plan.runs, beyond(options, rung))
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:
@@ -133,7 +135,28 @@ def run_guest(
     progress: Progress,
 ) -> Lane:
     """All cells on one kernel under QEMU. Raises GuestError."""
-    plan = plan_for(options, GUEST, "function", Path("/run/pathcost", WORKLOAD.name), GUEST_NOBODY)
+    lane = run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
+    where = {"lane": lane.entry["folder"]}
+    return replace(
+        lane, missing=lane.missing + [one | where for one in beyond(options, "function")]
+    )
+
+
+def guest_plan(options: Options) -> Plan:
+    """What a guest does for these options."""
+    workload = Path("/run/pathcost", WORKLOAD.name)
+    return plan_for(options, GUEST, "function", workload, GUEST_NOBODY)
+
+
+def run_plan_in_guest(
+    plan: Plan,
+    machine: guest.Guest,
+    raw: Path,
+    scratch: Path,
+    invoker: Invoker,
+    progress: Progress,
+) -> Lane:
+    """This plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
     _pack(payload, scratch / "plan.json")
@@ -144,6 +167,7 @@ def run_guest(
             out,
             ["python3", "-B", "-m", "runners.collect", "plan.json", "out"],
             timeout=GUEST_SECONDS,
+            memory=GUEST_MEMORY,
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )

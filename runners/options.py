@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from runners import guest
+from runners.collect.bpftrace import read_scripts
 from runners.errors import UsageError
 
 # In the order of the workload's own --list; a test compares them with it.
@@ -31,7 +33,7 @@ MILLIONS = 100_000_000
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = (*("--instruments", "--exact", "--knob", "--claims", "--apps", "--diff"),)
+NOT_BUILT = ("--knob", "--claims", "--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -58,8 +60,10 @@ class Options:
     repeats: int | None
     lane: str
     kernels: tuple[str, ...]
+    scripts: tuple[str, ...]
     out: Path | None
     install: bool
+    exact: bool
     action: str
 
 
@@ -88,9 +92,11 @@ def parse(argv: list[str]) -> Options:
         messages=check_messages(given.messages),
         repeats=check_repeats(given.repeats),
         lane=choices("lane", given.lane, LANES)[0],
-        kernels=tuple(words(given.kernel)),
+        kernels=kernels(given.kernel),
+        scripts=scripts(given.instruments),
         out=given.out,
         install=not given.no_install,
+        exact=given.exact,
         action=given.action,
     )
 
@@ -131,8 +137,20 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--kernel",
         default=DEFAULT_KERNEL,
-        metavar="VERSION",
-        help=f"of the guest: Debian's cloud kernel or a bzImage (default: {DEFAULT_KERNEL})",
+        metavar="LIST",
+        help=f"of the guests: {', '.join(guest.SERIES)}, all, or bzImages "
+        f"(default: {DEFAULT_KERNEL})",
+    )
+    add(
+        "--exact",
+        action="store_true",
+        help="count every instruction in an emulated machine instead; needs no root",
+    )
+    add(
+        "--instruments",
+        default="headline",
+        metavar="LIST",
+        help="bpftrace scripts by name, headline or all (default: headline)",
     )
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
@@ -156,9 +174,25 @@ def refuse_not_built(argv: list[str]) -> None:
             raise UsageError(f"{name} is not built yet.")
 
 
+def scripts(text: str) -> tuple[str, ...]:
+    """Names of probes/scripts.tsv, in its order."""
+    known = read_scripts()
+    asked = set(choices("instrument", text, ("headline", "all", *known)))
+    return tuple(
+        name
+        for name, rows in known.items()
+        if name in asked or "all" in asked or ("headline" in asked and rows[0].headline)
+    )
+
+
 def words(text: str) -> list[str]:
     """The entries of a list, in order, once each."""
     return list(dict.fromkeys(word.strip() for word in text.split(",")))
+
+
+def kernels(text: str) -> tuple[str, ...]:
+    """The kernels to boot, in order; `all` is every series that Debian offers."""
+    return guest.SERIES if text == "all" else tuple(words(text))
 
 
 def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ WIDTH = 100
 # Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
 SECONDS_PER_MESSAGE = {"host": 17e-6, "vm": 150e-6}
 SECONDS_PER_CELL = {"host": 0.06, "vm": 0.1}
-SECONDS_AROUND = {"host": 2, "vm": 20}
+SECONDS_AROUND = {"host": 3, "vm": 45}
 
 
 def show_preflight(_: Options) -> None:

@@ -46,7 +46,6 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--seed", "x"], "--seed 'x'"),
         (["--bogus"], "--bogus"),
         (["stray"], "stray"),
-        (["--exact"], "--exact is not built yet"),
         (["--knob=mitigations=off"], "--knob is not built yet"),
     ],
 )
