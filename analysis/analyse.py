@@ -11,6 +11,7 @@ from analysis.answer import answer
 from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
 from analysis.functions import FunctionTable, function_tables
+from analysis.kernels import Kernels, compare_kernels
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
 from analysis.raw import Run
@@ -30,6 +31,7 @@ class Analysis:
     comparisons: tuple[Comparison, ...]
     regimes: tuple[Regime, ...]
     functions: tuple[FunctionTable, ...]
+    kernels: Kernels
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, str]
     exact: tuple[exact.Comparison, ...]
@@ -47,7 +49,8 @@ def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     tables = build_tables(run)
     measured = measure_all(tables.tidy)
-    ledgers = build_ledgers(over_repeats(measured), tables.missing)
+    figures = over_repeats(measured)
+    ledgers = build_ledgers(figures, tables.missing)
     regimes = build_regimes(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
     return Analysis(
@@ -59,6 +62,7 @@ def analyse(run: Run) -> Analysis:
         comparisons=compare(tables.tidy),
         regimes=regimes,
         functions=function_tables(tables.tidy),
+        kernels=compare_kernels(run, figures, tables.tidy, tables.missing),
         costs=probe_costs(
             tables.tidy[tables.tidy["instrument"] != "exact"], tables.probes, folders
         ),

@@ -12,11 +12,13 @@ from typing import Literal
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = ("pingpong",)
+ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "clients")
+# What one sample of a pattern is, where it is not a round trip.
+SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
 # Times: never a guest's, and in a measure never a probed cell's.
-TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns"})
+TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns", *SAMPLED.values()})
 
 Per = Literal["message", "round trip", "payload byte", "window"]
 
@@ -88,6 +90,37 @@ MEASURES: tuple[Measure, ...] = (
         "skb_allocs", "socket buffers (skbs) allocated", "skb_allocs", "message", headline=True
     ),
     Measure("skb_clones", "socket buffers cloned, payload shared", "skb_clones", "message"),
+    Measure("skb_frees", "socket buffers freed, clones too", "skb_frees", "message"),
+    Measure("slab_allocs", "objects taken from the slab allocator", "slab_allocs", "message"),
+    Measure(
+        "slab_alloc_bytes",
+        "bytes taken from the slab allocator",
+        "slab_alloc_bytes",
+        "message",
+        unit="B",
+    ),
+    Measure("slab_frees", "objects given back to it", "slab_frees", "message"),
+    Measure("syscalls", "system calls", "syscalls", "message", headline=True),
+    Measure("lsm_hooks", "calls of security hooks", "lsm_hooks", "message"),
+    Measure("audit_calls", "calls of audit", "audit_calls", "message"),
+    Measure("route_lookups", "routing table searches", "route_lookups", "message"),
+    Measure(
+        "checksum_header",
+        "header bytes summed up",
+        "checksum_bytes",
+        "message",
+        ("header",),
+        unit="B",
+    ),
+    Measure(
+        "checksum_payload",
+        "payload bytes summed up, at most",
+        "checksum_bytes",
+        "message",
+        ("payload",),
+        unit="B",
+    ),
+    Measure("lock_contentions", "waits for a lock", "lock_contentions", "message"),
     Measure("segments_data", "TCP segments with payload", "segments", "message", ("data",)),
     Measure("segments_ack", "TCP segments that only acknowledge", "segments", "message", ("ack",)),
     Measure("segments_out", "TCP segments sent, of both kinds", "segments", "message", ("out",)),
@@ -113,8 +146,47 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         "softirqs", "receive softirqs (NET_RX)", "softirqs", "message", ("NET_RX",), headline=True
     ),
+    Measure(
+        "receives_sender",
+        "packets received in the sender's write()",
+        "receives",
+        "message",
+        ("sender",),
+    ),
+    Measure(
+        "receives_reader",
+        "packets received in the reader's read()",
+        "receives",
+        "message",
+        ("reader",),
+    ),
     Measure("wakeups_per_message", "wake-ups", "wakeups", "message", again=True),
     Measure("wakeups", "wake-ups", "wakeups", "round trip", headline=True),
+    Measure(
+        "wakeups_readable",
+        "… by sock_def_readable: there is something to read",
+        "wakeup_causes",
+        "round trip",
+        ("sock_def_readable",),
+    ),
+    Measure(
+        "wakeups_write_space",
+        "… by unix_write_space: there is room again",
+        "wakeup_causes",
+        "round trip",
+        ("unix_write_space",),
+    ),
+    Measure("wakeups_other", "… by anything else", "wakeup_causes", "round trip", ("other",)),
+    Measure("wakeups_in_write", "… out of a write()", "wakeup_calls", "round trip", ("write",)),
+    Measure("wakeups_in_read", "… out of a read()", "wakeup_calls", "round trip", ("read",)),
+    Measure(
+        "spurious_wakeups",
+        "wake-ups that found nothing to read",
+        "spurious_wakeups",
+        "round trip",
+        headline=True,
+    ),
+    Measure("migrations", "moves to another CPU", "migrations", "message"),
     Measure(
         "switches_per_message",
         "context switches",
@@ -168,6 +240,8 @@ MEASURES: tuple[Measure, ...] = (
         hit="calls",
         headline=True,
     ),
+    Measure("missed", "events that probes missed, whole machine", "missed", "message"),
+    Measure("stranger_packets", "packets of other programs on lo", "stranger_packets", "message"),
     Measure(
         "instructions",
         "instructions, kernel and user",

@@ -14,7 +14,7 @@ from analysis import agreement, plots, timing, wording
 from analysis.analyse import Analysis
 from analysis.answer import ratio_text
 from analysis.figures import Drawn
-from analysis.ledger import Column, Line, Row
+from analysis.ledger import Column, Entry, Line, Row
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHOWN_DISAGREEMENTS = 4
@@ -62,6 +62,7 @@ def _environment(autoescape: bool) -> Environment:
         amount=wording.amount,
         counted=wording.counted,
         entry=entry_text,
+        figure_text=figure_text,
         source=line_source,
         spread=wording.spread,
     )
@@ -104,7 +105,11 @@ def line_source(line: Line) -> str:
 
 def entry_text(row: Row, line: Line, column: Column) -> dict[str, Any]:
     """What a ledger's cell says: the figure, its spread over repeats, and whether it is sound."""
-    entry = line.entries.get(column)
+    return figure_text(row, line.entries.get(column))
+
+
+def figure_text(row: Row, entry: Entry | None) -> dict[str, Any]:
+    """The same for a figure on its own."""
     if entry is None:
         return {"text": wording.NOT_MEASURED, "spread": "", "sound": True}
     unit = row.measure.unit

@@ -18,6 +18,7 @@ def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
         *_payload(cell, result),
         *_copies(cell, probed),
         *_probed_messages(cell, result, probed),
+        *_strangers(probed),
         *_lost(entries),
         *_counted_twice(entries),
     ]
@@ -32,6 +33,8 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             yield f"the workload {way} {count} messages, and the window has {messages}"
         if size != payload:
             yield f"the workload {way} {size} bytes, and messages x size is {payload}"
+    if result.alone:
+        return
     for one, other, names in (
         (result.client, result.server, ("client", "server")),
         (result.server, result.client, ("server", "client")),
@@ -44,8 +47,12 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
 
 
 def _copies(cell: Cell, probed: dict[tuple[str, str], float]) -> Iterator[str]:
-    """Payload copied in = copied out = messages x size."""
+    """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
     payload = cell.messages * cell.size
+    for way in ("sent", "received"):
+        through = probed.get(("payload_bytes", way))
+        if through is not None and through != payload:
+            yield f"probes saw {through:.0f} bytes {way}, and messages x size is {payload}"
     for way in ("in", "out"):
         copied = probed.get(("copy_bytes", way))
         if copied is not None and copied != payload:
@@ -66,6 +73,12 @@ def _probed_messages(
                 f"probes counted {counted:.0f} messages {way}, "
                 f"and the window has {cell.messages} messages{more}"
             )
+
+
+def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
+    packets = probed.get(("stranger_packets", ""), 0)
+    if packets > 0:
+        yield f"other programs sent {packets:.0f} packets over lo in the window"
 
 
 def _lost(entries: list[Entry]) -> Iterator[str]:

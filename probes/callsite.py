@@ -76,21 +76,17 @@ def find_calls(code: bytes, address: int, target: int) -> list[int]:
     return found
 
 
-def call_offset(caller: str, callee: str) -> int:
-    """The offset in `caller` of its one call to `callee` on the running kernel.
-
-    Raises CallSiteError where there is none, or more than one: a probe on one of several would
-    count too little.
-    """
+def call_offsets(caller: str, callee: str) -> list[int]:
+    """The offsets in `caller` of its calls to `callee` on the running kernel, at least one."""
     symbols = read_symbols()
     for name in (caller, callee):
         if name not in symbols:
             raise CallSiteError(f"this kernel has no function {name}{_near(name, symbols)}.")
     address, length = symbols[caller]
     calls = find_calls(read_memory(address, length), address, symbols[callee][0])
-    if len(calls) != 1:
-        raise CallSiteError(f"{caller} calls {callee} at {len(calls)} places, not one.")
-    return calls[0]
+    if not calls:
+        raise CallSiteError(f"{caller} does not call {callee} on this kernel.")
+    return calls
 
 
 def _near(name: str, symbols: dict[str, tuple[int, int]]) -> str:
@@ -101,14 +97,14 @@ def _near(name: str, symbols: dict[str, tuple[int, int]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the offset, decimal, for use as a bpftrace parameter."""
+    """Print the offsets, decimal, for use as bpftrace parameters."""
     parser = argparse.ArgumentParser(prog="python3 -m probes.callsite", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("caller")
     parser.add_argument("callee")
     arguments = parser.parse_args(argv)
     try:
-        print(call_offset(arguments.caller, arguments.callee))
+        print(*call_offsets(arguments.caller, arguments.callee))
     except CallSiteError as error:
         print(f"callsite: {error}", file=sys.stderr)
         return 1

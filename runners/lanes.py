@@ -28,6 +28,7 @@ WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
 GUEST_SECONDS = 300
+GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,16 @@ def plan_for(
 ) -> Plan:
     """The cells of a lane with every script that its rung allows."""
     scripts = [
-        script.name
-        for script in bpftrace.read_scripts().values()
-        if rung == "function" or script.rung == rung
+        name
+        for name, rows in bpftrace.read_scripts().items()
+        if rung == "function" or rows[0].rung == rung
     ]
     repeats = options.repeats or defaults.repeats
-    todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
+    todo = passes(
+        *(cells(options, defaults), repeats, scripts),
+        ftrace=rung == "function",
+        seed=options.seed,
+    )
     # An emulated CPU's times are not times, so a guest keeps none.
     on_host = defaults is HOST
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
@@ -59,9 +64,9 @@ def beyond(rung: str) -> list[dict[str, str]]:
     if rung == "function":
         return []
     return [
-        {"what": ", ".join(script.quantities), "why": f"{script.name}.bt needs function probes"}
-        for script in bpftrace.read_scripts().values()
-        if script.rung != rung
+        {"what": ", ".join(rows[0].quantities), "why": f"{name}.bt needs function probes"}
+        for name, rows in bpftrace.read_scripts().items()
+        if rows[0].rung != rung
     ]
 
 
@@ -129,7 +134,24 @@ def run_guest(
     progress: Progress,
 ) -> Lane:
     """All cells on one kernel under QEMU. Raises GuestError."""
-    plan = plan_for(options, GUEST, "function", Path("/run/pathcost", WORKLOAD.name), GUEST_NOBODY)
+    return run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
+
+
+def guest_plan(options: Options) -> Plan:
+    """What a guest does for these options."""
+    workload = Path("/run/pathcost", WORKLOAD.name)
+    return plan_for(options, GUEST, "function", workload, GUEST_NOBODY)
+
+
+def run_plan_in_guest(
+    plan: Plan,
+    machine: guest.Guest,
+    raw: Path,
+    scratch: Path,
+    invoker: Invoker,
+    progress: Progress,
+) -> Lane:
+    """This plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
     _pack(payload, scratch / "plan.json")
@@ -140,6 +162,7 @@ def run_guest(
             out,
             ["python3", "-B", "-m", "runners.collect", "plan.json", "out"],
             timeout=GUEST_SECONDS,
+            memory=GUEST_MEMORY,
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )

@@ -57,7 +57,7 @@ class Collector:
                 attached = self._attach(one.scripts, out, stack)
             seconds = time.monotonic() - began
             self._progress(f"attached {len(attached)} bpftrace scripts in {seconds:.1f} s")
-            self._run_cells(one, [tracer.script.name for tracer in attached])
+            self._run_cells(one, attached)
             self._progress("detaching")
             with self._hurried_kernel():
                 for tracer in attached:
@@ -92,7 +92,7 @@ class Collector:
         try:
             step()
         except bpftrace.AttachError as error:
-            self._miss(", ".join(tracer.script.quantities), str(error))
+            self._miss(", ".join(tracer.quantities), str(error))
             return False
         return True
 
@@ -100,13 +100,21 @@ class Collector:
         try:
             with ftrace.FunctionTracer() as tracer:
                 for run in one.runs:
-                    self._run_cell(run, "ftrace", [], tracer)
+                    self._keep(self._run_cell(run, "ftrace", [], tracer))
         except ftrace.FtraceError as error:
             self._miss("function_calls of every function", str(error))
 
-    def _run_cells(self, one: plan.Pass, scripts: list[str]) -> None:
+    def _run_cells(self, one: plan.Pass, attached: list[bpftrace.Tracer]) -> None:
+        scripts = [tracer.name for tracer in attached]
         for run in one.runs:
-            self._run_cell(run, one.instrument, scripts, None)
+            before = [tracer.missed() for tracer in attached]
+            record = self._run_cell(run, one.instrument, scripts, None)
+            after = [tracer.missed() for tracer in attached]
+            record["missed"] = {
+                name: None if first is None or last is None else last - first
+                for name, first, last in zip(scripts, before, after, strict=True)
+            }
+            self._keep(record)
 
     def _run_cell(
         self,
@@ -114,7 +122,7 @@ class Collector:
         instrument: str,
         scripts: list[str],
         tracer: ftrace.FunctionTracer | None,
-    ) -> None:
+    ) -> dict[str, Any]:
         self._progress(f"{run.cell}, {instrument or 'no probe'}")
         record: dict[str, Any] = {
             "id": run.id,
@@ -134,6 +142,9 @@ class Collector:
                 record["lost"] = tracer.take(self._out / "ftrace" / f"{run.id}.tsv")
         except CellError as error:
             record["error"] = str(error)
+        return record
+
+    def _keep(self, record: dict[str, Any]) -> None:
         with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
             cells.write(json.dumps(record) + "\n")
         self._done += 1

@@ -10,8 +10,10 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 from runners.guest.boot import Result
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.guest import Guest, prepare
+from runners.guest.kernels import SERIES
 
 __all__ = [
+    "SERIES",
     "CommandError",
     "Guest",
     "GuestError",

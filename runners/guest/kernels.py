@@ -30,6 +30,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
     "6.12": TRIXIE,
     "7.2": ("trixie-backports",),
 }
+SERIES = tuple(SUITES)
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"

@@ -41,6 +41,10 @@ class MadeUp:
     kernel: str = HOST
     cpu: str = "Made-up CPU"
     missing: list[dict[str, str]] = field(default_factory=list)
+    more_guests: tuple[str, ...] = ()  # kernels that run the guest's cells as well
+    # (kernel, transport) -> functions of ftrace besides those that all have.
+    functions: Callable[[str, str], dict[str, int]] = lambda *_: {}
+    said: str = ""  # more lines of what bpftrace prints for a script, as JSON
 
 
 def make_run(folder: Path, made: MadeUp | None = None) -> Path:
@@ -49,7 +53,8 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
     run = folder / "made-up-run"
     lanes = [_lane(run, made, "host", "host", made.kernel, "counters")]
     if made.guest:
-        lanes.append(_lane(run, made, f"vm-{GUEST}", "vm", GUEST, "function"))
+        for kernel in (GUEST, *made.more_guests):
+            lanes.append(_lane(run, made, f"vm-{kernel}", "vm", kernel, "function"))
     manifest = {
         "format": 1,
         "name": "made-up-run",
@@ -94,7 +99,7 @@ def _lane(
     lines = [json.dumps(cell) for cell in cells]
     (path / "cells.jsonl").write_text("\n".join(lines) + "\n")
     if lane == "vm":
-        _write_probes(path, made, cells)
+        _write_probes(path, made, cells, kernel)
     accelerator = "tcg" if lane == "vm" else None
     return {
         "folder": folder,
@@ -192,7 +197,7 @@ def _proc(transport: str) -> dict[str, list[str]]:
     }
 
 
-def _write_probes(path: Path, made: MadeUp, cells: list[Cell]) -> None:
+def _write_probes(path: Path, made: MadeUp, cells: list[Cell], kernel: str) -> None:
     maps: dict[str, dict[str, dict[str, int]]] = {"copies": {}, "others": {}}
     for cell in cells:
         if "bpftrace" in cell["instruments"]:
@@ -200,14 +205,15 @@ def _write_probes(path: Path, made: MadeUp, cells: list[Cell]) -> None:
                 for name, by_key in counts.items():
                     maps[script].setdefault(name, {}).update(by_key)
         if "ftrace" in cell["instruments"]:
-            _write_ftrace(path / "ftrace" / f"{cell['id']}.tsv", cell["transport"])
+            more = made.functions(kernel, cell["transport"])
+            _write_ftrace(path / "ftrace" / f"{cell['id']}.tsv", cell["transport"], more)
     for name, entries in made.maps.items():
         maps["others"].setdefault(name, {}).update(entries)
     (path / "bpftrace" / "1").mkdir(parents=True)
     for script, found in maps.items():
         messages = [{"type": "attached_probes", "data": {"probes": 3}}]
         messages += [{"type": "map", "data": {name: entries}} for name, entries in found.items()]
-        text = "".join(json.dumps(message) + "\n" for message in messages)
+        text = "".join(json.dumps(message) + "\n" for message in messages) + made.said
         (path / "bpftrace" / "1" / f"{script}.json").write_text(text)
         (path / "bpftrace" / "1" / f"{script}.stderr").write_text(made.stderr)
 
@@ -241,12 +247,13 @@ def _counts(made: MadeUp, cell: Cell) -> dict[str, dict[str, dict[str, int]]]:
     return found
 
 
-def _write_ftrace(path: Path, transport: str) -> None:
+def _write_ftrace(path: Path, transport: str, more: dict[str, int]) -> None:
     """Unix hits 2 functions, TCP 4; one more is called too seldom to count."""
     path.parent.mkdir(exist_ok=True)
     calls = {"made_up_1": MESSAGES, "made_up_17": 3 * MESSAGES, "made_up_rare": TRIPS - 1}
     if transport == "tcp":
         calls |= {"made_up_tcp_a": TRIPS, "made_up_tcp_b": MESSAGES}
+    calls |= more
     path.write_text("".join(f"{name}\t{count}\n" for name, count in calls.items()))
 
 

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The exactness test: a known number of messages, counted by every script in a guest.
+"""The exactness test: a known number of messages, counted by every script on every kernel.
 
 23 round trips are 46 messages: each function at the heart of a path must be counted exactly as
-often, and each payload byte copied in exactly once and out exactly once.
+often, and each payload byte copied in exactly once and out exactly once; so, too, for 2,000.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runners import cells, lanes, options
+from runners import cells, guest, lanes, options
+from runners.collect import bpftrace
+from runners.collect.plan import CellRun, Pass, Plan
 from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected, out_segments, switches
@@ -33,75 +36,185 @@ STRANGERS = {
 }
 
 
-@pytest.fixture(scope="module", params=["46", "2000"])
-def collected(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Collected:
+SMALL, PAGE, LARGE = 64, 4096, 65536
+LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
+COUNTS = (46, 2000)
+
+
+@pytest.fixture(scope="module", params=guest.SERIES)
+def kernel(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collected:
     folder = tmp_path_factory.mktemp("guest")
-    asked = options.parse(["--messages", request.param])
+    asked = options.parse(["--kernel", kernel])
     (machine,) = lanes.prepare_guests(asked, invoker(), Progress())
-    lane = lanes.run_guest(asked, machine, folder, folder, invoker(), Progress())
+    lane = lanes.run_plan_in_guest(plan(), machine, folder, folder, invoker(), Progress())
     return Collected(folder / lane.entry["folder"])
 
 
-def of(collected: Collected, transport: str) -> list[tuple[int, int, dict[str, int]]]:
+def plan() -> Plan:
+    """Every cell once with all scripts, the small ones again under ftrace: one boot."""
+    every = [
+        cell
+        for count in COUNTS
+        for cell in cells.cells(
+            options.parse(["--sizes", f"{SMALL},{PAGE},{LARGE}", "--messages", str(count)]),
+            cells.GUEST,
+        )
+    ]
+    few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
+    runs = [CellRun(number, cell, 0) for number, cell in enumerate([*every, *few], 1)]
+    scripts = tuple(bpftrace.read_scripts())
+    return replace(
+        lanes.guest_plan(options.parse([])),
+        passes=(
+            Pass("bpftrace", scripts, tuple(runs[: len(every)])),
+            Pass("ftrace", (), tuple(runs[len(every) :])),
+        ),
+    )
+
+
+def of(
+    collected: Collected, transport: str, sizes: tuple[int, ...] = (SMALL, PAGE, LARGE)
+) -> list[tuple[int, int, dict[str, int]]]:
     """(messages, payload bytes, counts) of each probed run."""
     found = [
         (cell["messages"], cell["messages"] * cell["size"], collected.counts(cell))
         for cell in collected.probed(transport)
+        if cell["size"] in sizes
     ]
-    assert len(found) == 2 * cells.GUEST.repeats, "two placements, each repeated"
+    assert len(found) == 2 * len(COUNTS) * len(sizes), "two placements each"
     return found
 
 
-def test_every_cell_ran_and_every_hook_is_there(collected: Collected) -> None:
+def total(counts: dict[str, int], quantity: str) -> int:
+    return sum(value for name, value in counts.items() if name.partition(" ")[0] == quantity)
+
+
+def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
     assert [cell["error"] for cell in collected.cells if cell["error"]] == []
-    assert collected.missing == []
     assert all(cell["lost"] == 0 for cell in collected.cells)
+
+
+def test_every_script_attaches_where_the_table_says_so(collected: Collected, kernel: str) -> None:
+    rows = [row for rows in bpftrace.read_scripts().values() for row in rows]
+    wanted = [row.name for row in rows if kernel in row.kernels or row.kernels == ("all",)]
+    for cell in collected.probed():
+        assert sorted(cell["scripts"]) == sorted(wanted)
+    absent = {row.name for row in rows} - set(wanted)
+    assert {one["why"].partition(".bt")[0] for one in collected.missing} == absent
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_messages_are_counted_exactly(collected: Collected, transport: str) -> None:
-    for messages, _, counts in of(collected, transport):
-        assert counts["messages sent"] == counts["messages received"] == messages
+    for cell in collected.probed(transport):
+        counts, sides = collected.counts(cell), (cell["result"][s] for s in ("client", "server"))
+        # A large message may reach its reader in several pieces, which the workload counts.
+        pieces = sum(side["partial_receives"] for side in sides)
+        assert counts["messages sent"] == cell["messages"]
+        assert counts["messages received"] == cell["messages"] + pieces
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_each_byte_is_copied_once_in_and_once_out(collected: Collected, transport: str) -> None:
     for messages, payload, counts in of(collected, transport):
         assert counts["copy_bytes in"] == counts["copy_bytes out"] == payload
-        assert counts["copy_bytes kernel"] == counts["copy_calls kernel"] == 0
+        # Never payload. A segment that is sent again has its header copied, and a slow guest's
+        # timers send one again now and then.
+        assert counts["copy_bytes kernel"] <= LONGEST_HEADER * counts["copy_calls kernel"]
+        assert counts["copy_calls kernel"] <= messages // 100 + 1
         assert counts["copy_calls in"] >= messages
         assert counts["copy_calls out"] >= messages
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_kernel_with_the_tracepoints_sees_the_same_payload(
+    collected: Collected, transport: str
+) -> None:
+    for messages, payload, counts in of(collected, transport):
+        if "payload_bytes sent" in counts:
+            assert counts["payload_bytes sent"] == counts["payload_bytes received"] == payload
+            assert counts["messages sent"] == messages
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_functions_at_the_heart_are_called_once_a_message(
     collected: Collected, transport: str
 ) -> None:
-    for messages, _, counts in of(collected, transport):
+    for messages, _, counts in of(collected, transport, (SMALL, PAGE)):
+        put_off = counts["softirqs NET_RX elsewhere"]
         for function in HEART[transport]:
-            assert counts[f"function_calls {function}"] == messages, function
+            calls = counts[f"function_calls {function}"]
+            if function == "tcp_queue_rcv":
+                # Of the receive side, which ksoftirqd does where the kernel puts it off.
+                assert messages - put_off <= calls <= messages
+            else:
+                assert calls == messages, function
         for function in STRANGERS[transport]:
             assert counts.get(f"function_calls {function}", 0) == 0, function
 
 
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_message_is_one_write_and_one_read(collected: Collected, transport: str) -> None:
+    for messages, _, counts in of(collected, transport, (SMALL, PAGE)):
+        assert counts["syscalls write"] == counts["syscalls read"] == messages
+        assert counts["lsm_hooks security_socket_sendmsg"] == messages
+        assert counts["lsm_hooks security_socket_recvmsg"] == messages
+        assert counts["lsm_hooks security_file_permission"] == 2 * messages
+
+
 def test_segments_pass_ip_and_the_device_once(collected: Collected) -> None:
-    for messages, _, counts in of(collected, "tcp"):
+    for messages, _, counts in of(collected, "tcp", (SMALL, PAGE)):
         assert counts["segments data"] == messages
         for function in PER_SEGMENT:
-            # An ACK that a timer sends elsewhere may well be received on a process's back.
+            # An ACK that a timer sends elsewhere may well be received on a process's back, and a
+            # segment of ours in ksoftirqd.
             seen = counts[f"function_calls {function}"] - messages
+            put_off = counts["softirqs NET_RX elsewhere"]
             own = counts["segments ack"]
-            assert 0 <= seen <= own + counts["segments ack elsewhere"], function
+            assert -put_off <= seen <= own + counts["segments ack elsewhere"], function
 
 
 def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) -> None:
-    for messages, _, counts in of(collected, "unix"):
+    for messages, _, counts in of(collected, "unix", (SMALL, PAGE)):
         assert (counts["skb_allocs"], counts["skb_clones"]) == (messages, 0)
-    for messages, _, counts in of(collected, "tcp"):
+    for _, _, counts in of(collected, "unix"):
+        assert counts["skb_frees"] == counts["skb_allocs"]
+    for messages, _, counts in of(collected, "tcp", (SMALL, PAGE)):
         assert counts["skb_allocs"] == messages + counts["segments ack"]
         assert counts["skb_clones"] == counts["segments data"] == messages
+
+
+def test_every_wakeup_has_a_cause(collected: Collected) -> None:
+    for cell in collected.probed():
+        counts = collected.counts(cell)
+        # Several scripts open the window one after the other, so that its edges may differ by one
+        # event of each process.
+        for quantity in ("wakeup_causes", "wakeup_calls"):
+            assert abs(total(counts, quantity) - total(counts, "wakeups")) <= 2, cell["id"]
+        if cell["transport"] == "tcp":
+            assert counts["wakeup_causes unix_write_space"] == 0
+
+
+def test_a_packet_is_received_in_somebodys_context(collected: Collected) -> None:
+    for _, _, counts in of(collected, "tcp"):
+        assert abs(total(counts, "receives") - counts["lo_packets"]) <= 2
+        assert counts["receives sender"] > 0
+    for _, _, counts in of(collected, "unix"):
+        assert total(counts, "receives") == 0
+
+
+def test_nothing_is_summed_up_or_looked_up_for_a_message(collected: Collected) -> None:
+    for transport in ("unix", "tcp"):
+        for _, _, counts in of(collected, transport):
+            assert counts["checksum_bytes payload"] == counts["route_lookups"] == 0
+            headers = counts["checksum_calls ip_send_check"]
+            assert counts["checksum_bytes header"] == 20 * headers
+            assert (headers > 0) == (transport == "tcp")
+            assert counts["migrations"] == counts["stranger_packets"] == 0
 
 
 def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) -> None:
@@ -110,17 +223,18 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
         assert segments == counts["lo_packets"]
-        # The counters are read a little outside the markers, where a delayed ACK may fall.
-        assert 0 <= out_segments(cell) - segments <= 2
+        # /proc is read at the client's edges, a process's segments count from its own marker on: a
+        # late ACK of the warm-up or of the last message may be in one of the two alone.
+        assert abs(out_segments(cell) - segments) <= 2, cell["id"]
 
 
 def test_switches_agree_with_getrusage(collected: Collected) -> None:
     for cell in collected.probed():
         counts, kernel = collected.counts(cell), switches(cell)
-        assert counts["switches voluntary"] == kernel["voluntary"], cell["id"]
-        # rusage is read just outside the markers, so a tick at one of the two edges of either
-        # process is in rusage alone; an emulated CPU spends long enough there for it to happen.
-        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 4, cell["id"]
+        # rusage is read just outside the markers, so a sleep or a tick at one of the two edges of
+        # either process is in rusage alone; an emulated CPU spends long enough there for it.
+        assert 0 <= kernel["voluntary"] - counts["switches voluntary"] <= 2, cell["id"]
+        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 8, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])

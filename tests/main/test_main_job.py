@@ -105,7 +105,10 @@ def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
     for way in ("in", "out"):
         assert (copied["value"] == payload)[copied["key"] == way].all()
     assert set(copied["transport"]) == {"unix", "tcp"}
-    assert job.tidy["sound"].all()
+    # On a shared machine somebody may use lo meanwhile: those cells, and only those, are unsound.
+    strange = job.tidy[(job.tidy["quantity"] == "stranger_packets") & (job.tidy["value"] > 0)]
+    disturbed = (job.tidy["lane"] == "host") & job.tidy["cell"].isin(strange["cell"])
+    assert job.tidy[~disturbed]["sound"].all()
 
 
 def test_an_emulated_guests_times_are_not_shown_as_times(job: Job) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ def collected(
 
 def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
     assert [cell["error"] for cell in collected.cells if cell["error"]] == []
-    assert collected.missing == []
+    # A kernel may be built without an event; then the script says so and is not run.
+    assert [m["why"] for m in collected.missing if "this kernel has no " not in m["why"]] == []
 
 
 def test_the_probe_counts_the_switches_that_the_kernel_counts(collected: Collected) -> None:
@@ -61,14 +63,48 @@ def test_each_process_sleeps_at_least_once_a_round_trip_on_two_cpus(collected: C
             assert collected.counts(cell)["wakeups process"] > 0
 
 
+def test_probes_see_every_message_and_byte(collected: Collected) -> None:
+    for cell in collected.probed():
+        counts = collected.counts(cell)
+        if "payload_bytes sent" in counts:  # from 6.3 on
+            assert counts["messages sent"] == counts["messages received"] == cell["messages"]
+            payload = cell["messages"] * cell["size"]
+            assert counts["payload_bytes sent"] == counts["payload_bytes received"] == payload
+
+
+def test_a_message_is_one_read_and_one_write(collected: Collected) -> None:
+    for cell in collected.probed():
+        counts = collected.counts(cell)
+        assert counts["syscalls read"] == counts["syscalls write"] == cell["messages"]
+        assert counts["migrations"] == 0
+
+
+def test_only_a_unix_socket_wakes_out_of_a_read(collected: Collected) -> None:
+    for cell in collected.probed("tcp"):
+        assert collected.counts(cell)["spurious_wakeups"] == 0
+        assert collected.counts(cell)["wakeup_calls read"] == 0
+
+
+def quiet(collected: Collected, transport: str) -> list[dict[str, Any]]:
+    """Cells during which nobody else used lo: on a shared machine somebody may."""
+    found = [
+        cell
+        for cell in collected.probed(transport)
+        if collected.counts(cell)["stranger_packets"] == 0
+    ]
+    if not found:
+        pytest.skip("another program used the loopback device during every cell")
+    return found
+
+
 def test_a_unix_message_puts_nothing_on_the_loopback_device(collected: Collected) -> None:
-    for cell in collected.probed("unix"):
+    for cell in quiet(collected, "unix"):
         counts = collected.counts(cell)
         assert counts["lo_packets"] == counts["lo_bytes"] == counts["softirqs NET_RX"] == 0
 
 
 def test_a_tcp_message_is_one_packet_with_66_bytes_of_headers(collected: Collected) -> None:
-    for cell in collected.probed("tcp"):
+    for cell in quiet(collected, "tcp"):
         counts = collected.counts(cell)
         pure_acks = counts["lo_packets"] - cell["messages"]
         assert 0 <= pure_acks <= cell["messages"] // 100 + 1

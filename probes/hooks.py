@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/hooks.md out of probes/hooks.tsv and probes/scripts.tsv, so that it cannot drift.
+
+python3 -m probes.hooks > docs/hooks.md
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+PROBES = Path(__file__).parent
+KERNELS = ("5.10", "6.1", "6.12", "7.2")
+RUNGS = ("function", "tracepoint", "counters")
+HEAD = """\
+# Hooks
+
+Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`; change that instead.
+
+Which hook gives each quantity on each kernel, strongest rung first. **function**: a kprobe, for
+which the kernel must allow probes of its functions; **tracepoint**: an event that the kernel names
+itself; **counters**: what it counts anyway. Where a hook does not exist the quantity is missing
+from the report, with the reason, and never 0. `+$2` is the place of a call in a function, computed
+on the running kernel. Tests attach every one of them on every
+kernel of this table.
+
+| quantity | rung | hook | by |{kernels} why |
+| --- | --- | --- | --- |{rule} --- |
+"""
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A row of probes/hooks.tsv."""
+
+    quantities: tuple[str, ...]
+    script: str
+    rung: str
+    hooks: tuple[str, ...]
+    kernels: tuple[str, ...]
+    why: str
+
+
+def read_hooks(path: Path = PROBES / "hooks.tsv") -> list[Hook]:
+    """All rows, in their order."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
+        return [
+            Hook(
+                tuple(row["quantities"].split()),
+                row["script"],
+                row["rung"],
+                tuple(row["hooks"].split()) if row["script"] else (row["hooks"],),
+                KERNELS if row["kernels"] == "all" else tuple(row["kernels"].split()),
+                row["why"],
+            )
+            for row in rows
+        ]
+
+
+def page() -> str:
+    """docs/hooks.md."""
+    entries = [(quantity, hook) for hook in read_hooks() for quantity in hook.quantities]
+    entries.sort(key=lambda entry: (entry[0], RUNGS.index(entry[1].rung)))
+    kernels = "".join(f" {kernel} |" for kernel in KERNELS)
+    head = HEAD.format(kernels=kernels, rule=" --- |" * len(KERNELS))
+    return head + "".join(_row(quantity, hook) for quantity, hook in entries)
+
+
+def _row(quantity: str, hook: Hook) -> str:
+    words = ", ".join(f"`{name}`" for name in hook.hooks) if hook.script else hook.hooks[0]
+    there = "".join(f" {'yes' if kernel in hook.kernels else 'no'} |" for kernel in KERNELS)
+    name = quantity.replace(".", ", ")
+    script = f"`{hook.script}`" if hook.script else "the program"
+    return f"| {name} | {hook.rung} | {words} | {script} |{there} {hook.why} |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What goes wrong on purpose is noticed: a hook that is not there, a full map, a stranger on lo.
+
+Each test runs the collector for real, and reads what it left as the report does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.analyse import Analysis, analyse
+from analysis.raw import read_run
+from runners import cells, lanes, mounts, options, preflight
+
+pytestmark = pytest.mark.root
+TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rung() -> None:
+    mounts.private_mounts()
+    if preflight.rung(preflight.checks()) == "counters":
+        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A copy of what collects, for tests that break it."""
+    for name in ("runners", "probes"):
+        ignore = shutil.ignore_patterns("build", "__pycache__")
+        shutil.copytree(lanes.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
+    return tmp_path / "program"
+
+
+def collect(
+    folder: Path, scripts: tuple[str, ...], program: Path, environment: dict[str, str]
+) -> Analysis:
+    """One probed run of each transport on this kernel, analysed."""
+    asked = options.parse(["--messages", "2000", "--repeats", "1", "--placements", "same-cpu"])
+    whole = lanes.plan_for(asked, cells.HOST, "tracepoint", lanes.WORKLOAD, None)
+    probed = [replace(one, scripts=scripts) for one in whole.passes if one.scripts]
+    plan = replace(whole, passes=tuple(probed))
+    raw = folder / "run/raw"
+    raw.mkdir(parents=True)
+    plan.dump(folder / "plan.json")
+    subprocess.run(
+        [sys.executable, "-B", "-m", "runners.collect", folder / "plan.json", raw / "host"],
+        cwd=program,
+        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(program)} | environment,
+        check=True,
+    )
+    lane = {
+        **{"folder": "host", "lane": "host", "kernel": os.uname().release, "rung": "tracepoint"},
+        **{"accelerator": None, "runs": plan.runs},
+    }
+    missing = json.loads((raw / "host/missing.json").read_text())
+    manifest = {
+        **{"format": 1, "name": "losses", "lanes": [lane]},
+        "missing": [one | {"lane": "host"} for one in missing],
+    }
+    (folder / "run/run.json").write_text(json.dumps(manifest))
+    return analyse(read_run(folder / "run"))
+
+
+def measured(analysis: Analysis, quantity: str) -> bool:
+    tidy = analysis.tables.tidy
+    return bool((tidy[tidy["instrument"] == "bpftrace"]["quantity"] == quantity).any())
+
+
+def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, program: Path) -> None:
+    table = program / "probes/scripts.tsv"
+    text = table.read_text()
+    wrong = text.replace("\tlock:contention_begin\n", "\tlock:contention_never_begins\n")
+    assert wrong != text
+    table.write_text(wrong)
+    analysis = collect(tmp_path, ("locks", "syscalls"), program, {})
+    assert measured(analysis, "syscalls")
+    assert not measured(analysis, "lock_contentions")
+    row = analysis.ledgers[0].row("lock_contentions")
+    assert row.lines == ()
+    assert "this kernel has no tracepoint lock:contention_never_begins" in row.why_missing
+
+
+def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
+    script = program / "probes/bpftrace/migrations.bt"
+    hook = "tracepoint:sched:sched_migrate_task\n"
+    text = script.read_text()
+    script.write_text(text.replace(hook, f"tracepoint:sched:no_such_event,\n{hook}"))
+    assert script.read_text() != text
+    analysis = collect(tmp_path, ("switches", "migrations"), program, {})
+    assert measured(analysis, "switches")
+    assert not measured(analysis, "migrations")
+    assert "sched:no_such_event" in analysis.ledgers[0].row("migrations").why_missing
+
+
+def test_a_map_that_is_full_makes_its_cells_unsound(tmp_path: Path) -> None:
+    analysis = collect(tmp_path, ("switches",), lanes.REPOSITORY, TINY)
+    reasons = [reason for one in analysis.tables.unsound for reason in one.reasons]
+    assert any("bpftrace switches lost" in reason for reason in reasons)
+    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
+
+
+@contextmanager
+def stranger() -> Iterator[None]:
+    """Somebody who sends datagrams over lo all the time."""
+    done = threading.Event()
+
+    def talk() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+            end.bind(("127.0.0.1", 0))
+            while not done.wait(0.001):
+                end.sendto(b"hello", end.getsockname())
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_stranger_on_lo_makes_the_cell_unsound(tmp_path: Path) -> None:
+    with stranger():
+        analysis = collect(tmp_path, ("strangers",), lanes.REPOSITORY, {})
+    reasons = " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
+    assert "other programs sent" in reasons

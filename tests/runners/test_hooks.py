@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of hooks says what the scripts attach, and the page says what the table says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from probes import hooks
+from runners.collect import bpftrace
+
+REPOSITORY = Path(hooks.__file__).parent.parent
+SCRIPTS = [row for rows in bpftrace.read_scripts().values() for row in rows]
+ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):(\S+?),?$", re.MULTILINE)
+
+
+def test_the_page_is_made_of_the_table() -> None:
+    page = (REPOSITORY / "docs/hooks.md").read_text(encoding="utf-8")
+    assert page == hooks.page(), "run: python3 -m probes.hooks > docs/hooks.md"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
+def test_the_table_has_every_hook_of_a_script(script: bpftrace.Script) -> None:
+    attached = set(ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
+    rows = [
+        row
+        for row in hooks.read_hooks()
+        if row.script and Path(row.script).name == Path(script.file).name
+    ]
+    offsets = {
+        hook for row in rows for hook in row.hooks if "+" in hook and row.script != script.file
+    }
+    listed = {hook for row in rows for hook in row.hooks} - offsets
+    own = {hook for row in rows if row.script == script.file for hook in row.hooks}
+    assert attached == listed | own
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
+def test_every_file_of_the_table_is_there_and_its_maps_are_its_quantities(
+    script: bpftrace.Script,
+) -> None:
+    text = script.path.read_text(encoding="utf-8")
+    maps = set(re.findall(r"@(\w+)\[", text)) - set(re.findall(r"@(helper\w*)", text))
+    assert maps == set(script.quantities)
+
+
+def test_the_table_names_every_script_and_quantity() -> None:
+    listed = {q.partition(".")[0] for row in hooks.read_hooks() for q in row.quantities}
+    assert {quantity for script in SCRIPTS for quantity in script.quantities} <= listed
+    files = {
+        str(p.relative_to(bpftrace.PROBES / "bpftrace")) for p in bpftrace.PROBES.rglob("*.bt")
+    }
+    assert files == {script.file for script in SCRIPTS}
