@@ -16,6 +16,7 @@ from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact import lane
 from runners.exact.cells import Cell, plan
+from runners.exact.digest import SEND
 from runners.exact.payload import LEAST_SIZE
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
@@ -59,6 +60,9 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
 
 def plan_cells(options: Options) -> list[Cell]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
+    for transport in options.transports:
+        if transport not in SEND:
+            raise UsageError(f"--exact counts {', '.join(SEND)} so far, not {transport}.")
     for size in options.sizes:
         if size > LARGEST:
             raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {size} B.")
