@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from runners import guest
+from runners.collect.bpftrace import read_scripts
 from runners.errors import UsageError
 
 # In the order of the workload's own --list; a test compares them with it.
@@ -32,7 +33,7 @@ MILLIONS = 100_000_000
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = ("--instruments", "--knob", "--claims", "--apps", "--diff")
+NOT_BUILT = ("--knob", "--claims", "--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -59,6 +60,7 @@ class Options:
     repeats: int | None
     lane: str
     kernels: tuple[str, ...]
+    scripts: tuple[str, ...]
     out: Path | None
     install: bool
     exact: bool
@@ -91,6 +93,7 @@ def parse(argv: list[str]) -> Options:
         repeats=check_repeats(given.repeats),
         lane=choices("lane", given.lane, LANES)[0],
         kernels=kernels(given.kernel),
+        scripts=scripts(given.instruments),
         out=given.out,
         install=not given.no_install,
         exact=given.exact,
@@ -143,6 +146,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="count every instruction in an emulated machine instead; needs no root",
     )
+    add(
+        "--instruments",
+        default="headline",
+        metavar="LIST",
+        help="bpftrace scripts by name, headline or all (default: headline)",
+    )
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
     actions = parser.add_mutually_exclusive_group()
@@ -163,6 +172,17 @@ def refuse_not_built(argv: list[str]) -> None:
         name = word.partition("=")[0]
         if name in NOT_BUILT:
             raise UsageError(f"{name} is not built yet.")
+
+
+def scripts(text: str) -> tuple[str, ...]:
+    """Names of probes/scripts.tsv, in its order."""
+    known = read_scripts()
+    asked = set(choices("instrument", text, ("headline", "all", *known)))
+    return tuple(
+        name
+        for name, rows in known.items()
+        if name in asked or "all" in asked or ("headline" in asked and rows[0].headline)
+    )
 
 
 def words(text: str) -> list[str]:
