@@ -16,6 +16,8 @@ from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact import lane
 from runners.exact.cells import Cell, plan
+from runners.exact.digest import SEND
+from runners.exact.payload import LEAST_SIZE
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
 from runners.options import Options
@@ -51,19 +53,39 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
             "lanes": [],
             "exact": entries,
             "preflight": [],
-            "missing": [],
+            "missing": _missing(options, entries),
         }
         folder.commit(manifest)
 
 
 def plan_cells(options: Options) -> list[Cell]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
+    for transport in options.transports:
+        if transport not in SEND:
+            raise UsageError(f"--exact counts {', '.join(SEND)} so far, not {transport}.")
     for size in options.sizes:
         if size > LARGEST:
             raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {size} B.")
     if options.messages is not None and options.messages < 20:
         raise UsageError("--exact needs at least 20 messages to tell the steady round trip.")
     return plan(options.transports, options.sizes, options.messages)
+
+
+def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What was asked for and exact mode does not give, for each kernel."""
+    found = [
+        (f"exact cells, {placement}", "the recorder follows one CPU only")
+        for placement in options.placements
+        if placement != "same-cpu"
+    ]
+    if any(size < LEAST_SIZE for size in options.sizes):
+        why = f"payload of less than {LEAST_SIZE} bytes cannot be told from other reads"
+        found.append(("exact copies of the smallest messages", why))
+    return [
+        {"what": what, "lane": entry["folder"], "why": why}
+        for entry in entries
+        for what, why in found
+    ]
 
 
 def _run_kernel(

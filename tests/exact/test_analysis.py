@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact cells in the tidy table and the report, from a made-up run; layers of the reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.analyse import analyse
+from analysis.errors import RunError
+from analysis.layers import UNCLASSIFIED, layer_of, own_layer
+from analysis.raw import read_run
+from runners.exact.reference import read_table
+from tests.exact.conftest import REPOSITORY
+
+BASE = "client;[user];entry_SYSCALL_64"
+TREES = {
+    "unix": {BASE: (2, 10), f"{BASE};unix_stream_sendmsg": (2, 30)},
+    "tcp": {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_sendmsg;memset": (1, 7)},
+}
+PAYLOAD = {
+    "messages": 46,
+    "copied": {"in": 2944, "out": 2944, "kernel": 0},
+    "copiers": {"rep_movs_alternative": 5888},
+    "readers": {},
+    "sound": True,
+}
+
+
+def write_run(folder: Path, **changes: Any) -> Path:
+    lane = folder / "raw/exact-6.12.0"
+    (lane / "tree").mkdir(parents=True)
+    lines = []
+    for number, (transport, tree) in enumerate(TREES.items(), 1):
+        rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
+        text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
+        (lane / f"tree/{number}.tsv").write_text(text)
+        steps = sum(steps for _, steps in tree.values())
+        line = {
+            "id": number,
+            "transport": transport,
+            "pattern": "pingpong",
+            "size": 64,
+            "placement": "same-cpu",
+            "scheduling": "fifo",
+            "messages": 600,
+            "error": None,
+            "laps": 299,
+            "shapes": [
+                {"name": "steady", "laps": 290, "steps": steps},
+                {"name": "sysvec_apic_timer_interrupt", "laps": 9, "steps": steps + 100},
+            ],
+            "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
+            "payload": PAYLOAD,
+        }
+        lines.append(json.dumps(line | changes))
+    (lane / "cells.jsonl").write_text("\n".join(lines) + "\n")
+    environment = {"kernel": "6.12.0", "qemu": "10.0", "cpu": "qemu64"}
+    (lane / "environment.json").write_text(json.dumps(environment))
+    entry = {"folder": lane.name, "kernel": "6.12.0", "runs": 2}
+    manifest = {"format": 1, "name": "made-up", "lanes": [], "missing": [], "exact": [entry]}
+    (folder / "run.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_the_tidy_table_has_the_steady_round_trip(tmp_path: Path) -> None:
+    tidy = analyse(read_run(write_run(tmp_path))).tables.tidy
+    tcp = tidy[(tidy["transport"] == "tcp") & (tidy["quantity"] == "instructions")]
+    assert dict(zip(tcp["key"], tcp["value"], strict=True)) == {
+        "total": 67,
+        "layer:syscall": 10,
+        "layer:tcp": 57,  # memset's seven belong to its caller
+        "entry_SYSCALL_64": 10,
+        "tcp_sendmsg": 50,
+        "memset": 7,
+    }
+    assert set(tcp["messages"]) == {2}
+    assert set(tidy["instrument"]) == {"exact"}
+    assert tidy["sound"].all()
+
+
+def test_a_failed_check_makes_the_cell_unsound(tmp_path: Path) -> None:
+    broken = [{"name": "sums", "ok": False, "detail": "1 and 2"}]
+    analysis = analyse(read_run(write_run(tmp_path, checks=broken)))
+    rows = analysis.tables.tidy[analysis.tables.tidy["quantity"] == "instructions"]
+    assert not rows["sound"].any()
+
+
+def test_a_failed_cell_is_missing_with_its_reason(tmp_path: Path) -> None:
+    analysis = analyse(read_run(write_run(tmp_path, error="the guest stopped")))
+    assert [one.why for one in analysis.tables.missing] == ["the guest stopped"] * 2
+    assert analysis.exact == ()
+
+
+def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    path = tmp_path / "raw/exact-6.12.0/cells.jsonl"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(RunError, match="holds 1 cells"):
+        analyse(read_run(tmp_path))
+
+
+def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
+    assert main([str(write_run(tmp_path)), "--quiet"]) == 0
+    page = (tmp_path / "report.html").read_text()
+    for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
+        assert word in page
+    assert "| tcp | 0 | 57 |" in (tmp_path / "report.md").read_text()
+
+
+def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:
+    layer = layer_of(("client", "[user]", "tcp_ack", "memset"))
+    assert (layer.name, layer.inherited) == ("tcp", True)
+    assert own_layer("tcp_ack.part.0") == "tcp"
+    assert layer_of(("client", "no_such_function")).name == UNCLASSIFIED
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_nearly_all_of_the_reference_has_a_layer(transport: str) -> None:
+    table = read_table(REPOSITORY / f"reports/reference/exact/{transport}.tsv")
+    total = sum(steps for _, steps in table.values())
+    unknown = sum(steps for name, (_, steps) in table.items() if own_layer(name) is None)
+    assert unknown < 0.02 * total
