@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis import exact
 from analysis.agreement import Comparison, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
@@ -33,6 +34,7 @@ class Analysis:
     kernels: Kernels
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, str]
+    exact: tuple[exact.Comparison, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -61,6 +63,9 @@ def analyse(run: Run) -> Analysis:
         regimes=regimes,
         functions=function_tables(tables.tidy),
         kernels=compare_kernels(run, figures, tables.tidy, tables.missing),
-        costs=probe_costs(tables.tidy, tables.probes, folders),
+        costs=probe_costs(
+            tables.tidy[tables.tidy["instrument"] != "exact"], tables.probes, folders
+        ),
         answer=answer(ledgers[0] if ledgers else None, regimes),
+        exact=exact.compare(exact.read_exact(run)),
     )

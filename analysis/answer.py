@@ -92,4 +92,5 @@ def ratio_text(ratio: Ratio) -> str:
     text = f"{ratio.slow} takes {number(ratio.value)} times as long as {ratio.fast}"
     if ratio.low is not None and ratio.high is not None:
         text += f", 95 % interval {number(ratio.low)} to {number(ratio.high)}"
-    return f"{text}, {ratio.repeats} repeats" if ratio.repeats > 1 else f"{text}, one repeat"
+    text += f", {ratio.repeats} repeats" if ratio.repeats > 1 else ", one repeat"
+    return f"{text}; {ratio.regime}" if ratio.regime else text

@@ -163,7 +163,7 @@ def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
 
 
 def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
-    """The round-trip times of a cell, in nanoseconds."""
+    """The times of a cell's laps, in nanoseconds: of its round trips where it has any."""
     path = lane.path / "samples" / f"{cell.id}.u32"
     name = f"raw/{lane.folder}/samples/{path.name}"
     try:
@@ -171,6 +171,8 @@ def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
     except OSError:
         raise RunError(f"{name} cannot be read: cell {cell.id} has no times. {AGAIN}") from None
     trips = cell.result.round_trips if cell.result else 0
+    if cell.pattern == "stream":
+        trips = cell.messages
     if len(data) != 4 * trips:
         raise RunError(
             f"{name} holds {len(data)} bytes, and {trips} round trips make {4 * trips}: the file "

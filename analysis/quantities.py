@@ -12,11 +12,13 @@ from typing import Literal
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = ("pingpong",)
+ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "clients")
+# What one sample of a pattern is, where it is not a round trip.
+SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
 # Times: never a guest's, and in a measure never a probed cell's.
-TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns"})
+TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns", *SAMPLED.values()})
 
 Per = Literal["message", "round trip", "payload byte", "window"]
 
@@ -240,6 +242,14 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure("missed", "events that probes missed, whole machine", "missed", "message"),
     Measure("stranger_packets", "packets of other programs on lo", "stranger_packets", "message"),
+    Measure(
+        "instructions",
+        "instructions, kernel and user",
+        "instructions",
+        "message",
+        ("total",),
+        headline=True,
+    ),
     Measure(
         "cpu_user",
         "CPU time in user mode",

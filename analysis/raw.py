@@ -30,6 +30,10 @@ class Process:
     system_us: int
     voluntary: int
     involuntary: int
+    data_segments: int | None = None  # sent, by TCP_INFO; None where it is not TCP
+
+
+NOBODY = Process(*[0] * 10)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Result:
     server: Process
     proc: dict[str, tuple[str, str]]
     socket: dict[str, Any]
+    alone: bool = False  # selfloop: one process did both parts
 
     def both(self, field: str) -> int:
         """The sum of a count over the two processes."""
@@ -180,7 +185,7 @@ def _cell(line: Record) -> Cell:
         transport=_word(line, "transport"),
         pattern=_word(line, "pattern"),
         size=line.whole("size", 1),
-        placement=_word(line, "placement"),
+        placement=_placement(line),
         messages=line.whole("messages", 1),
         repeat=line.whole("repeat"),
         instruments=tuple(line.texts("instruments")),
@@ -192,6 +197,16 @@ def _cell(line: Record) -> Cell:
     )
 
 
+def _placement(line: Record) -> str:
+    """The placement, and whatever else keeps this cell from being compared with the usual one."""
+    unusual = [
+        value
+        for key, usual in (("wait", "block"), ("sched", "other"), ("topology", "one"))
+        if (value := line.optional(key, str) or usual) != usual
+    ]
+    return "+".join([_word(line, "placement"), *unusual])
+
+
 def _missed(line: Record) -> dict[str, int]:
     missed = line.object("missed") if "missed" in line.fields else None
     known = [name for name, count in missed.fields.items() if count is not None] if missed else []
@@ -200,12 +215,14 @@ def _missed(line: Record) -> dict[str, int]:
 
 def _result(result: Record) -> Result:
     cost = result.fields.get("clock_cost_ns")
+    alone = "server" in result.fields and result.fields["server"] is None
     return Result(
         window_ns=result.whole("window_ns", 1),
         round_trips=result.whole("round_trips"),
         clock_cost_ns=float(cost) if isinstance(cost, int | float) else None,
         client=_process(result.object("client")),
-        server=_process(result.object("server")),
+        server=NOBODY if alone else _process(result.object("server")),
+        alone=alone,
         proc=_proc(result.object("proc")),
         socket=result.optional("socket", dict) or {},
     )
@@ -216,9 +233,12 @@ def _process(process: Record) -> Process:
     own = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
     partial = ("partial_sends", "partial_receives")
     spent = ("user_us", "system_us", "voluntary", "involuntary")
+    info = process.optional("tcp_info", dict) or {}
+    segments = info.get("data_segs_out")
     return Process(
         **{key: process.whole(key) for key in own + partial},
         **{key: usage.whole(key) for key in spent},
+        data_segments=segments if isinstance(segments, int) else None,
     )
 
 

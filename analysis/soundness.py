@@ -33,6 +33,8 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             yield f"the workload {way} {count} messages, and the window has {messages}"
         if size != payload:
             yield f"the workload {way} {size} bytes, and messages x size is {payload}"
+    if result.alone:
+        return
     for one, other, names in (
         (result.client, result.server, ("client", "server")),
         (result.server, result.client, ("server", "client")),

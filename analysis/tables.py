@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from analysis import exact
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
-from analysis.quantities import TIMES, unit_of
+from analysis.quantities import SAMPLED, TIMES, unit_of
 from analysis.raw import Cell, Lane, Missing, Result, Run
 from analysis.soundness import unsound_reasons
 
@@ -77,6 +78,8 @@ def build_tables(run: Run) -> Tables:
             if reasons:
                 unsound.append(Unsound(lane, cell, tuple(reasons)))
             rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
+    rows += exact.rows(run, exact.read_exact(run))
+    missing += [Missing(*one) for one in exact.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
     return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
@@ -118,6 +121,11 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
         yield Figure("workload", "messages", way, result.both(f"{way}_messages"))
         yield Figure("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
     yield Figure("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
+    reads = result.both("received_messages") + result.both("partial_receives")
+    yield Figure("workload", "reads", "", reads)
+    segments = [one.data_segments for one in (result.client, result.server)]
+    if segments[0] is not None:
+        yield Figure("kernel", "tcp_segments", "data", sum(one or 0 for one in segments))
 
 
 def _from_kernel(result: Result) -> Iterator[Figure]:
@@ -137,12 +145,13 @@ def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
     samples = read_samples(lane, cell)
     if not len(samples):
         return
+    time = SAMPLED.get(cell.pattern, "rtt_ns")
     for key, (percent, least) in PERCENTILES.items():
         if len(samples) >= least:
-            yield Figure("workload", "rtt_ns", key, float(np.percentile(samples, percent)))
-    yield Figure("workload", "rtt_ns", "mean", float(samples.mean()))
-    yield Figure("workload", "rtt_ns", "min", float(samples.min()))
-    yield Figure("workload", "rtt_ns", "max", float(samples.max()))
+            yield Figure("workload", time, key, float(np.percentile(samples, percent)))
+    yield Figure("workload", time, "mean", float(samples.mean()))
+    yield Figure("workload", time, "min", float(samples.min()))
+    yield Figure("workload", time, "max", float(samples.max()))
 
 
 def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:

@@ -2,7 +2,7 @@
 """Times of unprobed cells on the host, and what probes cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -39,6 +39,8 @@ class Latency:
     p50: Spread | None
     p99: Spread | None
     messages_per_s: Spread | None
+    per_segment: Spread | None  # messages in a TCP segment with payload, by TCP_INFO
+    per_read: Spread | None  # messages for each receiving call
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Ratio:
     low: float | None
     high: float | None
     repeats: int
+    regime: str = ""  # how messages were packed: a ratio means nothing without it
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class ProbeCost:
 def build_regimes(tidy: pd.DataFrame) -> tuple[Regime, ...]:
     """Latency, throughput and ratios of every regime that has sound, unprobed times."""
     times = tidy[tidy["sound"] & ~tidy["probed"] & (tidy["lane"] == "host")]
-    times = times[times["quantity"].isin(["rtt_ns", "messages_per_s"])]
+    times = times[times["quantity"].isin(["rtt_ns", "messages_per_s", "tcp_segments", "reads"])]
     return tuple(
         _regime(_of(times, pattern, size, placement), pattern, size, placement)
         for pattern, size, placement in regimes(times)
@@ -102,7 +105,7 @@ def _regime(times: pd.DataFrame, pattern: str, size: int, placement: str) -> Reg
     p50 = times[(times["quantity"] == "rtt_ns") & (times["key"] == "p50")]
     by_repeat = p50.pivot_table(index="repeat", columns="transport", values="value")
     ratios = tuple(
-        _ratio(by_repeat, slow, fast)
+        replace(_ratio(by_repeat, slow, fast), regime=_packing(latencies, (fast, slow)))
         for fast, slow in combinations([t for t in transports if t in by_repeat.columns], 2)
         if not by_repeat[[slow, fast]].dropna().empty
     )
@@ -120,7 +123,32 @@ def _latency(rows: pd.DataFrame, transport: str) -> Latency:
         _spread(rows, "rtt_ns", "p50"),
         _spread(rows, "rtt_ns", "p99"),
         _spread(rows, "messages_per_s", ""),
+        _messages_per(rows, "tcp_segments"),
+        _messages_per(rows, "reads"),
     )
+
+
+def _messages_per(rows: pd.DataFrame, quantity: str) -> Spread | None:
+    """How many messages one of them carried; None where it was not counted or there was none."""
+    counted = rows[(rows["quantity"] == quantity) & (rows["value"] > 0)]
+    if counted.empty:
+        return None
+    values = counted["messages"] / counted["value"]
+    return Spread(float(values.median()), float(values.min()), float(values.max()), len(values))
+
+
+def _packing(latencies: tuple[Latency, ...], names: tuple[str, ...]) -> str:
+    """`tcp 1.00 messages a segment; unix 1.00, tcp 1.00 messages a read`; empty where unknown."""
+    chosen = [one for name in names for one in latencies if one.transport == name]
+    said = []
+    for what, figures in (
+        ("segment", [(one.transport, one.per_segment) for one in chosen]),
+        ("read", [(one.transport, one.per_read) for one in chosen]),
+    ):
+        known = [f"{name} {spread.value:.2f}" for name, spread in figures if spread]
+        if known:
+            said.append(f"{', '.join(known)} messages a {what}")
+    return "; ".join(said)
 
 
 def _spread(rows: pd.DataFrame, quantity: str, key: str) -> Spread | None:

@@ -2,16 +2,20 @@
 """From options to a plan: the cells of a lane, how often each runs, and in what order.
 
 Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
-on both alike. Neighbouring stretches of one kind are one pass: probes are attached once for it.
+on both alike. Two repeats are a block: its cells run in an order drawn for it, then in reverse; the
+seed is an option, so run.json keeps it. Neighbouring stretches of one kind are one pass: probes are
+attached once for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import count, groupby, product
+from random import Random
 
 from runners.collect.plan import Cell, CellRun, Pass
+from runners.errors import UsageError
 from runners.options import Options
 
 # What the function tracer sees is written out call by call: 23 round trips are enough to see each
@@ -36,30 +40,65 @@ GUEST = Defaults(messages=2_000, warmup=500, repeats=2, bytes=64 << 20)
 
 
 def cells(options: Options, defaults: Defaults) -> list[Cell]:
-    """Every combination that was asked for, transports innermost, so that they run side by side."""
+    """Every combination that was asked for, transports innermost, so that they run side by side.
+
+    What the workload refuses is run all the same: its sentence belongs to the report.
+    """
     return [
-        _cell(transport, pattern, size, placement, options.messages, defaults)
+        _cell(options, defaults, transport, pattern, size, placement, *regime)
         for pattern in options.patterns
         for size in options.sizes
-        for placement in options.placements
+        for placement in _placements(options, pattern)
+        for regime in product(options.waits, options.scheds, options.topologies)
         for transport in options.transports
     ]
 
 
+def _placements(options: Options, pattern: str) -> tuple[str, ...]:
+    """One thread has no second CPU: beside other placements this one is left out."""
+    fitting = tuple(name for name in options.placements if name != "cross-cpu")
+    return fitting if pattern == "selfloop" and fitting else options.placements
+
+
+def unit(pattern: str, clients: int) -> int:
+    """The number of messages that a cell's window is a multiple of."""
+    return {"stream": 1, "selfloop": 1, "clients": 2 * clients}.get(pattern, 2)
+
+
 def _cell(
-    transport: str, pattern: str, size: int, placement: str, asked: int | None, defaults: Defaults
+    options: Options,
+    defaults: Defaults,
+    transport: str,
+    pattern: str,
+    size: int,
+    placement: str,
+    wait: str,
+    sched: str,
+    topology: str,
 ) -> Cell:
-    affordable = max(2, min(defaults.messages, defaults.bytes // size) // 2 * 2)
-    messages = asked or affordable
-    return Cell(transport, pattern, size, placement, messages, min(defaults.warmup, messages))
+    each = unit(pattern, options.clients)
+    affordable = max(each, min(defaults.messages, defaults.bytes // size) // each * each)
+    messages = options.messages or affordable
+    if messages % each:
+        raise UsageError(
+            f"--messages {messages} is not a multiple of {each}, "
+            f"as {pattern} with {options.clients} clients needs it."
+        )
+    return Cell(
+        *(transport, pattern, size, placement, messages),
+        min(defaults.warmup, messages) // each * each,
+        *(wait, sched, topology),
+        in_flight=options.in_flight if pattern == "pipeline" else None,
+        clients=options.clients if pattern == "clients" else None,
+    )
 
 
 def passes(
-    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, ftrace: bool
+    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, ftrace: bool, seed: int
 ) -> tuple[Pass, ...]:
     """Each cell `repeats` times without probes and with `scripts`, then once under ftrace."""
     ids = count(1)
-    order = list(_interleaved(todo, repeats, probed=bool(scripts)))
+    order = list(_interleaved(todo, repeats, Random(seed), probed=bool(scripts)))
     result = [
         Pass(
             instrument,
@@ -69,18 +108,26 @@ def passes(
         for instrument, stretch in groupby(order, key=lambda entry: entry[0])
     ]
     if ftrace:
-        short = [replace(cell, messages=min(cell.messages, FTRACE_MESSAGES)) for cell in todo]
-        runs = tuple(CellRun(next(ids), cell, 0) for cell in short)
+        runs = tuple(CellRun(next(ids), _short(cell), 0) for cell in todo)
         result.append(Pass("ftrace", (), runs))
     return tuple(result)
 
 
+def _short(cell: Cell) -> Cell:
+    each = unit(cell.pattern, cell.clients or 1)
+    few = max(each, FTRACE_MESSAGES // each * each)
+    return replace(cell, messages=min(cell.messages, few))
+
+
 def _interleaved(
-    todo: Sequence[Cell], repeats: int, *, probed: bool
+    todo: Sequence[Cell], repeats: int, random: Random, *, probed: bool
 ) -> Iterator[tuple[str, Cell, int]]:
+    kinds = ["", "bpftrace"] if probed else [""]
+    block = list(todo)
     for repeat in range(repeats):
+        if repeat % 2 == 0:
+            random.shuffle(block)
         forward = repeat % 2 == 0
-        kinds = ["", "bpftrace"] if probed else [""]
         for kind in kinds if forward else reversed(kinds):
-            for cell in todo if forward else reversed(todo):
+            for cell in block if forward else reversed(block):
                 yield kind, cell, repeat

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +46,29 @@ def plan_for(
     scripts = [
         name
         for name, rows in bpftrace.read_scripts().items()
-        if rung == "function" or rows[0].rung == rung
+        if name in options.scripts and (rung == "function" or rows[0].rung == rung)
     ]
     repeats = options.repeats or defaults.repeats
-    todo = passes(cells(options, defaults), repeats, scripts, ftrace=rung == "function")
+    todo = passes(
+        *(cells(options, defaults), repeats, scripts),
+        ftrace=rung == "function",
+        seed=options.seed,
+    )
     # An emulated CPU's times are not times, so a guest keeps none.
     on_host = defaults is HOST
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
 
 
-def beyond(rung: str) -> list[dict[str, str]]:
-    """What this rung cannot give, by the table of scripts."""
-    if rung == "function":
-        return []
-    return [
-        {"what": ", ".join(rows[0].quantities), "why": f"{name}.bt needs function probes"}
-        for name, rows in bpftrace.read_scripts().items()
-        if rows[0].rung != rung
-    ]
+def beyond(options: Options, rung: str) -> list[dict[str, str]]:
+    """What was not asked for, and what this rung cannot give, by the table of scripts."""
+    missing = []
+    for name, rows in bpftrace.read_scripts().items():
+        what = ", ".join(rows[0].quantities)
+        if name not in options.scripts:
+            missing.append({"what": what, "why": f"not asked for: --instruments {name}, or all"})
+        elif rung not in ("function", rows[0].rung):
+            missing.append({"what": what, "why": f"{name}.bt needs function probes"})
+    return missing
 
 
 def run_host(
@@ -75,7 +80,7 @@ def run_host(
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, None, plan.runs, beyond(rung))
+    return _finish(out, "host", rung, None, plan.runs, beyond(options, rung))
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:
@@ -130,7 +135,11 @@ def run_guest(
     progress: Progress,
 ) -> Lane:
     """All cells on one kernel under QEMU. Raises GuestError."""
-    return run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
+    lane = run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
+    where = {"lane": lane.entry["folder"]}
+    return replace(
+        lane, missing=lane.missing + [one | where for one in beyond(options, "function")]
+    )
 
 
 def guest_plan(options: Options) -> Plan:

@@ -17,6 +17,7 @@ from pathlib import Path
 from runners.errors import RunError
 
 NAME = "\0pathcost-is-measuring"
+ASKERS = 128
 CREDENTIALS = struct.Struct("iII")
 
 
@@ -31,16 +32,18 @@ def measuring() -> Iterator[None]:
                 f"another run is measuring on this machine ({_holder()}), and two at once would "
                 "spoil both: wait until it has ended."
             ) from error
-        lock.listen(1)
+        # Nobody is ever accepted: those who asked wait in the queue, which must not be full soon.
+        lock.listen(ASKERS)
         yield
 
 
 def _holder() -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.setblocking(False)
         try:
             peer.connect(NAME)
         except OSError:
-            return "it is about to end"
+            return "which does not answer"
         raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     pid = CREDENTIALS.unpack(raw)[0]
     try:

@@ -5,25 +5,35 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from runners import guest
+from runners.collect.bpftrace import read_scripts
 from runners.errors import UsageError
 
-TRANSPORTS = ("unix", "tcp")
-PATTERNS = ("pingpong",)
+# In the order of the workload's own --list; a test compares them with it.
+TRANSPORTS = (
+    *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket"),
+    *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
+    *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
+)
+PATTERNS = ("pingpong", "stream", "pipeline", "connect", "selfloop", "clients")
 PLACEMENTS = ("same-cpu", "cross-cpu", "free")
+WAITS = ("block", "epoll", "spin")
+SCHEDULERS = ("other", "batch", "fifo")
+TOPOLOGIES = ("one", "two")
+MOST_IN_FLIGHT = 65_536
+MOST_CLIENTS = 4_096
 LANES = ("auto", "host", "vm")
 LARGEST = 1 << 30
+MILLIONS = 100_000_000
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = (
-    *("--wait", "--sched", "--topology", "--instruments"),
-    *("--exact", "--knob", "--claims", "--apps", "--diff"),
-)
+NOT_BUILT = ("--knob", "--claims", "--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -40,12 +50,20 @@ class Options:
     patterns: tuple[str, ...]
     sizes: tuple[int, ...]
     placements: tuple[str, ...]
+    waits: tuple[str, ...]
+    scheds: tuple[str, ...]
+    topologies: tuple[str, ...]
+    in_flight: int
+    clients: int
+    seed: int
     messages: int | None
     repeats: int | None
     lane: str
     kernels: tuple[str, ...]
+    scripts: tuple[str, ...]
     out: Path | None
     install: bool
+    exact: bool
     action: str
 
 
@@ -65,12 +83,20 @@ def parse(argv: list[str]) -> Options:
         patterns=choices("pattern", given.patterns, PATTERNS),
         sizes=tuple(parse_size(word) for word in words(given.sizes)),
         placements=choices("placement", given.placements, PLACEMENTS),
+        waits=choices("way of waiting", given.wait, WAITS),
+        scheds=choices("scheduler", given.sched, SCHEDULERS),
+        topologies=choices("topology", given.topology, TOPOLOGIES),
+        in_flight=whole_number("--in-flight", given.in_flight, MOST_IN_FLIGHT) or 8,
+        clients=whole_number("--clients", given.clients, MOST_CLIENTS) or 4,
+        seed=draw_seed(given.seed),
         messages=check_messages(given.messages),
         repeats=check_repeats(given.repeats),
         lane=choices("lane", given.lane, LANES)[0],
         kernels=kernels(given.kernel),
+        scripts=scripts(given.instruments),
         out=given.out,
         install=not given.no_install,
+        exact=given.exact,
         action=given.action,
     )
 
@@ -86,8 +112,8 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--transports", default="unix,tcp", metavar="LIST", help="unix, tcp (default: both)")
-    add("--patterns", default="pingpong", metavar="LIST", help="pingpong")
+    add("--transports", default="unix,tcp", metavar="LIST", help="of --list (default: unix,tcp)")
+    add("--patterns", default="pingpong", metavar="LIST", help="of --list (default: pingpong)")
     add("--sizes", default="64", metavar="LIST", help="bytes of payload (default: 64)")
     add(
         "--placements",
@@ -95,6 +121,16 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="same-cpu, cross-cpu, free (default: the first two)",
     )
+    for name, known, what in (
+        ("--wait", WAITS, "for a message"),
+        ("--sched", SCHEDULERS, "policy"),
+        ("--topology", TOPOLOGIES, "connections"),
+    ):
+        text = f"{what}: {', '.join(known)} (default: {known[0]})"
+        add(name, default=known[0], metavar="LIST", help=text)
+    add("--in-flight", metavar="N", help="messages of pipeline (default: 8)")
+    add("--clients", metavar="N", help="of pattern clients (default: 4)")
+    add("--seed", metavar="N", help="of the order of cells (default: drawn, and recorded)")
     add("--messages", metavar="N", help="of each cell's window (default: by lane)")
     add("--repeats", metavar="N", help="of each cell, interleaved (default: by lane)")
     add("--lane", default="auto", help="auto, host or vm (default: auto)")
@@ -104,6 +140,17 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help=f"of the guests: {', '.join(guest.SERIES)}, all, or bzImages "
         f"(default: {DEFAULT_KERNEL})",
+    )
+    add(
+        "--exact",
+        action="store_true",
+        help="count every instruction in an emulated machine instead; needs no root",
+    )
+    add(
+        "--instruments",
+        default="headline",
+        metavar="LIST",
+        help="bpftrace scripts by name, headline or all (default: headline)",
     )
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
@@ -125,6 +172,17 @@ def refuse_not_built(argv: list[str]) -> None:
         name = word.partition("=")[0]
         if name in NOT_BUILT:
             raise UsageError(f"{name} is not built yet.")
+
+
+def scripts(text: str) -> tuple[str, ...]:
+    """Names of probes/scripts.tsv, in its order."""
+    known = read_scripts()
+    asked = set(choices("instrument", text, ("headline", "all", *known)))
+    return tuple(
+        name
+        for name, rows in known.items()
+        if name in asked or "all" in asked or ("headline" in asked and rows[0].headline)
+    )
 
 
 def words(text: str) -> list[str]:
@@ -166,9 +224,15 @@ def check_repeats(word: str | None) -> int | None:
     return whole_number("--repeats", word)
 
 
-def whole_number(name: str, word: str | None) -> int | None:
+def draw_seed(word: str | None) -> int:
+    """What was asked for, or a number that nobody chose: run.json keeps it."""
+    return whole_number("--seed", word) or secrets.randbelow(MILLIONS) + 1
+
+
+def whole_number(name: str, word: str | None, most: int = MILLIONS) -> int | None:
     if word is None:
         return None
-    if not word.isdecimal() or not 1 <= int(word) <= 100_000_000:
-        raise UsageError(f"{name} '{word}' is not a whole number from 1 to 100 million.")
+    if not word.isdecimal() or not 1 <= int(word) <= most:
+        limit = "100 million" if most == MILLIONS else f"{most}"
+        raise UsageError(f"{name} '{word}' is not a whole number from 1 to {limit}.")
     return int(word)

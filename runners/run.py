@@ -14,6 +14,7 @@ from typing import Any
 from runners import guest, lanes, leftovers, mounts, preflight
 from runners.collect.children import command
 from runners.errors import RunError
+from runners.exact import run as exact
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker, invoker
 from runners.lock import measuring
@@ -46,6 +47,8 @@ def run(options: Options, argv: list[str]) -> int:
     """The main job. Raises UsageError, RunError; the exit status otherwise."""
     who = invoker()
     target = place(options.out, lanes.REPOSITORY / "reports")
+    if options.exact:
+        return _run_exact(options, who, target, argv)
     _need_root()
     who.make(who.cache / "running")
     with measuring(), leftovers.journal(who.cache) as journal:
@@ -57,6 +60,16 @@ def run(options: Options, argv: list[str]) -> int:
         who.own(scratch)
         python = _set_up(session)
         _measure(session, folder, scratch, argv)
+    return _analyse(python, target, who, session.progress)
+
+
+def _run_exact(options: Options, who: Invoker, target: Path, argv: list[str]) -> int:
+    """Instructions of an emulated machine: this kernel and its probes have no part in it."""
+    session = Session(options, who, Progress(), [])
+    exact.plan_cells(options)
+    with session.progress.step("set-up"):
+        python = _setup_sh(session, "--exact") / "bin/python"
+    exact.run(options, who, target, session.progress, argv)
     return _analyse(python, target, who, session.progress)
 
 

@@ -3,17 +3,18 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
+#   --exact       what exact mode needs, which has no use for probes
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 user=${SUDO_UID:-$(id -u)}
 group=${SUDO_GID:-$(id -g)}
-home=$(getent passwd "$user" | cut -d: -f6)
+home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 
 packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)
@@ -23,6 +24,7 @@ grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt strace)
 lock=$here/requirements.lock
 install=yes
+exact=no
 
 fail() {
 	echo "pathcost: $*" >&2
@@ -75,6 +77,7 @@ for word in "$@"; do
 	case $word in
 	--no-install) install=no ;;
 	--guest) packages+=("${guest_packages[@]}") ;;
+	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) exact=yes ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac
 done
@@ -82,6 +85,11 @@ done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 as_user make --silent -C "$here/workload" || fail "the workload does not compile; the compiler's words stand above."
+if [ $exact = yes ]; then
+	for part in "$here/exact/init" "$here/../probes/exact"; do
+		as_user make --silent -C "$part" || fail "$(basename "$part") of exact mode does not compile; the compiler's words stand above."
+	done
+fi
 make_environment
 # The last line is for who called: where the environment is.
 echo "$environment"

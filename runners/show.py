@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import textwrap
 
 from runners import mounts, preflight
@@ -11,7 +12,15 @@ from runners.collect.plan import Plan
 from runners.errors import RunError
 from runners.invoker import invoker
 from runners.lanes import WORKLOAD, plan_for
-from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, Options
+from runners.options import (
+    PATTERNS,
+    PLACEMENTS,
+    SCHEDULERS,
+    TOPOLOGIES,
+    TRANSPORTS,
+    WAITS,
+    Options,
+)
 
 WIDTH = 100
 # Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
@@ -40,13 +49,39 @@ def show_preflight(_: Options) -> None:
 
 
 def show_list(_: Options) -> None:
-    """What can be asked for."""
-    for name, entries in (
-        ("transports", TRANSPORTS),
-        ("patterns", PATTERNS),
+    """What can be asked for; where the workload is built, also what is possible here."""
+    for kind, entries in (("transport", TRANSPORTS), ("pattern", PATTERNS)):
+        lacks = impossible_here(kind)
+        print(f"{kind}s")
+        for name in entries:
+            print(
+                textwrap.fill(
+                    f"{name:16}{lacks.get(name, '')}".rstrip(),
+                    WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent=" " * 18,
+                )
+            )
+    for name, words in (
         ("placements", PLACEMENTS),
+        ("wait", WAITS),
+        ("sched", SCHEDULERS),
+        ("topology", TOPOLOGIES),
     ):
-        print(f"{name:12}{', '.join(entries)}")
+        print(f"{name:12}{', '.join(words)}")
+    if not WORKLOAD.exists():
+        print("What is possible here is known once the workload is built (./runners/setup.sh).")
+
+
+def impossible_here(kind: str) -> dict[str, str]:
+    """Name → why not, by the workload's own --list; empty where it is not built."""
+    if not WORKLOAD.exists():
+        return {}
+    listed = subprocess.run(
+        [WORKLOAD, "--list"], capture_output=True, text=True, check=False, timeout=60
+    )
+    rows = [line.split("\t") for line in listed.stdout.splitlines()]
+    return {row[1]: f"not here: {row[3]}" for row in rows if row[0] == kind and row[2] == "no"}
 
 
 def show_dry_run(options: Options) -> None:

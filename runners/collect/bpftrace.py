@@ -38,6 +38,7 @@ class Script:
     name: str
     file: str
     rung: str
+    headline: bool
     kernels: tuple[str, ...]
     quantities: tuple[str, ...]
     needs: tuple[str, ...]
@@ -83,6 +84,7 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
                 row["script"],
                 row["file"],
                 row["rung"],
+                row["headline"] == "yes",
                 tuple(row["kernels"].split()),
                 tuple(row["quantities"].split()),
                 tuple(row["needs"].split()),

@@ -18,9 +18,17 @@ class Cell:
     placement: str
     messages: int
     warmup: int
+    wait: str = "block"
+    sched: str = "other"
+    topology: str = "one"
+    in_flight: int | None = None  # pipeline
+    clients: int | None = None  # clients
 
     def __str__(self) -> str:
-        return f"{self.transport} {self.pattern} {self.size} B {self.placement}"
+        words = [self.transport, self.pattern, f"{self.size} B", self.placement]
+        defaults = (("wait", "block"), ("sched", "other"), ("topology", "one"))
+        words += [getattr(self, key) for key, usual in defaults if getattr(self, key) != usual]
+        return " ".join(words)
 
 
 @dataclass(frozen=True)

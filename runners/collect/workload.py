@@ -55,7 +55,9 @@ def run_cell(plan: Plan, run: CellRun, samples: Path | None, gate: int | None) -
 
 def _options(plan: Plan, run: CellRun) -> list[str]:
     options = asdict(run.cell) | {"cell": run.id, "timeout": plan.cell_timeout}
-    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    given = {name: value for name, value in options.items() if value is not None}
+    names = {name: "--" + name.replace("_", "-") for name in given}
+    return [word for name, value in given.items() for word in (names[name], str(value))]
 
 
 def _run(argv: list[str], plan: Plan, descriptors: tuple[int, ...]) -> dict[str, Any]:

@@ -10,15 +10,99 @@
 #include "errors.h"
 #include "options.h"
 #include "pattern.h"
+#include "process.h"
 #include "transport.h"
 
 static void check_laps(const struct options *options, const char *option, uint64_t messages)
 {
 	unsigned lap = options->pattern->messages_per_lap;
+	unsigned laps = lap * options->clients;
 
+	if (options->clients > 1 && messages % laps)
+		impossible("--%s %llu is not a multiple of %u: each of %u clients makes as many "
+			   "round trips, of %u messages",
+			   option, (unsigned long long)messages, laps, options->clients, lap);
 	if (messages % lap)
 		impossible("--%s %llu is not a multiple of %u: with %s a round trip is %u messages",
 			   option, (unsigned long long)messages, lap, options->pattern->name, lap);
+}
+
+/* Options of one pattern; where it is this one and they are not given, their defaults. */
+static void check_own_options(struct options *options)
+{
+	if (options->in_flight && options->pattern != &pipeline)
+		impossible("--in-flight belongs to pattern pipeline, not to %s",
+			   options->pattern->name);
+	if (options->clients && options->pattern != &many_clients)
+		impossible("--clients belongs to pattern clients, not to %s",
+			   options->pattern->name);
+	if (!options->in_flight)
+		options->in_flight = 8;
+	if (!options->clients)
+		options->clients = options->pattern == &many_clients ? 4 : 1;
+}
+
+/* Pairs that make no sense. */
+static void check_pair(const struct transport *transport, const struct pattern *pattern)
+{
+	if (pattern->connects && (!transport->connects || transport->joined_once))
+		impossible("pattern %s connects again and again, and %s is joined only once",
+			   pattern->name, transport->name);
+	if (pattern->one_way && transport->lossy)
+		impossible("%s drops what its reader has no room for, so pattern %s would lose "
+			   "messages",
+			   transport->name, pattern->name);
+}
+
+static void check_size(const struct options *options)
+{
+	const struct transport *transport = options->transport;
+	size_t limit = transport->limit ? transport->limit() : options->size;
+
+	if (options->size > limit)
+		impossible("%s carries at most %zu bytes in one message here, not %zu",
+			   transport->name, limit, options->size);
+}
+
+static void check_topology(const struct options *options)
+{
+	if (options->topology == ONE)
+		return;
+	if (options->transport->one_way)
+		impossible("%s is two one-way channels by nature: leave --topology out",
+			   options->transport->name);
+	if (options->pattern->own_waiting)
+		impossible("pattern %s knows one connection for both directions only: leave "
+			   "--topology out",
+			   options->pattern->name);
+}
+
+static void check_waiting(const struct options *options)
+{
+	if (options->waiting == BLOCK)
+		return;
+	if (!options->transport->polls)
+		impossible("%s has no descriptor to wait for: leave --wait out",
+			   options->transport->name);
+	if (options->pattern->own_waiting)
+		impossible("pattern %s waits in its own way: leave --wait out",
+			   options->pattern->name);
+}
+
+/* Both sides would want one CPU at the same time. */
+static void check_spinning(const struct options *options)
+{
+	cpu_set_t allowed;
+
+	if (options->pattern->alone || !(options->waiting == SPIN || options->transport->spins))
+		return;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+		call_failed("sched_getaffinity");
+	if (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2)
+		impossible("two sides that spin need a CPU each: on one, each would spin through "
+			   "the time of the other");
+	if (options->scheduler == FIFO)
+		impossible("--sched fifo and spinning would take two CPUs from everything else");
 }
 
 static void check_cpu(const cpu_set_t *allowed, int cpu)
@@ -41,6 +125,9 @@ static void check_cpus(struct options *options)
 	int *cpus = options->cpus;
 	cpu_set_t allowed;
 
+	if (options->placement == CROSS_CPU && options->pattern->alone)
+		impossible("pattern %s is one thread: --placement is same-cpu or free",
+			   options->pattern->name);
 	if (options->placement == FREE && cpus[CLIENT] >= 0)
 		impossible("--placement free pins nothing: leave --cpus out");
 	if (options->placement == FREE)
@@ -69,7 +156,7 @@ static void check_directory(const struct options *options)
 	struct stat status;
 
 	if (!directory && options->transport->needs_directory)
-		impossible("transport %s needs --dir: a directory for its socket",
+		impossible("transport %s needs --dir: a directory for its files",
 			   options->transport->name);
 	if (!directory)
 		return;
@@ -109,10 +196,17 @@ void options_check(struct options *options)
 {
 	check_outputs();
 	if (!options->transport)
-		impossible("--transport is missing: see --help for those there are");
+		impossible("--transport is missing: see --list for those there are");
+	check_own_options(options);
+	check_pair(options->transport, options->pattern);
 	check_laps(options, "messages", options->messages);
 	check_laps(options, "warmup", options->warmup);
 	check_cpus(options);
 	check_directory(options);
 	check_gate(options->gate);
+	check_size(options);
+	check_topology(options);
+	check_waiting(options);
+	check_spinning(options);
+	schedule(options);
 }

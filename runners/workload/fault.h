@@ -7,9 +7,11 @@
 #define PATHCOST_FAULT_H
 
 #ifdef PLANT_FAULT
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static inline bool planted(const char *fault)
 {
@@ -17,8 +19,27 @@ static inline bool planted(const char *fault)
 
 	return wanted && strcmp(wanted, fault) == 0;
 }
+
+static inline void interrupt(int signal_number)
+{
+	(void)signal_number;
+}
+
+/* "signals": a signal that does nothing but interrupt, every fifth of a millisecond. */
+static inline void plant_signals(void)
+{
+	const struct itimerspec often = {{.tv_nsec = 200000}, {.tv_nsec = 200000}};
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct sigaction action = {.sa_handler = interrupt};
+	timer_t timer;
+
+	if (planted("signals") && sigaction(SIGUSR1, &action, NULL) == 0 &&
+	    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
+		timer_settime(timer, 0, &often, NULL);
+}
 #else
-#define planted(fault) 0
+#define planted(fault)	0
+#define plant_signals() ((void)0)
 #endif
 
 #endif

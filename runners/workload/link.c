@@ -2,25 +2,33 @@
 #include "link.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "fault.h"
+#include "pattern.h"
 #include "process.h"
 #include "transport.h"
+#include "wait.h"
 
 static const char *const phase_names[] = {"warm-up", "window", "exchange after the window"};
 
 /* Errors that mean "the peer has gone" and nothing else. */
 static bool peer_gone(void)
 {
-	return errno == 0 || errno == EPIPE || errno == ECONNRESET;
+	return errno == 0 || errno == EPIPE || errno == ECONNRESET || errno == ECONNREFUSED ||
+	       errno == ENOTCONN;
 }
 
 void link_broken(const struct link *link, const char *call)
 {
+	if (errno == EMSGSIZE)
+		impossible("transport %s does not carry %zu bytes in one message",
+			   link->setup->options.transport->name, link->size);
 	if (!peer_gone())
 		call_failed("%s", call);
 	if (link->role == CLIENT)
@@ -71,35 +79,50 @@ bool write_all(int fd, const void *buffer, size_t size, const char *what)
 /*
  * The client shows its token first, the server answers with its own. Only the two processes
  * of this fork know them, so a stranger who found the port or the path is found out.
+ * The buffers hold a token, whatever the message's size.
  */
-static void check_token(const struct link *link, const struct setup *setup, enum role sender)
+static void check_token(const struct link *link, const struct setup *setup)
 {
-	unsigned char token[TOKEN_SIZE];
+	size_t there = 0;
 
-	if (!read_all(link->in, token, sizeof(token)))
-		link_broken(link, "read");
-	if (memcmp(token, setup->token[sender], sizeof(token)) != 0)
+	while (there < TOKEN_SIZE) {
+		ssize_t count = link->read(link->in, link->rx + there, TOKEN_SIZE - there);
+
+		if (count == 0)
+			errno = 0;
+		if (count == 0 || (count < 0 && errno != EINTR))
+			link_broken(link, "read");
+		if (count > 0)
+			there += count;
+	}
+	if (memcmp(link->rx, setup->token[link->peer], TOKEN_SIZE) != 0)
 		cell_failed("a stranger is at the other end of the transport: its token is wrong");
 }
 
+/* So short that it goes in one piece. */
 static void show_token(const struct link *link, const struct setup *setup)
 {
-	unsigned char token[TOKEN_SIZE];
+	ssize_t count;
 
-	memcpy(token, setup->token[link->role], sizeof(token));
+	memcpy(link->tx, setup->token[link->role], TOKEN_SIZE);
 	if (link->role == CLIENT && planted("token"))
-		token[0] ^= 1;
-	if (!write_all(link->out, token, sizeof(token), "the token"))
+		link->tx[0] ^= 1;
+	do
+		count = link->write(link->out, link->tx, TOKEN_SIZE);
+	while (count < 0 && errno == EINTR);
+	if (count < 0)
 		link_broken(link, "write");
+	if (count != TOKEN_SIZE)
+		cell_failed("the transport took only %zd bytes of the token", count);
 }
 
 static void greet(const struct link *link, const struct setup *setup)
 {
 	if (link->role == CLIENT) {
 		show_token(link, setup);
-		check_token(link, setup, SERVER);
+		check_token(link, setup);
 	} else {
-		check_token(link, setup, CLIENT);
+		check_token(link, setup);
 		show_token(link, setup);
 	}
 }
@@ -107,23 +130,31 @@ static void greet(const struct link *link, const struct setup *setup)
 /* mmap, so that a buffer starts on a page and its size in pages is known. */
 static unsigned char *buffer_of(size_t size)
 {
-	void *buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *buffer;
 
+	if (size < TOKEN_SIZE)
+		size = TOKEN_SIZE;
+	buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer == MAP_FAILED)
 		call_failed("mmap of a message buffer of %zu bytes", size);
 	return buffer;
 }
 
-void link_open(struct link *link, struct setup *setup, enum role role)
+void links_make(struct setup *setup)
 {
-	link->role = role;
-	link->size = setup->options.size;
-	setup->options.transport->join(setup, link);
-	greet(link, setup);
-	link->tx = buffer_of(link->size);
-	link->rx = buffer_of(link->size);
-	/* Touched even without a warm-up: no first page fault may fall into the window. */
-	link_start_phase(link, WARMUP);
+	const struct options *options = &setup->options;
+
+	setup->links = calloc(options->clients, sizeof(struct link));
+	if (!setup->links)
+		call_failed("memory for %u connections", options->clients);
+	for (unsigned i = 0; i < options->clients; i++) {
+		struct link *link = &setup->links[i];
+
+		link->tx = buffer_of(options->size);
+		link->rx = buffer_of(options->size);
+		if (options->verify)
+			link->expected = buffer_of(options->size);
+	}
 }
 
 /* Eight bytes of a phase's contents: they differ by sender, phase and place. */
@@ -139,28 +170,177 @@ static size_t word_length(size_t size, size_t offset)
 	return size - offset < 8 ? size - offset : 8;
 }
 
-void link_start_phase(struct link *link, enum phase phase)
+static void fill_contents(unsigned char *buffer, size_t size, enum role sender, enum phase phase)
 {
-	for (size_t offset = 0; offset < link->size; offset += 8) {
-		uint64_t word = content_word(link->role, phase, offset / 8);
+	for (size_t offset = 0; offset < size; offset += 8) {
+		uint64_t word = content_word(sender, phase, offset / 8);
 
-		memcpy(link->tx + offset, &word, word_length(link->size, offset));
+		memcpy(buffer + offset, &word, word_length(size, offset));
 	}
+}
+
+static void start_phase(struct link *link, enum phase phase)
+{
+	fill_contents(link->tx, link->size, link->role, phase);
 	if (link->role == CLIENT && phase == WINDOW && planted("payload"))
 		link->tx[link->size - 1] ^= 1;
 	memset(link->rx, 0, link->size);
+	if (link->expected)
+		fill_contents(link->expected, link->size, link->peer, phase);
 	link->counts = (struct counts){0};
 }
 
-void link_check_phase(const struct link *link, enum phase phase)
+/* In selfloop both ends are this process's: what goes out at the one comes in at the other. */
+static void join(struct link *link, struct setup *setup)
 {
-	enum role sender = link->role == CLIENT ? SERVER : CLIENT;
+	struct link far = {0};
 
+	transport_join(setup, link, link->role);
+	if (setup->options.pattern->alone) {
+		transport_join(setup, &far, SERVER);
+		link->in = far.in;
+	}
+}
+
+void link_open(struct link *link, struct setup *setup, enum role role)
+{
+	const struct options *options = &setup->options;
+
+	link->setup = setup;
+	link->role = role;
+	link->peer = options->pattern->alone || role == SERVER ? CLIENT : SERVER;
+	link->size = options->size;
+	link->tick = UINT64_MAX;
+	join(link, setup);
+	greet(link, setup);
+	/* Touched even without a warm-up: no first page fault may fall into the window. */
+	start_phase(link, WARMUP);
+}
+
+void link_start_phase(struct link *link, enum phase phase)
+{
+	start_phase(link, phase);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		start_phase(link + i, phase);
+}
+
+/* Numbers a message: its first bytes, less the number that they held, and the new one. */
+static void number_message(unsigned char *message, size_t size, uint64_t old, uint64_t new)
+{
+	uint64_t word = 0;
+	size_t length = word_length(size, 0);
+
+	memcpy(&word, message, length);
+	word = word - old + new;
+	memcpy(message, &word, length);
+}
+
+void link_stamp(struct link *link)
+{
+	uint64_t number = link->counts.sent_messages;
+
+	number_message(link->tx, link->size, number, number + 1);
+}
+
+static size_t first_difference(const unsigned char *a, const unsigned char *b, size_t size)
+{
+	size_t i = 0;
+
+	while (i < size && a[i] == b[i])
+		i++;
+	return i;
+}
+
+/* rx is cleared, so that nothing of this message can pass for the next. */
+void link_verify(struct link *link)
+{
+	uint64_t number = link->counts.received_messages;
+
+	number_message(link->expected, link->size, number, number + 1);
+	if (memcmp(link->rx, link->expected, link->size) != 0)
+		cell_failed("message %" PRIu64 ": bytes from %zu on are not those that the peer "
+			    "sent",
+			    number, first_difference(link->rx, link->expected, link->size));
+	memset(link->rx, 0, link->size);
+}
+
+static void check_phase(const struct link *link, enum phase phase)
+{
+	/* --verify has checked and cleared each; and in stream nothing comes to the client. */
+	if (link->expected || !link->counts.received_messages)
+		return;
 	for (size_t offset = 0; offset < link->size; offset += 8) {
-		uint64_t word = content_word(sender, phase, offset / 8);
+		uint64_t word = content_word(link->peer, phase, offset / 8);
 
 		if (memcmp(link->rx + offset, &word, word_length(link->size, offset)) != 0)
 			cell_failed("bytes from %zu on are not those that the peer sent in the %s",
 				    offset, phase_names[phase]);
+	}
+}
+
+void link_check_phase(const struct link *link, enum phase phase)
+{
+	check_phase(link, phase);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		check_phase(link + i, phase);
+}
+
+__attribute__((noreturn, cold)) static void too_full(const struct link *link, uint64_t held,
+						     uint64_t wanted)
+{
+	const struct options *options = &link->setup->options;
+
+	if (options->pattern->alone)
+		impossible("%s does not hold a message of %zu bytes while nobody reads, and in "
+			   "%s one thread writes and reads",
+			   options->transport->name, link->size, options->pattern->name);
+	impossible("--in-flight %" PRIu64 " would stop both sides: %s holds %" PRIu64
+		   " messages of %zu bytes while nobody reads",
+		   wanted, options->transport->name, held, link->size);
+}
+
+void link_fill(struct link *link, uint64_t messages)
+{
+	const struct transport *transport = link->setup->options.transport;
+	uint64_t held = 0;
+
+	if (!transport->polls && transport->room / link->size < messages)
+		too_full(link, transport->room / link->size, messages);
+	if (transport->polls)
+		set_blocking(link->out, false);
+	while (held < messages) {
+		ssize_t count = link->write(link->out, link->tx, link->size);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count < 0 && errno != EAGAIN)
+			link_broken(link, "write");
+		if (count < (ssize_t)link->size)
+			too_full(link, held, messages);
+		held++;
+	}
+	if (transport->polls)
+		set_blocking(link->out, true);
+}
+
+/* What was dropped on the way would be waited for in vain. */
+void link_drain(struct link *link, uint64_t messages)
+{
+	size_t left = link->size;
+
+	for (uint64_t held = 0; held < messages;) {
+		ssize_t count;
+
+		if (link->setup->options.transport->lossy && !is_readable(link->in, 1000))
+			too_full(link, held, messages);
+		count = link->read(link->in, link->rx, left);
+		if (count == 0)
+			errno = 0;
+		if (count == 0 || (count < 0 && errno != EINTR))
+			link_broken(link, "read");
+		if (count > 0 && !(left -= count)) {
+			left = link->size;
+			held++;
+		}
 	}
 }

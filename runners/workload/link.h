@@ -3,15 +3,27 @@
 #ifndef PATHCOST_LINK_H
 #define PATHCOST_LINK_H
 
-#include <stdbool.h>
-
 #include "cell.h"
 
 /* Each phase carries contents of its own, so that what one left behind cannot pass for another. */
 enum phase { WARMUP, WINDOW, FAREWELL };
 
-/* Joins the transport, makes and touches the buffers, and proves that the peer is ours. */
+/*
+ * Before the fork: memory for each link and its buffers. If there is none, one process says so;
+ * what is written to later, each side has for itself.
+ */
+void links_make(struct setup *setup);
+/* Joins the transport, touches the buffers, and proves that the peer is ours. */
 void link_open(struct link *link, struct setup *setup, enum role role);
+/*
+ * Where messages are in flight before anybody reads, nobody must wait for room: the client finds
+ * out what the transport holds, and the server (the client itself in selfloop) takes it out.
+ */
+void link_fill(struct link *link, uint64_t messages);
+void link_drain(struct link *link, uint64_t messages);
+/* --verify: numbers the message in tx; checks all of the message in rx. */
+void link_stamp(struct link *link);
+void link_verify(struct link *link);
 /* Before a phase: contents to send, a cleared place for what comes, counters at 0. */
 void link_start_phase(struct link *link, enum phase phase);
 /* After a phase: the last message received must be the peer's, byte by byte. */

@@ -7,7 +7,10 @@
 
 #include "cleanup.h"
 #include "errors.h"
+#include "link.h"
+#include "list.h"
 #include "options.h"
+#include "pattern.h"
 #include "process.h"
 #include "result.h"
 #include "sides.h"
@@ -21,27 +24,45 @@ static void draw_tokens(struct setup *setup)
 			call_failed("getrandom");
 }
 
-int main(int argc, char **argv)
+static void make_pipe(int ends[2])
 {
-	static struct setup setup;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		call_failed("pipe");
+}
+
+void cell_run(const struct options *options)
+{
+	static struct setup setup = {.listener = -1};
 	static struct result result;
 	uint32_t *samples;
 
-	options_read(argc, argv, &setup.options);
-	cleanup_arm(setup.options.timeout);
+	setup.options = *options;
+	cleanup_arm(options->timeout);
 	setup.client = getpid();
-	setup.samples_fd = samples_create(setup.options.samples);
+	setup.samples_fd = samples_create(options->samples);
 	draw_tokens(&setup);
-	if (pipe2(setup.reports, O_CLOEXEC) < 0)
-		call_failed("pipe");
-	setup.options.transport->prepare(&setup);
-	server_start(&setup);
-	samples = samples_room(&setup.options);
+	make_pipe(setup.reports);
+	make_pipe(setup.words);
+	links_make(&setup);
+	options->transport->prepare(&setup);
+	if (!options->pattern->alone)
+		server_start(&setup);
+	samples = samples_room(options);
 	client_run(&setup, &result, proc_files, samples);
 	now_doing("writing the result");
-	result_check(&setup.options, &result);
+	result_check(options, &result);
 	samples_write(&setup, samples);
-	result_print(&setup.options, &result, proc_files);
+	result_print(options, &result, proc_files);
 	leftovers.samples_path = NULL; /* a result without its samples would be half a result */
+}
+
+int main(int argc, char **argv)
+{
+	static struct options options;
+
+	if (options_read(argc, argv, &options) == LIST)
+		list_print(options.directory);
+	else
+		cell_run(&options);
 	return 0;
 }

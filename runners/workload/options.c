@@ -11,40 +11,51 @@
 #include "pattern.h"
 #include "transport.h"
 
-#define MAX_SIZE     (UINT64_C(1) << 30)
-#define MAX_MESSAGES UINT64_C(4000000000)
-#define MAX_SECONDS  86400
+#define MAX_SIZE      (UINT64_C(1) << 30)
+#define MAX_MESSAGES  UINT64_C(4000000000)
+#define MAX_SECONDS   86400
+#define MAX_IN_FLIGHT 65536 /* pattern.c has room for so many times */
+#define MAX_CLIENTS   4096
 
 static const char help[] =
 	"usage: pathcost-workload --transport NAME [option ...]\n"
 	"Runs one cell: two processes, messages between them, one JSON object on stdout.\n"
-	"\n"
-	"  --transport NAME   unix (stream socket with a path) or tcp (IPv4 loopback)\n"
-	"  --pattern NAME     who sends when: pingpong (the default)\n"
+	"  --transport NAME, --pattern NAME     what --list shows (pattern: pingpong)\n"
+	"  --list             print what there is, and what is possible here\n"
 	"  --size BYTES       of a message, 1 to 1073741824 (64)\n"
-	"  --messages N       in the window; a round trip is two (20000)\n"
-	"  --warmup N         messages before the window (3000)\n"
+	"  --messages N, --warmup N     in the window (20000), and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
-	"  --cpus A,B         client on A, server on B; same-cpu uses A for both\n"
-	"                     (the first two CPUs that this process may use)\n"
+	"  --cpus A,B         client on A, server on B (the first two that it may use)\n"
+	"  --wait NAME        for a message: block (the default), epoll or spin\n"
+	"  --sched NAME       other (the default), batch or fifo (needs the right)\n"
+	"  --topology NAME    one connection (the default), or two one-way ones\n"
+	"  --in-flight N      messages of pattern pipeline (8)\n"
+	"  --clients N        of pattern clients (4)\n"
+	"  --verify           every message's number and contents, inside the window\n"
 	"  --cell ID          the number that the window's markers carry (0)\n"
-	"  --dir DIRECTORY    where unix puts its socket: ours alone, and fresh\n"
-	"  --samples FILE     write round-trip times: little-endian uint32, nanoseconds\n"
+	"  --dir DIRECTORY    where unix and fifo put their files: ours alone, and fresh\n"
+	"  --samples FILE     write the time of each lap: little-endian uint32, ns\n"
 	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
 	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
 	"  --timeout SECONDS  for the whole cell (60)\n"
 	"  --help             this text\n"
-	"\n"
 	"Status: 0 done, 1 failed or timed out, 2 asked for something impossible.\n";
 
 enum option_code {
 	OPT_TRANSPORT = 1,
 	OPT_PATTERN,
+	OPT_LIST,
 	OPT_SIZE,
 	OPT_MESSAGES,
 	OPT_WARMUP,
 	OPT_PLACEMENT,
 	OPT_CPUS,
+	OPT_WAIT,
+	OPT_SCHED,
+	OPT_TOPOLOGY,
+	OPT_IN_FLIGHT,
+	OPT_CLIENTS,
+	OPT_VERIFY,
 	OPT_CELL,
 	OPT_DIR,
 	OPT_SAMPLES,
@@ -56,11 +67,18 @@ enum option_code {
 static const struct option table[] = {
 	{"transport", required_argument, NULL, OPT_TRANSPORT},
 	{"pattern", required_argument, NULL, OPT_PATTERN},
+	{"list", no_argument, NULL, OPT_LIST},
 	{"size", required_argument, NULL, OPT_SIZE},
 	{"messages", required_argument, NULL, OPT_MESSAGES},
 	{"warmup", required_argument, NULL, OPT_WARMUP},
 	{"placement", required_argument, NULL, OPT_PLACEMENT},
 	{"cpus", required_argument, NULL, OPT_CPUS},
+	{"wait", required_argument, NULL, OPT_WAIT},
+	{"sched", required_argument, NULL, OPT_SCHED},
+	{"topology", required_argument, NULL, OPT_TOPOLOGY},
+	{"in-flight", required_argument, NULL, OPT_IN_FLIGHT},
+	{"clients", required_argument, NULL, OPT_CLIENTS},
+	{"verify", no_argument, NULL, OPT_VERIFY},
 	{"cell", required_argument, NULL, OPT_CELL},
 	{"dir", required_argument, NULL, OPT_DIR},
 	{"samples", required_argument, NULL, OPT_SAMPLES},
@@ -69,6 +87,26 @@ static const struct option table[] = {
 	{"help", no_argument, NULL, OPT_HELP},
 	{NULL, 0, NULL, 0},
 };
+
+static const char *const placement_names[] = {"same-cpu", "cross-cpu", "free", NULL};
+const char *const waiting_names[] = {"block", "epoll", "spin", NULL};
+const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
+const char *const topology_names[] = {"one", "two", NULL};
+
+/* The place of a word among names. */
+static int choice(const char *what, const char *word, const char *const *names)
+{
+	char known[128];
+	size_t length = 0;
+
+	for (int i = 0; names[i]; i++) {
+		if (strcmp(names[i], word) == 0)
+			return i;
+		length += snprintf(known + length, sizeof(known) - length, "%s%s", i ? ", " : "",
+				   names[i]);
+	}
+	impossible("unknown %s \"%s\": there is %s", what, word, known);
+}
 
 /* Digits only: strtoull alone would take " -1" for a very large number. */
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
@@ -88,7 +126,7 @@ static const struct transport *read_transport(const char *name)
 	const struct transport *transport = transport_named(name);
 
 	if (!transport)
-		impossible("unknown transport \"%s\": see --help for those there are", name);
+		impossible("unknown transport \"%s\": see --list for those there are", name);
 	return transport;
 }
 
@@ -97,19 +135,8 @@ static const struct pattern *read_pattern(const char *name)
 	const struct pattern *pattern = pattern_named(name);
 
 	if (!pattern)
-		impossible("unknown pattern \"%s\": see --help for those there are", name);
+		impossible("unknown pattern \"%s\": see --list for those there are", name);
 	return pattern;
-}
-
-static enum placement read_placement(const char *name)
-{
-	if (strcmp(name, "same-cpu") == 0)
-		return SAME_CPU;
-	if (strcmp(name, "cross-cpu") == 0)
-		return CROSS_CPU;
-	if (strcmp(name, "free") == 0)
-		return FREE;
-	impossible("unknown placement \"%s\": it is same-cpu, cross-cpu or free", name);
 }
 
 /* "A" or "A,B"; what is not given stays -1. */
@@ -146,10 +173,28 @@ static void take(struct options *options, int code, const char *text)
 		options->warmup = number("warmup", text, 0, MAX_MESSAGES);
 		break;
 	case OPT_PLACEMENT:
-		options->placement = read_placement(text);
+		options->placement = choice("placement", text, placement_names);
 		break;
 	case OPT_CPUS:
 		read_cpus(text, options->cpus);
+		break;
+	case OPT_WAIT:
+		options->waiting = choice("wait", text, waiting_names);
+		break;
+	case OPT_SCHED:
+		options->scheduler = choice("scheduler", text, scheduler_names);
+		break;
+	case OPT_TOPOLOGY:
+		options->topology = choice("topology", text, topology_names);
+		break;
+	case OPT_IN_FLIGHT:
+		options->in_flight = number("in-flight", text, 1, MAX_IN_FLIGHT);
+		break;
+	case OPT_CLIENTS:
+		options->clients = number("clients", text, 1, MAX_CLIENTS);
+		break;
+	case OPT_VERIFY:
+		options->verify = true;
 		break;
 	case OPT_CELL:
 		options->cell = number("cell", text, 0, ULONG_MAX);
@@ -177,12 +222,10 @@ static void print_help(void)
 	exit(0);
 }
 
-void options_read(int argc, char **argv, struct options *options)
+void options_default(struct options *options)
 {
-	int code;
-
 	*options = (struct options){
-		.pattern = patterns,
+		.pattern = patterns[0],
 		.size = 64,
 		.messages = 20000,
 		.warmup = 3000,
@@ -191,6 +234,14 @@ void options_read(int argc, char **argv, struct options *options)
 		.gate = -1,
 		.timeout = 60,
 	};
+}
+
+enum action options_read(int argc, char **argv, struct options *options)
+{
+	int code;
+	enum action action = RUN;
+
+	options_default(options);
 	opterr = 0; /* its sentences are not ours */
 	while ((code = getopt_long(argc, argv, ":", table, NULL)) != -1) {
 		if (code == ':')
@@ -199,9 +250,13 @@ void options_read(int argc, char **argv, struct options *options)
 			impossible("unknown option %s: see --help", argv[optind - 1]);
 		if (code == OPT_HELP)
 			print_help();
+		if (code == OPT_LIST)
+			action = LIST;
 		take(options, code, optarg);
 	}
 	if (optind < argc)
 		impossible("unexpected argument \"%s\": see --help", argv[optind]);
-	options_check(options);
+	if (action == RUN)
+		options_check(options);
+	return action;
 }

@@ -1,74 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The only code that runs in the window.
+ * The code that runs in the window, with loop.h.
  *
- * read() and write(), not recv() and send(): pipes know no other calls, and every transport
- * must enter the kernel in the same manner.
- *
- * Single-stepped with GCC 12 and glibc 2.36: 20 to 25 user-space instructions from one system
- * call to the next, libc's included, on either side and for every transport. With samples the
- * client adds about 84 for each round trip, nearly all of them the vDSO's clock reading.
+ * tests/workload/step.c single-steps it and counts: see there for the figures. With samples the
+ * client adds about 84 instructions for each lap, nearly all of them the vDSO's clock reading.
  */
 #include "pattern.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "clock.h"
-#include "link.h"
+#include "loop.h"
 
-static inline void send_message(struct link *link)
+const struct pattern *const patterns[] = {
+	&pingpong, &stream, &pipeline, &connecting, &selfloop, &many_clients, NULL,
+};
+
+const struct pattern *pattern_named(const char *name)
 {
-	const unsigned char *next = link->tx;
-	size_t left = link->size;
+	const struct pattern *const *entry = patterns;
 
-	for (;;) {
-		ssize_t sent = write(link->out, next, left);
-
-		if (__builtin_expect(sent < 0, 0)) {
-			if (errno == EINTR)
-				continue;
-			link_broken(link, "write");
-		}
-		link->counts.sent_bytes += sent;
-		if ((size_t)sent == left)
-			break;
-		link->counts.partial_sends++;
-		next += sent;
-		left -= sent;
-	}
-	link->counts.sent_messages++;
+	while (*entry && strcmp((*entry)->name, name) != 0)
+		entry++;
+	return *entry;
 }
 
-static inline void receive_message(struct link *link)
+void interval_begin(struct link *link, uint64_t lap)
 {
-	unsigned char *next = link->rx;
-	size_t left = link->size;
+	struct intervals *intervals = link->intervals;
 
-	for (;;) {
-		ssize_t received = read(link->in, next, left);
-
-		if (__builtin_expect(received <= 0, 0)) {
-			if (received < 0 && errno == EINTR)
-				continue;
-			if (received == 0)
-				errno = 0; /* the end of the stream, not an error */
-			link_broken(link, "read");
-		}
-		link->counts.received_bytes += received;
-		if ((size_t)received == left)
-			break;
-		link->counts.partial_receives++;
-		next += received;
-		left -= received;
-	}
-	link->counts.received_messages++;
+	intervals->lap[intervals->count] = lap;
+	intervals->began[intervals->count] = clock_ns();
+	intervals->count++;
+	link->tick = intervals->count < MAX_INTERVALS ? lap + link->step : UINT64_MAX;
 }
 
-static inline uint32_t saturate(uint64_t nanoseconds)
+static uint64_t pingpong_laps(struct link *link, uint64_t laps, uint32_t *samples, uint64_t last)
 {
-	return nanoseconds < UINT32_MAX ? (uint32_t)nanoseconds : UINT32_MAX;
+	if (!samples) {
+		while (laps--) {
+			send_message(link);
+			receive_message(link);
+		}
+		return last;
+	}
+	for (uint64_t lap = 0; lap < laps; lap++) {
+		uint64_t now;
+
+		send_message(link);
+		receive_message(link);
+		now = clock_ns();
+		samples[lap] = saturate(now - last);
+		last = now;
+	}
+	return last;
 }
 
 /*
@@ -80,15 +64,11 @@ static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samp
 	uint64_t start = clock_ns();
 	uint64_t last = start;
 
-	for (uint64_t lap = 0; lap < laps; lap++) {
-		send_message(link);
-		receive_message(link);
-		if (samples) {
-			uint64_t now = clock_ns();
-
-			samples[lap] = saturate(now - last);
-			last = now;
-		}
+	/* An interval is a loop of its own: no lap has to ask whether one begins. */
+	for (uint64_t lap = 0, end; lap < laps; lap = end) {
+		lap_begin(link, lap);
+		end = link->tick < laps ? link->tick : laps;
+		last = pingpong_laps(link, end - lap, samples ? samples + lap : NULL, last);
 	}
 	if (!samples)
 		last = clock_ns();
@@ -103,16 +83,126 @@ static void pingpong_server(struct link *link, uint64_t laps)
 	}
 }
 
-const struct pattern patterns[] = {
-	{"pingpong", 2, pingpong_client, pingpong_server},
-	{.name = NULL},
+/* A sample is the time that the sender needed for one message: its wait for room included. */
+static uint64_t stream_client(struct link *link, uint64_t laps, uint32_t *samples)
+{
+	uint64_t start = clock_ns();
+	uint64_t last = start;
+
+	for (uint64_t lap = 0; lap < laps; lap++) {
+		lap_begin(link, lap);
+		send_message(link);
+		if (samples) {
+			uint64_t now = clock_ns();
+
+			samples[lap] = saturate(now - last);
+			last = now;
+		}
+	}
+	return start; /* the window ends where the server says */
+}
+
+static void stream_server(struct link *link, uint64_t laps)
+{
+	for (uint64_t lap = 0; lap < laps; lap++)
+		receive_message(link);
+}
+
+/* When the messages in flight were sent: a ring, as long as there are messages in flight. */
+static uint64_t sent_at[1 << 16];
+
+static inline void pipeline_take(struct link *link, uint64_t lap, unsigned window,
+				 uint32_t *samples)
+{
+	receive_message(link);
+	if (samples)
+		samples[lap] = saturate(clock_ns() - sent_at[lap % window]);
+}
+
+static inline void pipeline_put(struct link *link, uint64_t lap, unsigned window,
+				const uint32_t *samples)
+{
+	if (samples)
+		sent_at[lap % window] = clock_ns();
+	send_message(link);
+}
+
+/* A sample is a round trip's own time: from before its send until after its receive. */
+static uint64_t pipeline_client(struct link *link, uint64_t laps, uint32_t *samples)
+{
+	unsigned wanted = link->setup->options.in_flight;
+	unsigned window = laps < wanted ? laps : wanted;
+	uint64_t start = clock_ns();
+	uint64_t sent = 0;
+
+	while (sent < window)
+		pipeline_put(link, sent++, window, samples);
+	for (uint64_t lap = 0; lap < laps; lap++) {
+		lap_begin(link, lap);
+		pipeline_take(link, lap, window, samples);
+		if (sent < laps)
+			pipeline_put(link, sent++, window, samples);
+	}
+	return clock_ns() - start;
+}
+
+/* The filling happens once, before the warm-up. */
+static void pipeline_start(struct link *link)
+{
+	struct setup *setup = link->setup;
+	char filled = 'f';
+
+	if (link->role == CLIENT) {
+		link_fill(link, setup->options.in_flight);
+		if (!write_all(setup->words[1], &filled, 1, "to the server"))
+			link_broken(link, "write");
+		return;
+	}
+	if (!read_all(setup->words[0], &filled, 1))
+		link_broken(link, "read");
+	link_drain(link, setup->options.in_flight);
+}
+
+/* One message is a lap: one thread sends it, then receives it. */
+static uint64_t selfloop_client(struct link *link, uint64_t laps, uint32_t *samples)
+{
+	return pingpong_client(link, laps, samples);
+}
+
+static void selfloop_start(struct link *link)
+{
+	link_fill(link, 1);
+	link_drain(link, 1);
+}
+
+const struct pattern pingpong = {
+	.name = "pingpong",
+	.messages_per_lap = 2,
+	.client = pingpong_client,
+	.server = pingpong_server,
 };
 
-const struct pattern *pattern_named(const char *name)
-{
-	const struct pattern *pattern = patterns;
+const struct pattern stream = {
+	.name = "stream",
+	.messages_per_lap = 1,
+	.one_way = true,
+	.client = stream_client,
+	.server = stream_server,
+};
 
-	while (pattern->name && strcmp(pattern->name, name) != 0)
-		pattern++;
-	return pattern->name ? pattern : NULL;
-}
+const struct pattern pipeline = {
+	.name = "pipeline",
+	.messages_per_lap = 2,
+	.start = pipeline_start,
+	.client = pipeline_client,
+	.server = pingpong_server,
+};
+
+const struct pattern selfloop = {
+	.name = "selfloop",
+	.messages_per_lap = 1,
+	.alone = true,
+	.own_waiting = true,
+	.start = selfloop_start,
+	.client = selfloop_client,
+};

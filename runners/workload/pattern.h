@@ -3,13 +3,18 @@
 #ifndef PATHCOST_PATTERN_H
 #define PATHCOST_PATTERN_H
 
-#include <stdint.h>
-
 #include "cell.h"
 
 struct pattern {
 	const char *name;
 	unsigned messages_per_lap; /* --messages and --warmup must be multiples of it */
+	bool alone;		   /* one thread does both parts: there is no server */
+	bool one_way;		   /* the client hears nothing: the server's end is the window's */
+	bool connects;		   /* needs a transport that can be connected to many times */
+	bool keeps_listening;	   /* it connects in the window too */
+	bool own_waiting;	   /* it waits in its own way: --wait has no meaning */
+	/* Both sides, with the link open, before the warm-up; NULL: nothing to do. */
+	void (*start)(struct link *link);
 	/*
 	 * The client's part: returns the time from its first send to its last receive, and
 	 * fills `samples` (NULL: none) with the nanoseconds of each lap.
@@ -18,8 +23,11 @@ struct pattern {
 	void (*server)(struct link *link, uint64_t laps);
 };
 
-extern const struct pattern patterns[]; /* ends with a NULL name */
+extern const struct pattern *const patterns[]; /* ends with NULL */
 
 const struct pattern *pattern_named(const char *name);
+
+/* pattern.c, pattern_connect.c, pattern_clients.c */
+extern const struct pattern pingpong, stream, pipeline, selfloop, connecting, many_clients;
 
 #endif

@@ -15,6 +15,7 @@
 #include "cleanup.h"
 #include "errors.h"
 #include "sides.h"
+#include "transport.h"
 
 /* Dies with the client, whatever kills it. */
 static void follow_parent(const struct setup *setup)
@@ -42,7 +43,8 @@ void server_start(struct setup *setup)
 	}
 	leftovers.server = child;
 	signals_release();
-	if (close(setup->reports[1]) < 0) /* else its end would never be seen */
+	/* Else its end would never be seen. */
+	if (close(setup->reports[1]) < 0 || close(setup->words[0]) < 0)
 		call_failed("close");
 }
 
@@ -56,6 +58,21 @@ void pin(const struct options *options, enum role role)
 	CPU_SET(options->cpus[role], &set);
 	if (sched_setaffinity(0, sizeof(set), &set) < 0)
 		call_failed("sched_setaffinity to CPU %d", options->cpus[role]);
+}
+
+void schedule(const struct options *options)
+{
+	static const int policies[] = {SCHED_OTHER, SCHED_BATCH, SCHED_FIFO};
+	struct sched_param parameters = {.sched_priority = options->scheduler == FIFO ? 1 : 0};
+
+	if (options->scheduler == OTHER)
+		return; /* as whoever started us has it */
+	if (sched_setscheduler(0, policies[options->scheduler], &parameters) == 0)
+		return;
+	if (errno == EPERM)
+		impossible("this user may not use real-time scheduling: --sched fifo needs "
+			   "CAP_SYS_NICE or RLIMIT_RTPRIO");
+	call_failed("sched_setscheduler");
 }
 
 int server_state_open(void)
@@ -92,8 +109,9 @@ static char server_state(int fd)
  * long on purpose: on one CPU the server must get to its read undisturbed, since a switch
  * between its rusage and its marker would be seen by only one of them.
  */
-void server_await_sleep(int state_fd)
+void server_await_sleep(const struct options *options, int state_fd)
 {
+	bool spins = options->waiting == SPIN || options->transport->spins;
 	const struct timespec pause = {.tv_nsec = 1000000};
 	char state;
 
@@ -103,7 +121,7 @@ void server_await_sleep(int state_fd)
 		state = server_state(state_fd);
 		if (state == 'Z' || state == 'X')
 			server_lost();
-	} while (state != 'S');
+	} while (state != 'S' && !spins);
 }
 
 static int server_status(void)

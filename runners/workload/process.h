@@ -11,8 +11,10 @@ void server_start(struct setup *setup);
 void pin(const struct options *options, enum role role);
 /* A descriptor for server_await_sleep: opened before it is needed. */
 int server_state_open(void);
-/* Returns when the server sleeps. */
-void server_await_sleep(int state_fd);
+/* The scheduling policy that --sched asks for, for this process and the server to be. */
+void schedule(const struct options *options);
+/* Returns when the server sleeps; where it never does, when it has had time to begin. */
+void server_await_sleep(const struct options *options, int state_fd);
 /* The server has ended before its time: says so, or lets the server's own sentence stand. */
 __attribute__((noreturn, cold)) void server_lost(void);
 /* Reaps a server that has done its work. */

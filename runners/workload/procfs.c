@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,4 +72,29 @@ void proc_read(struct proc_file *files, enum edge edge)
 		if (file->length[edge] == file->size)
 			cell_failed("%s outgrew its buffer of %zu bytes", file->path, file->size);
 	}
+}
+
+static int schedstat_fd = -1;
+
+void schedstat_open(void)
+{
+	schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+	if (schedstat_fd < 0 && errno != ENOENT && errno != EACCES)
+		call_failed("open /proc/self/schedstat");
+}
+
+void schedstat_read(struct schedstat *schedstat)
+{
+	char text[128];
+	ssize_t length;
+
+	*schedstat = (struct schedstat){0};
+	if (schedstat_fd < 0)
+		return; /* the result says null */
+	length = pread(schedstat_fd, text, sizeof(text) - 1, 0);
+	if (length < 0)
+		call_failed("read /proc/self/schedstat");
+	text[length] = '\0';
+	schedstat->there = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &schedstat->run_ns,
+				  &schedstat->wait_ns, &schedstat->slices) == 3;
 }

@@ -3,10 +3,7 @@
 #ifndef PATHCOST_PROCFS_H
 #define PATHCOST_PROCFS_H
 
-#include <stddef.h>
-#include <stdio.h>
-
-enum edge { BEFORE, AFTER };
+#include "cell.h"
 
 struct proc_file {
 	const char *path;
@@ -21,5 +18,9 @@ extern struct proc_file proc_files[]; /* ends with a NULL path */
 /* Opens the files and makes room for them: nothing is allocated at the window's edges. */
 void proc_open(struct proc_file *files);
 void proc_read(struct proc_file *files, enum edge edge);
+
+/* The calling process's own; of its first thread, where it has more. */
+void schedstat_open(void);
+void schedstat_read(struct schedstat *schedstat);
 
 #endif

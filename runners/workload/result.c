@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "fault.h"
 #include "link.h"
+#include "pattern.h"
 
 static void check_direction(const char *name, const struct counts *from, const struct counts *to)
 {
@@ -24,8 +25,12 @@ void result_check(const struct options *options, const struct result *result)
 	const struct counts *server = &result->server.counts;
 	uint64_t messages = client->sent_messages + server->sent_messages;
 
-	check_direction("client to server", client, server);
-	check_direction("server to client", server, client);
+	if (options->pattern->alone) {
+		check_direction("the client to itself", client, client);
+	} else {
+		check_direction("client to server", client, server);
+		check_direction("server to client", server, client);
+	}
 	if (messages != options->messages)
 		cell_failed("%" PRIu64 " messages were sent in the window instead of %" PRIu64,
 			    messages, options->messages);
@@ -46,19 +51,84 @@ static void print_usage(FILE *out, const struct rusage *before, const struct rus
 		after->ru_nivcsw - before->ru_nivcsw, after->ru_minflt - before->ru_minflt);
 }
 
+static void print_schedstat(FILE *out, const struct schedstat *edges)
+{
+	if (!edges[BEFORE].there || !edges[AFTER].there)
+		fputs(", \"schedstat\": null", out);
+	else
+		fprintf(out,
+			", \"schedstat\": {\"run_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64
+			", \"slices\": %" PRIu64 "}",
+			edges[AFTER].run_ns - edges[BEFORE].run_ns,
+			edges[AFTER].wait_ns - edges[BEFORE].wait_ns,
+			edges[AFTER].slices - edges[BEFORE].slices);
+}
+
+static void print_tcp(FILE *out, const struct tcp_counts *edges)
+{
+	const struct tcp_counts *before = &edges[BEFORE], *after = &edges[AFTER];
+
+	if (!after->there) {
+		fputs(", \"tcp_info\": null", out);
+		return;
+	}
+	fprintf(out,
+		", \"tcp_info\": {\"segs_out\": %" PRIu64 ", \"segs_in\": %" PRIu64
+		", \"data_segs_out\": %" PRIu64 ", \"data_segs_in\": %" PRIu64
+		", \"retransmits\": %" PRIu64,
+		after->segs_out - before->segs_out, after->segs_in - before->segs_in,
+		after->data_segs_out - before->data_segs_out,
+		after->data_segs_in - before->data_segs_in,
+		after->retransmits - before->retransmits);
+	fprintf(out, ", \"snd_mss\": %u, \"snd_cwnd\": %u, \"rtt_us\": %u}", after->snd_mss,
+		after->snd_cwnd, after->rtt_us);
+}
+
+static void print_counts(FILE *out, const struct counts *counts)
+{
+	fprintf(out,
+		"\"sent_messages\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
+		", \"received_messages\": %" PRIu64 ", \"received_bytes\": %" PRIu64
+		", \"partial_sends\": %" PRIu64 ", \"partial_receives\": %" PRIu64
+		", \"empty_receives\": %" PRIu64 ", ",
+		counts->sent_messages, counts->sent_bytes, counts->received_messages,
+		counts->received_bytes, counts->partial_sends, counts->partial_receives,
+		counts->empty_receives);
+}
+
 static void print_side(FILE *out, const char *name, const struct report *report)
 {
-	const struct counts *counts = &report->counts;
-
-	fprintf(out,
-		"\"%s\": {\"pid\": %d, \"sent_messages\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-		", \"received_messages\": %" PRIu64 ", \"received_bytes\": %" PRIu64
-		", \"partial_sends\": %" PRIu64 ", \"partial_receives\": %" PRIu64 ", ",
-		name, (int)report->pid, counts->sent_messages, counts->sent_bytes,
-		counts->received_messages, counts->received_bytes, counts->partial_sends,
-		counts->partial_receives);
+	if (!report->pid) {
+		fprintf(out, "\"%s\": null, ", name);
+		return;
+	}
+	fprintf(out, "\"%s\": {\"pid\": %d, ", name, (int)report->pid);
+	print_counts(out, &report->counts);
 	print_usage(out, &report->before, &report->after);
+	print_schedstat(out, report->schedstat);
+	print_tcp(out, report->tcp);
 	fprintf(out, "}, ");
+}
+
+/* [[messages, ns], ...]: one after the other they are the window. */
+static void print_intervals(FILE *out, const struct options *options, const struct result *result)
+{
+	const struct intervals *intervals = &result->intervals;
+	unsigned lap = options->pattern->messages_per_lap;
+	unsigned count = intervals->count ? intervals->count : 1;
+	uint64_t left = options->messages, time_left = result->window_ns;
+
+	fputs("\"intervals\": [", out);
+	for (unsigned i = 0; i < count; i++) {
+		bool last = i + 1 == count;
+		uint64_t messages = last ? left : lap * (intervals->lap[i + 1] - intervals->lap[i]);
+		uint64_t time = last ? time_left : intervals->began[i + 1] - intervals->began[i];
+
+		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", messages, time);
+		left -= messages;
+		time_left -= time;
+	}
+	fputs("], ", out);
 }
 
 static void print_string(FILE *out, const char *text, size_t length)
@@ -120,6 +190,7 @@ void result_print(const struct options *options, const struct result *result,
 	fprintf(out, ", \"clock_cost_ns\": %.1f, ", result->clock_cost_ns);
 	print_cpus(out, options);
 	fprintf(out, "\"socket\": {%s}, ", result->socket);
+	print_intervals(out, options, result);
 	print_side(out, "client", &result->client);
 	print_side(out, "server", &result->server);
 	print_proc(out, files);

@@ -21,8 +21,9 @@
 #include "pattern.h"
 #include "process.h"
 #include "transport.h"
+#include "wait.h"
 
-static struct link link_here; /* static: its page is touched long before the window */
+static struct link *here; /* setup->links: the first is this side's own */
 
 static uint64_t laps_of(const struct options *options, uint64_t messages)
 {
@@ -35,22 +36,45 @@ static void usage_now(struct rusage *usage)
 		call_failed("getrusage");
 }
 
+/* What lies a little outside the window: read before the one edge and after the other. */
+static void read_counters(struct report *report, enum edge edge)
+{
+	tcp_count(here, &report->tcp[edge]);
+	schedstat_read(&report->schedstat[edge]);
+}
+
+/* Opens the link, and whatever the pattern needs beside it. */
+static void open_link(struct setup *setup, enum role role)
+{
+	const struct pattern *pattern = setup->options.pattern;
+
+	plant_signals();
+	schedstat_open();
+	link_open(here, setup, role);
+	if (pattern->start)
+		pattern->start(here);
+	if (!pattern->keeps_listening)
+		transport_joined(setup, role);
+	if (setup->options.waiting != BLOCK)
+		wait_arrange(here, setup->options.waiting);
+}
+
 static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(&link_here, phase);
-	options->pattern->server(&link_here, laps);
-	link_check_phase(&link_here, phase);
+	link_start_phase(here, phase);
+	options->pattern->server(here, laps);
+	link_check_phase(here, phase);
 }
 
 static void client_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(&link_here, phase);
-	options->pattern->client(&link_here, laps, NULL);
-	link_check_phase(&link_here, phase);
+	link_start_phase(here, phase);
+	options->pattern->client(here, laps, NULL);
+	link_check_phase(here, phase);
 }
 
 static void server_window(const struct setup *setup, struct report *report)
@@ -58,20 +82,32 @@ static void server_window(const struct setup *setup, struct report *report)
 	const struct options *options = &setup->options;
 	uint64_t laps = laps_of(options, options->messages);
 
-	link_start_phase(&link_here, WINDOW);
+	link_start_phase(here, WINDOW);
 	markers_touch();
 	usage_now(&report->before); /* for its first page faults */
+	read_counters(report, BEFORE);
 	if (!write_all(setup->reports[1], "r", 1, "to the client"))
 		give_up(1); /* the client has gone, and has said why */
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
-	options->pattern->server(&link_here, laps);
+	options->pattern->server(here, laps);
 	window_end(options->cell, SERVER);
 	usage_now(&report->after);
+	report->finished = clock_ns();
+	read_counters(report, AFTER);
 	if (!write_all(setup->reports[1], "d", 1, "to the client"))
 		give_up(1);
-	report->counts = link_here.counts;
-	link_check_phase(&link_here, WINDOW);
+	report->counts = here->counts;
+	link_check_phase(here, WINDOW);
+}
+
+/* Our ends close by reset, which destroys what the client has not read yet. */
+static void await_leave(const struct setup *setup)
+{
+	char leave;
+
+	if (!read_all(setup->words[0], &leave, 1))
+		give_up(1); /* the client has gone, and has said why */
 }
 
 void server_run(struct setup *setup)
@@ -80,17 +116,19 @@ void server_run(struct setup *setup)
 	static struct report report;
 
 	report.pid = getpid();
-	if (close(setup->reports[0]) < 0)
+	here = setup->links;
+	if (close(setup->reports[0]) < 0 || close(setup->words[1]) < 0)
 		call_failed("close");
 	pin(options, SERVER);
-	link_open(&link_here, setup, SERVER);
+	open_link(setup, SERVER);
 	server_phase(options, WARMUP, laps_of(options, options->warmup));
 	server_window(setup, &report);
-	server_phase(options, FAREWELL, 1);
+	server_phase(options, FAREWELL, options->clients);
 	if (planted("count"))
 		report.counts.received_bytes--;
 	if (!write_all(setup->reports[1], &report, sizeof(report), "the report to the client"))
 		give_up(1);
+	await_leave(setup);
 }
 
 static void hear_server(const struct setup *setup, void *buffer, size_t size)
@@ -105,24 +143,17 @@ static void gate_set(int gate, const char *state)
 		cell_failed("the reader of the gate (--gate) has gone");
 }
 
-static void client_window(const struct setup *setup, struct result *result, struct proc_file *files,
-			  uint32_t *samples)
-{
-	const struct options *options = &setup->options;
-	struct report *report = &result->client;
+/* Intervals of some hundred laps at least: a clock reading is no part of a lap. */
+#define LEAST_INTERVAL 256
 
-	proc_read(files, BEFORE);
-	leftovers.open_gate = options->gate;
-	gate_set(options->gate, "1");
-	usage_now(&report->before);
-	window_begin(options->cell, CLIENT);
-	result->window_ns = options->pattern->client(&link_here, result->round_trips, samples);
-	window_end(options->cell, CLIENT);
-	usage_now(&report->after);
-	gate_set(options->gate, "0");
-	leftovers.open_gate = -1;
-	proc_read(files, AFTER);
-	report->counts = link_here.counts;
+static void intervals_arm(struct result *result, uint64_t laps)
+{
+	uint64_t count =
+		laps / LEAST_INTERVAL < MAX_INTERVALS ? laps / LEAST_INTERVAL : MAX_INTERVALS;
+
+	here->intervals = &result->intervals;
+	here->tick = count ? 0 : UINT64_MAX;
+	here->step = count ? (laps + count - 1) / count : 0;
 }
 
 /*
@@ -137,6 +168,33 @@ static void await_end(const struct setup *setup)
 	hear_server(setup, &done, 1);
 }
 
+static void client_window(const struct setup *setup, struct result *result, struct proc_file *files,
+			  uint32_t *samples)
+{
+	const struct options *options = &setup->options;
+	struct report *report = &result->client;
+	uint64_t laps = laps_of(options, options->messages);
+
+	proc_read(files, BEFORE);
+	read_counters(report, BEFORE);
+	intervals_arm(result, laps);
+	leftovers.open_gate = options->gate;
+	gate_set(options->gate, "1");
+	usage_now(&report->before);
+	window_begin(options->cell, CLIENT);
+	result->window_ns = options->pattern->client(here, laps, samples);
+	window_end(options->cell, CLIENT);
+	usage_now(&report->after);
+	here->tick = UINT64_MAX;
+	if (options->pattern->one_way) /* messages are on their way still: they belong to it */
+		await_end(setup);
+	gate_set(options->gate, "0");
+	leftovers.open_gate = -1;
+	read_counters(report, AFTER);
+	proc_read(files, AFTER);
+	report->counts = here->counts;
+}
+
 static void await_server(const struct setup *setup, int state_fd)
 {
 	char ready;
@@ -144,7 +202,7 @@ static void await_server(const struct setup *setup, int state_fd)
 	now_doing("waiting for the server to get ready");
 	hear_server(setup, &ready, 1);
 	now_doing("waiting for the server to sleep");
-	server_await_sleep(state_fd);
+	server_await_sleep(&setup->options, state_fd);
 }
 
 /* The least of several batches: the one that nothing disturbed. */
@@ -170,34 +228,52 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	const struct options *options = &setup->options;
 
 	result->client.pid = getpid();
-	result->round_trips = laps_of(options, options->messages);
+	here = setup->links;
+	if (!options->pattern->one_way)
+		result->round_trips = laps_of(options, options->messages);
 	pin(options, CLIENT);
-	link_open(&link_here, setup, CLIENT);
+	open_link(setup, CLIENT);
 	if (options->transport->describe)
-		options->transport->describe(&link_here, result->socket, sizeof(result->socket));
+		options->transport->describe(here, result->socket, sizeof(result->socket));
 	proc_open(files);
 	result->clock_cost_ns = clock_cost();
+}
+
+/* What the server has to say when all is over, and its end. */
+static void take_leave(struct setup *setup, struct result *result)
+{
+	if (!write_all(setup->words[1], "l", 1, "to the server"))
+		server_lost();
+	hear_server(setup, &result->server, sizeof(result->server));
+	if (setup->options.pattern->one_way) /* until here it held the time of the first send */
+		result->window_ns = result->server.finished - result->window_ns;
+	server_reap();
 }
 
 void client_run(struct setup *setup, struct result *result, struct proc_file *files,
 		uint32_t *samples)
 {
 	const struct options *options = &setup->options;
-	int state_fd = server_state_open();
+	bool alone = options->pattern->alone;
+	int state_fd = alone ? -1 : server_state_open();
 
 	client_prepare(setup, result, files);
 	now_doing("warming up");
 	client_phase(options, WARMUP, laps_of(options, options->warmup));
-	link_start_phase(&link_here, WINDOW);
+	link_start_phase(here, WINDOW);
 	markers_touch();
 	usage_now(&result->client.before); /* for its first page faults */
-	await_server(setup, state_fd);
+	if (!alone)
+		await_server(setup, state_fd);
 	now_doing("measuring");
 	client_window(setup, result, files, samples);
-	await_end(setup);
+	if (!alone && !options->pattern->one_way)
+		await_end(setup);
 	now_doing("checking what was received");
-	link_check_phase(&link_here, WINDOW);
-	client_phase(options, FAREWELL, 1);
-	hear_server(setup, &result->server, sizeof(result->server));
-	server_reap();
+	link_check_phase(here, WINDOW);
+	client_phase(options, FAREWELL, options->clients);
+	if (options->pattern->keeps_listening)
+		transport_joined(setup, CLIENT);
+	if (!alone)
+		take_leave(setup, result);
 }

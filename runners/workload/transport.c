@@ -2,33 +2,49 @@
 #include "transport.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "errors.h"
+#include "pattern.h"
+
+/* In the order in which --list shows them; the first is where a reader begins. */
+const struct transport *const transports[] = {
+	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
+	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,
+	&fifo,	      &queue,	      &shared,	   &shared_spin, &vsock,
+	&tcp_sockmap, &tcp_zerocopy,  &uring_unix, &uring_tcp,	 NULL,
+};
+
+const struct transport *transport_named(const char *name)
+{
+	const struct transport *const *entry = transports;
+
+	while (*entry && strcmp((*entry)->name, name) != 0)
+		entry++;
+	return *entry;
+}
 
 /* Shared by every transport with an address: the same calls in the same order. */
 
 /* Like bind itself: -1 and errno, since what a used address means differs. */
-static int bind_socket(struct setup *setup, const void *address, socklen_t length)
+int listener_bind(struct setup *setup, const void *address, socklen_t length)
 {
 	const struct sockaddr *name = address;
+	int type = setup->options.transport->type;
 
-	setup->listener = socket(name->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setup->listener = socket(name->sa_family, type | SOCK_CLOEXEC, 0);
 	if (setup->listener < 0)
 		call_failed("socket");
 	return bind(setup->listener, name, length);
 }
 
-static void start_listening(struct setup *setup)
+void listener_start(struct setup *setup)
 {
 	struct sockaddr *name = (struct sockaddr *)&setup->address;
 
-	if (listen(setup->listener, 1) < 0)
+	if (listen(setup->listener, (int)setup->options.clients) < 0)
 		call_failed("listen");
 	setup->address_length = sizeof(setup->address);
 	/* The kernel's word for it: for tcp it holds the port. */
@@ -36,169 +52,97 @@ static void start_listening(struct setup *setup)
 		call_failed("getsockname");
 }
 
-static int connect_socket(const struct setup *setup)
+__attribute__((noreturn, cold)) static void connect_failed(void)
 {
-	int fd = socket(setup->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (errno == EADDRNOTAVAIL)
+		cell_failed("no local port is left for another connection: those that were closed "
+			    "wait a minute in TIME_WAIT (net.ipv4.ip_local_port_range)");
+	call_failed("connect");
+}
+
+int transport_connect(const struct setup *setup)
+{
+	const struct transport *transport = setup->options.transport;
+	int fd = socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		call_failed("socket");
 	while (connect(fd, (const struct sockaddr *)&setup->address, setup->address_length) < 0)
 		if (errno != EINTR)
-			call_failed("connect");
+			connect_failed();
+	if (transport->tune)
+		transport->tune(setup, fd);
 	return fd;
 }
 
-static int accept_socket(const struct setup *setup)
+int transport_accept(const struct setup *setup)
 {
 	int fd;
 
 	while ((fd = accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
 		if (errno != EINTR)
 			call_failed("accept");
+	if (setup->options.transport->tune)
+		setup->options.transport->tune(setup, fd);
 	return fd;
 }
 
-static void join_sockets(struct setup *setup, struct link *link)
+static int join_socket(const struct setup *setup, enum role role)
 {
-	int fd = link->role == CLIENT ? connect_socket(setup) : accept_socket(setup);
+	return role == CLIENT ? transport_connect(setup) : transport_accept(setup);
+}
 
-	link->in = fd;
-	link->out = fd;
-	if (close(setup->listener) < 0)
+void transport_join(struct setup *setup, struct link *link, enum role role)
+{
+	const struct transport *transport = setup->options.transport;
+
+	link->read = transport->read ? transport->read : read;
+	link->write = transport->write ? transport->write : write;
+	if (transport->connects) {
+		/* Both sides make the first connection first, so they agree which is which. */
+		int first = join_socket(setup, role);
+		int second = setup->options.topology == TWO ? join_socket(setup, role) : first;
+
+		link->out = role == CLIENT ? first : second;
+		link->in = role == CLIENT ? second : first;
+	} else {
+		link->in = setup->ends[role].in;
+		link->out = setup->ends[role].out;
+	}
+	if (transport->settle)
+		transport->settle(setup, link);
+}
+
+static void close_end(int fd)
+{
+	if (close(fd) < 0)
 		call_failed("close");
 }
 
-/* unix: a stream socket with a path in the private directory */
-
-static char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-
-static void unix_prepare(struct setup *setup)
+/* Else this process would keep open what it waits to see closed. */
+static void close_others_ends(const struct setup *setup, enum role role)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	const char *directory = setup->options.directory;
-	int length = snprintf(socket_path, sizeof(socket_path), "%s/socket", directory);
+	const struct ends *mine = &setup->ends[role], *others = &setup->ends[!role];
 
-	if (length >= (int)sizeof(socket_path))
-		impossible("the socket's path would be %d bytes long and sun_path holds %zu: "
-			   "choose a --dir of at most %zu bytes",
-			   length, sizeof(socket_path) - 1,
-			   sizeof(socket_path) - sizeof("/socket"));
-	memcpy(address.sun_path, socket_path, sizeof(socket_path));
-	signals_hold();
-	if (bind_socket(setup, &address, sizeof(address)) < 0) {
-		/* Not ours, so not ours to remove. */
-		if (errno == EADDRINUSE)
-			impossible("%s exists already: --dir must be fresh", socket_path);
-		call_failed("bind to %s", socket_path);
+	if (others->in != mine->in && others->in != mine->out)
+		close_end(others->in);
+	if (others->out != others->in && others->out != mine->in && others->out != mine->out)
+		close_end(others->out);
+}
+
+void transport_joined(struct setup *setup, enum role role)
+{
+	if (setup->options.transport->connects) {
+		close_end(setup->listener);
+		setup->listener = -1;
+	} else if (setup->options.transport->polls && !setup->options.pattern->alone) {
+		close_others_ends(setup, role);
 	}
-	leftovers.socket_path = socket_path;
-	signals_release();
-	start_listening(setup);
-}
-
-/*
- * On the server's side the credentials are those of the process that connected, on the
- * client's those of the process that called listen: both times the client itself.
- */
-static void check_credentials(const struct setup *setup, const struct link *link)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-
-	if (getsockopt(link->in, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-		call_failed("getsockopt SO_PEERCRED");
-	if (peer.pid != setup->client || peer.uid != geteuid())
-		cell_failed("process %d of user %u is at the other end of the socket, not ours",
-			    (int)peer.pid, (unsigned)peer.uid);
-}
-
-static void unix_join(struct setup *setup, struct link *link)
-{
-	join_sockets(setup, link);
-	if (link->role == CLIENT) {
-		/* In the backlog the path is no longer needed: from here on not even SIGKILL
-		 * leaves a file. */
-		if (unlink(socket_path) < 0)
-			call_failed("unlink %s", socket_path);
+	/* Every connection is in the backlog at least, so the path is no longer needed: from
+	 * here on not even SIGKILL leaves a file. */
+	if (role == CLIENT && leftovers.socket_path) {
+		if (unlink(leftovers.socket_path) < 0)
+			call_failed("unlink %s", leftovers.socket_path);
 		leftovers.socket_path = NULL;
 	}
-	check_credentials(setup, link);
-}
-
-/* tcp: IPv4 on the loopback interface, a port of the kernel's choice */
-
-static void tcp_prepare(struct setup *setup)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind_socket(setup, &address, sizeof(address)) < 0)
-		call_failed("bind to 127.0.0.1");
-	start_listening(setup);
-}
-
-static int tcp_nodelay(const struct link *link)
-{
-	int value;
-	socklen_t length = sizeof(value);
-
-	if (getsockopt(link->out, IPPROTO_TCP, TCP_NODELAY, &value, &length) < 0)
-		call_failed("getsockopt TCP_NODELAY");
-	return value;
-}
-
-/*
- * A connection that ends by FIN keeps timers: a FIN is sent again, an ACK is delayed, and both
- * may fall into the next cell's window. By the time our ends are closed all has been read and
- * checked, so they end by RST, after which nothing of them is left.
- */
-static void end_by_reset(const struct link *link)
-{
-	const struct linger none = {.l_onoff = 1, .l_linger = 0};
-
-	if (setsockopt(link->out, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0)
-		call_failed("setsockopt SO_LINGER");
-}
-
-/* The one deliberate difference: without it Nagle's algorithm would be what is measured. */
-static void tcp_join(struct setup *setup, struct link *link)
-{
-	int on = 1;
-
-	join_sockets(setup, link);
-	end_by_reset(link);
-	if (setsockopt(link->out, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		call_failed("setsockopt TCP_NODELAY");
-	if (!tcp_nodelay(link))
-		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
-}
-
-static void tcp_describe(const struct link *link, char *text, size_t size)
-{
-	snprintf(text, size, "\"TCP_NODELAY\": %d", tcp_nodelay(link));
-}
-
-const struct transport transports[] = {
-	{
-		.name = "unix",
-		.needs_directory = true,
-		.prepare = unix_prepare,
-		.join = unix_join,
-	},
-	{
-		.name = "tcp",
-		.prepare = tcp_prepare,
-		.join = tcp_join,
-		.describe = tcp_describe,
-	},
-	{.name = NULL},
-};
-
-const struct transport *transport_named(const char *name)
-{
-	const struct transport *transport = transports;
-
-	while (transport->name && strcmp(transport->name, name) != 0)
-		transport++;
-	return transport->name ? transport : NULL;
 }

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runners import cells, options
 from runners.collect import plan
+from runners.errors import UsageError
 
 
-def order(repeats: int) -> tuple[plan.Pass, ...]:
+def order(repeats: int, seed: int = 1) -> tuple[plan.Pass, ...]:
     todo = cells.cells(options.parse(["--placements", "free"]), cells.GUEST)
-    return cells.passes(todo, repeats, ["copies", "path"], ftrace=True)
+    return cells.passes(todo, repeats, ["copies", "path"], ftrace=True, seed=seed)
 
 
 def test_passes_are_interleaved_a_b_b_a() -> None:
@@ -20,10 +23,38 @@ def test_passes_are_interleaved_a_b_b_a() -> None:
         "ftrace",
     ]
     middle = order(2)[1]
-    assert [(run.cell.transport, run.repeat) for run in middle.runs] == [
-        *(("unix", 0), ("tcp", 0)),
-        *(("tcp", 1), ("unix", 1)),
-    ]
+    there, back = middle.runs[:2], middle.runs[2:]
+    assert sorted(run.cell.transport for run in there) == ["tcp", "unix"]
+    assert [run.cell for run in back] == [run.cell for run in reversed(there)]
+    assert [run.repeat for run in middle.runs] == [0, 0, 1, 1]
+
+
+def test_a_seed_draws_the_same_order_again() -> None:
+    assert order(8, seed=7) == order(8, seed=7)
+    firsts = {order(2, seed=seed)[0].runs[0].cell.transport for seed in range(1, 30)}
+    assert firsts == {"unix", "tcp"}
+
+
+def test_cells_fit_their_pattern() -> None:
+    given = options.parse(["--patterns", ",".join(options.PATTERNS), "--clients", "3"])
+    for cell in cells.cells(given, cells.HOST):
+        each = cells.unit(cell.pattern, 3)
+        assert cell.messages % each == cell.warmup % each == 0
+        assert (cell.clients is None) == (cell.pattern != "clients")
+        assert (cell.in_flight is None) == (cell.pattern != "pipeline")
+        assert (cell.pattern, cell.placement) != ("selfloop", "cross-cpu")
+
+
+def test_ways_are_crossed() -> None:
+    given = options.parse(["--wait", "block,spin", "--topology", "one,two", "--sched", "batch"])
+    found = {(cell.wait, cell.sched, cell.topology) for cell in cells.cells(given, cells.HOST)}
+    assert found == {(wait, "batch", way) for wait in ("block", "spin") for way in ("one", "two")}
+
+
+def test_messages_that_clients_cannot_share_are_refused() -> None:
+    given = options.parse(["--patterns", "clients", "--messages", "46"])
+    with pytest.raises(UsageError, match="multiple of 8"):
+        cells.cells(given, cells.HOST)
 
 
 def test_each_probed_run_has_an_unprobed_twin() -> None:

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .workload import SOURCE
+from .workload import SOURCE, run
 
 
 def build(target: str, program: str) -> Path:
@@ -50,3 +51,27 @@ def two_cpus() -> list[int]:
     if len(cpus) < 2:
         pytest.skip("cross-cpu needs two CPUs, and this process may use only one")
     return cpus[:2]
+
+
+Listed = dict[tuple[str, str], tuple[bool, str]]
+
+
+@pytest.fixture(scope="session")
+def listed(program: Path) -> Listed:
+    """What --list says: (kind, name) → (possible, reason)."""
+    ended = run(program, "--list")
+    assert ended.status == 0, ended.stderr
+    rows = [line.split("\t") for line in ended.stdout.splitlines()]
+    return {(kind, name): (word == "yes", reason) for kind, name, word, reason in rows}
+
+
+@pytest.fixture
+def need(listed: Listed) -> Callable[..., None]:
+    """Skips a test where a transport cannot be had, with the program's own reason."""
+
+    def check(transport: str) -> None:
+        possible, reason = listed["transport", transport]
+        if not possible:
+            pytest.skip(f"{transport}: {reason}")
+
+    return check

@@ -24,8 +24,14 @@ SIDE = {
     "received_bytes",
     "partial_sends",
     "partial_receives",
+    "empty_receives",
     "rusage",
+    "schedstat",
+    "tcp_info",
 }
+SCHEDSTAT = {"run_ns", "wait_ns", "slices"}
+TCP_INFO = {"segs_out", "segs_in", "data_segs_out", "data_segs_in", "retransmits"}
+TCP_INFO |= {"snd_mss", "snd_cwnd", "rtt_us"}
 RUSAGE = {"user_us", "system_us", "voluntary", "involuntary", "minor_faults"}
 PROC = {
     "/proc/net/snmp",
@@ -163,8 +169,8 @@ def test_help_names_every_option_and_fits_a_screen(program: Path) -> None:
     ended = run(program, "--help")
     assert ended.status == 0
     source = (program.parent.parent / "options.c").read_text()
-    options = re.findall(r'\{"([a-z]+)", (?:required|no)_argument', source)
-    assert len(options) == 13
+    options = re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', source)
+    assert len(options) == 20
     for option in options:
         assert f"--{option}" in ended.stdout
     assert len(ended.stdout.splitlines()) <= 24

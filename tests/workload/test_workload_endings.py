@@ -5,17 +5,25 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .workload import InWindow, is_gone, run
+from .workload import TRANSPORTS, InWindow, is_gone, run
 
-TRANSPORTS = ["unix", "tcp"]
+
+@pytest.fixture(autouse=True)
+def _possible(request: pytest.FixtureRequest, need: Callable[[str], None]) -> None:
+    if "transport" in request.fixturenames:
+        need(request.getfixturevalue("transport"))
 
 
 def caught(program: Path, private: Path, transport: str, *more: object) -> InWindow:
-    return InWindow(program, "--transport", transport, "--dir", private, "--warmup", 6, *more)
+    where = ["--placement", "free"] if transport == "shm-spin" else []
+    return InWindow(
+        program, "--transport", transport, "--dir", private, "--warmup", 6, *where, *more
+    )
 
 
 def check_nothing_left(running: InWindow, private: Path) -> None:
@@ -98,6 +106,7 @@ FAULTS = {
 def test_planted_fault_is_found(planted: Path, private: Path, transport: str, fault: str) -> None:
     """Each check can fail: the last is the sanitizer's own."""
     arguments = ["--transport", transport, "--messages", 40, "--dir", private]
+    arguments += ["--placement", "free"]
     ended = run(planted, *arguments, environment={"PATHCOST_PLANT": fault})
     assert ended.status == 1
     assert ended.stdout == ""
@@ -110,4 +119,5 @@ def test_planted_fault_is_found(planted: Path, private: Path, transport: str, fa
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_no_fault_planted(planted: Path, private: Path, transport: str) -> None:
     arguments = ["--transport", transport, "--messages", 40, "--dir", private]
+    arguments += ["--placement", "free"]
     assert run(planted, *arguments).result["round_trips"] == 20

@@ -7,11 +7,19 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
+# All there are, in the order of --list (a test checks that).
+TRANSPORTS = [
+    *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket"),
+    *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
+    *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
+]
+PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "clients"]
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
 
 
@@ -40,7 +48,9 @@ def run(
     *arguments: object,
     pass_fds: tuple[int, ...] = (),
     environment: dict[str, str] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> Ended:
+    """`before` runs in the new process, just before it becomes the program."""
     ended = subprocess.run(
         command(program, arguments),
         capture_output=True,
@@ -48,6 +58,7 @@ def run(
         timeout=PATIENCE,
         pass_fds=pass_fds,
         env={**os.environ, **(environment or {})},
+        preexec_fn=before,
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Optional part of the record: every access to memory, by physical address. See README.md. */
+#ifndef PATHCOST_MEMORY_H
+#define PATHCOST_MEMORY_H
+
+#include <stdint.h>
+
+#include "qemu-api.h"
+
+void memory_open(const char *folder);
+void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction);
+void memory_close(void);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A QEMU plugin that records what a guest executes between two markers, and nothing else.
+ *
+ * It judges nothing: which blocks ran, how many instructions of each, which task the kernel
+ * switched to. Who called whom is worked out from the record afterwards (runners/exact).
+ * The record's layout is described in README.md.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "qemu-api.h"
+#include "record.h"
+
+/* Displacements of the 7-byte nopl that mark; the first two are the workload's (marker.h). */
+#define MARKER_BEGIN 0x0c057be9u
+#define MARKER_END   0x0c057e4du
+#define MARKER_FILE  0x0c057f11u
+
+#define COMM_SIZE   16
+#define TASK_REACH  16384 /* a task_struct, up to its saved stack pointer, is smaller */
+#define FILE_REACH  (64u << 20)
+#define ROLE_CLIENT 0
+#define ROLE_SERVER 1
+
+EXPORT int qemu_plugin_version = API_VERSION;
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+/* What inline code and callbacks share. */
+struct shared {
+	uint64_t recording;
+	uint64_t executed; /* instructions, ever */
+};
+
+static struct qemu_plugin_scoreboard *score;
+static struct shared *shared;
+static qemu_plugin_u64 recording_entry, executed_entry;
+static struct qemu_plugin_register *rdi, *rsi, *rdx;
+static array_t *bytes;
+
+static const char *folder;
+static const char *program; /* the workload's name, as the kernel keeps it: 15 characters */
+static uint64_t switch_start, switch_end;
+static bool with_memory;
+
+static uint64_t current_task; /* the address of its saved stack pointer: as good as a name */
+static size_t comm_offset;    /* from there back to the task's name; 0: not known yet */
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "pathcost: %s\n", what);
+	fflush(stderr);
+	_exit(1);
+}
+
+static uint64_t reg(struct qemu_plugin_register *handle)
+{
+	uint64_t value = 0;
+
+	bytes->len = 0;
+	if (qemu_plugin_read_register(handle, bytes) != sizeof(value))
+		fail("the emulator does not show the guest's registers");
+	memcpy(&value, bytes->data, sizeof(value));
+	return value;
+}
+
+/* The bytes stand in `bytes` until the next reading. */
+static const char *peek(uint64_t address, size_t size)
+{
+	return qemu_plugin_read_memory_vaddr(address, bytes, size) ? bytes->data : NULL;
+}
+
+/* The task_struct ends with what holds the saved stack pointer, so the name lies before it. */
+static void find_comm(void)
+{
+	size_t length = strlen(program);
+
+	for (size_t back = 64; back < TASK_REACH; back += 8) {
+		const char *at = peek(current_task - back, COMM_SIZE);
+
+		if (!at)
+			break;
+		if (strncmp(at, program, length) == 0 && at[length] == '\0') {
+			comm_offset = back;
+			return;
+		}
+	}
+	fail("the workload's name is not in its task_struct");
+}
+
+static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	(void)vcpu, (void)info, (void)data;
+	current_task = address;
+	if (!shared->recording)
+		return;
+	if (record_task(address)) {
+		const char *comm = comm_offset ? peek(address - comm_offset, COMM_SIZE) : NULL;
+
+		record_name(address, comm ? comm : "?");
+	}
+	record_switch(address, shared->executed);
+}
+
+static void on_block(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	record_block(data, shared->executed);
+}
+
+static void on_begin(unsigned int vcpu, void *data)
+{
+	uint64_t role = reg(rsi);
+
+	(void)vcpu, (void)data;
+	if (!current_task)
+		fail("the guest never switched tasks where its symbols say that it does");
+	if (!comm_offset)
+		find_comm();
+	record_task(current_task);
+	record_name(current_task, role == ROLE_SERVER ? "server" : "client");
+	record_marker(role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, current_task,
+		      shared->executed);
+	shared->recording = 1;
+}
+
+static void on_end(unsigned int vcpu, void *data)
+{
+	uint64_t role = reg(rsi);
+
+	(void)vcpu, (void)data;
+	if (!shared->recording || role != ROLE_CLIENT)
+		return;
+	record_marker(EVENT_CLIENT_END, current_task, shared->executed);
+	shared->recording = 0;
+}
+
+/* The guest hands over a file: rdi its name, rsi its bytes, rdx how many. */
+static void on_file(unsigned int vcpu, void *data)
+{
+	uint64_t name_at = reg(rdi), data_at = reg(rsi), size = reg(rdx);
+	char path[4096];
+	const char *name = peek(name_at, 64);
+	int fd;
+
+	(void)vcpu, (void)data;
+	if (!name || !memchr(name, '\0', 64) || strchr(name, '/') || size > FILE_REACH)
+		fail("the guest named a file badly");
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (size && !peek(data_at, size))
+		fail("the guest handed over a file that is not in its memory");
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0 || !write_whole(fd, bytes->data, size) || close(fd) < 0)
+		fail_to_write(path);
+}
+
+static void watch_marker(struct qemu_plugin_insn *insn)
+{
+	static const unsigned char nopl[] = {0x0f, 0x1f, 0x80};
+	unsigned char code[7];
+	uint32_t magic;
+	vcpu_cb cb;
+
+	if (qemu_plugin_insn_size(insn) != sizeof(code))
+		return;
+	qemu_plugin_insn_data(insn, code, sizeof(code));
+	if (memcmp(code, nopl, sizeof(nopl)) != 0)
+		return;
+	memcpy(&magic, code + sizeof(nopl), sizeof(magic));
+	cb = magic == MARKER_BEGIN  ? on_begin
+	     : magic == MARKER_END  ? on_end
+	     : magic == MARKER_FILE ? on_file
+				    : NULL;
+	if (cb)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_R_REGS, NULL);
+}
+
+/* In __switch_to_asm the next task's stack pointer is loaded: mov disp32(%rsi), %rsp. */
+static void watch_switch(struct qemu_plugin_insn *insn)
+{
+	static const unsigned char load[] = {0x48, 0x8b, 0xa6};
+	uint64_t at = qemu_plugin_insn_vaddr(insn);
+	unsigned char code[sizeof(load)];
+
+	if (at < switch_start || at >= switch_end)
+		return;
+	if (qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
+	    memcmp(code, load, sizeof(load)) == 0)
+		qemu_plugin_register_vcpu_mem_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_R, NULL);
+}
+
+static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	(void)vcpu;
+	if (shared->recording)
+		memory_access(info, address, (uintptr_t)data);
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	struct block *block = block_of(tb);
+
+	(void)id;
+	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+						  QEMU_PLUGIN_COND_NE, recording_entry, 0, block);
+	for (size_t i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		/* By instruction: a block that a fault leaves early has not run to its end. */
+		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
+		watch_marker(insn);
+		if (switch_start)
+			watch_switch(insn);
+		if (with_memory)
+			qemu_plugin_register_vcpu_mem_cb(insn, on_memory, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
+	}
+}
+
+static struct qemu_plugin_register *register_named(const array_t *all, const char *name)
+{
+	const qemu_plugin_reg_descriptor *one = (const void *)all->data;
+
+	for (unsigned int i = 0; i < all->len; i++)
+		if (strcmp(one[i].name, name) == 0)
+			return one[i].handle;
+	fail("the emulated CPU has no 64-bit registers");
+	return NULL;
+}
+
+static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
+{
+	const array_t *all = qemu_plugin_get_registers();
+
+	(void)id;
+	if (vcpu != 0)
+		fail("the recorder knows one CPU only");
+	rdi = register_named(all, "rdi");
+	rsi = register_named(all, "rsi");
+	rdx = register_named(all, "rdx");
+	shared = qemu_plugin_scoreboard_find(score, 0);
+}
+
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
+{
+	(void)id, (void)data;
+	record_close();
+	if (with_memory)
+		memory_close();
+}
+
+static void read_option(char *text)
+{
+	char *value = strchr(text, '=');
+
+	if (!value)
+		fail("every option of the recorder is NAME=VALUE");
+	*value++ = '\0';
+	if (strcmp(text, "out") == 0)
+		folder = value;
+	else if (strcmp(text, "program") == 0)
+		program = value;
+	else if (strcmp(text, "switch") == 0)
+		switch_start = strtoull(value, NULL, 16);
+	else if (strcmp(text, "switch_end") == 0)
+		switch_end = strtoull(value, NULL, 16);
+	else if (strcmp(text, "memory") == 0)
+		with_memory = strcmp(value, "on") == 0;
+	else
+		fail("the recorder knows out, program, switch, switch_end and memory");
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	if (info->version.cur < API_VERSION) {
+		fprintf(stderr,
+			"pathcost: the recorder needs plugin API %d, and this QEMU has %d\n",
+			API_VERSION, info->version.cur);
+		return 1;
+	}
+	for (int i = 0; i < argc; i++)
+		read_option(argv[i]);
+	if (!folder || !program)
+		fail("the recorder needs out= and program=");
+	bytes = g_byte_array_new();
+	score = qemu_plugin_scoreboard_new(sizeof(struct shared));
+	recording_entry = (qemu_plugin_u64){score, offsetof(struct shared, recording)};
+	executed_entry = (qemu_plugin_u64){score, offsetof(struct shared, executed)};
+	record_open(folder);
+	if (with_memory)
+		memory_open(folder);
+	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	return 0;
+}

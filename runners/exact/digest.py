@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From a replayed window to the files that a run keeps: shapes, checks, the call tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from runners.exact.cells import Cell
+from runners.exact.laps import Shape, Window
+from runners.exact.replay import Counts, Tree
+
+SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
+OWN_TASKS = ("client", "server")
+NAMED_DIFFERENCES = 3
+
+
+def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, Any]:
+    """What cells.jsonl says of a cell, beside what was asked."""
+    checks = list(_checks(cell, window, result))
+    return {
+        "window": {
+            "steps": window.total.steps.total(),
+            "instructions": window.total.steps.total() - window.total.repeats.total(),
+            "guest_ns": result["window_ns"],
+            "switches": dict(window.total.switches),
+            "tasks": _by_task(window.tree, window.total),
+        },
+        "laps": window.laps,
+        "shapes": [
+            {
+                "name": name_shape(window.tree, window.steady, shape),
+                "laps": len(shape.laps),
+                "first": shape.laps[0],
+                "steps": shape.steps,
+                "instructions": shape.steps - shape.counts.repeats.total(),
+                "switches": dict(shape.counts.switches),
+            }
+            for shape in window.shapes
+        ],
+        "checks": checks,
+        "sound": all(check["ok"] for check in checks),
+    }
+
+
+def _checks(cell: Cell, window: Window, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What must hold for the cell to be sound: each with both of its figures."""
+    summed = window.total.steps.total()
+    yield {
+        "name": "the tree's self counts sum to the window",
+        "ok": summed == window.counted,
+        "detail": f"{summed} in the tree, {window.counted} counted by the emulator",
+    }
+    sent = _calls(window.tree, window.total, SEND[cell.transport])
+    partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
+    yield {
+        "name": f"calls of {SEND[cell.transport]} are messages",
+        "ok": sent == cell.messages + partial,
+        "detail": f"{sent} calls, {cell.messages} messages and {partial} partial sends",
+    }
+    apart = window.counted - result["window_ns"]
+    cost = result["clock_cost_ns"]
+    yield {
+        "name": "the window agrees with the guest's clock",
+        "ok": 0 <= apart <= 2 * cost,
+        "detail": f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}",
+    }
+
+
+def _calls(tree: Tree, counts: Counts, function: str) -> int:
+    return sum(n for node, n in counts.calls.items() if tree.functions[node] == function)
+
+
+def _by_task(tree: Tree, counts: Counts) -> dict[str, int]:
+    tasks: Counter[str] = Counter()
+    for node, steps in counts.steps.items():
+        tasks[tree.path(node)[0]] += steps
+    return dict(tasks.most_common())
+
+
+def by_function(tree: Tree, counts: Counts) -> Counter[str]:
+    """Self steps of each function."""
+    functions: Counter[str] = Counter()
+    for node, steps in counts.steps.items():
+        functions[tree.functions[node]] += steps
+    return functions
+
+
+def name_shape(tree: Tree, steady: Shape, shape: Shape) -> str:
+    """`steady`, or what sets a lap apart: interrupts and tasks of its own, else functions."""
+    if shape is steady:
+        return "steady"
+    usual = {tree.functions[node] for node in steady.counts.steps}
+    mine = {tree.functions[node] for node in shape.counts.steps}
+    entries = sorted(name.removeprefix("asm_") for name in mine - usual if name.startswith("asm_"))
+    tasks = [task for task in _by_task(tree, shape.counts) if task not in OWN_TASKS]
+    if entries or tasks:
+        return ", ".join([*entries, *tasks])
+    more = by_function(tree, shape.counts)
+    more.subtract(by_function(tree, steady.counts))
+    apart = sorted(((n, f) for f, n in more.items() if n), key=lambda one: (-abs(one[0]), one[1]))
+    if not apart:
+        return "the same functions by other paths"
+    return ", ".join(f"{function} {n:+d}" for n, function in apart[:NAMED_DIFFERENCES])
+
+
+def tree_lines(tree: Tree, counts: Counts) -> list[str]:
+    """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
+    nodes = set(counts.steps) | set(counts.calls)
+    lines = [
+        f"{';'.join(tree.path(node))}\t{counts.calls[node]}\t{counts.steps[node]}"
+        f"\t{counts.steps[node] - counts.repeats[node]}\n"
+        for node in nodes
+    ]
+    return ["path\tcalls\tsteps\tinstructions\n", *sorted(lines)]

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The first and only program of the exact guest: waits until the kernel is quiet, runs one order,
+ * hands its output to the recorder, and ends the machine.
+ *
+ * /order holds one word a line: `symbols`, or `cell`, the scheduling (`fifo`, `other`) and the
+ * workload's arguments. What fails is told on the console in one line that begins `pathcost: `.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MARKER_FILE 0x0c057f11 /* as in probes/exact/recorder.c */
+#define MAX_WORDS   64
+#define MAX_ORDER   4096
+#define OUTPUT_SIZE (16u << 20)
+/* Time costs nothing here: idle, the emulated clock jumps. */
+#define QUIET_SECONDS	  20
+#define WORKLOAD_PRIORITY 10
+#define SOFTIRQ_PRIORITY  20
+
+static char output[OUTPUT_SIZE];
+
+static _Noreturn void end_machine(void)
+{
+	reboot(RB_AUTOBOOT);
+	for (;;)
+		pause();
+}
+
+static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	printf("\npathcost: failed: ");
+	vprintf(format, arguments);
+	va_end(arguments);
+	printf("\n");
+	fflush(stdout);
+	end_machine();
+}
+
+static _Noreturn void call_failed(const char *call)
+{
+	fail("%s: %s", call, strerror(errno));
+}
+
+/* Not inlined: the recorder reads the registers at the instruction, whoever calls. */
+static __attribute__((noinline)) void hand_over(const char *name, const char *data, size_t size)
+{
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0"
+			 :
+			 : "i"(MARKER_FILE), "D"(name), "S"(data), "d"(size)
+			 : "memory");
+}
+
+static size_t read_to_end(int fd, char *to, size_t room)
+{
+	size_t size = 0;
+
+	for (;;) {
+		ssize_t got = read(fd, to + size, room - size);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			call_failed("read");
+		if (got == 0)
+			return size;
+		size += got;
+		if (size == room)
+			fail("there is more output than room for it");
+	}
+}
+
+static size_t read_file(const char *path, char *to, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t size;
+
+	if (fd < 0)
+		fail("open %s: %s", path, strerror(errno));
+	size = read_to_end(fd, to, room);
+	close(fd);
+	return size;
+}
+
+static void hand_over_file(const char *path, const char *name)
+{
+	size_t size = read_file(path, output, sizeof(output));
+
+	hand_over(name, output, size);
+}
+
+static void make_system(void)
+{
+	mkdir("/proc", 0755);
+	mkdir("/run", 0755);
+	mkdir("/sys", 0755);
+	if (mount("proc", "/proc", "proc", 0, NULL) < 0)
+		call_failed("mount /proc");
+	if (mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)
+		call_failed("mount /sys");
+}
+
+static void loopback_up(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		call_failed("bring lo up");
+	close(fd);
+}
+
+/*
+ * This machine has no source of chance, on purpose. The kernel would gather some by spinning for
+ * a second when the workload first asks for random bytes: tell it that it has had enough.
+ */
+static void settle_randomness(void)
+{
+	const struct {
+		int entropy_count, buf_size;
+		unsigned char buf[32];
+	} pool = {.entropy_count = 256, .buf_size = 32};
+	int fd;
+
+	if (mknod("/dev/random", S_IFCHR | 0600, makedev(1, 8)) < 0)
+		call_failed("mknod /dev/random");
+	fd = open("/dev/random", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) < 0)
+		call_failed("seed the kernel's random numbers");
+	close(fd);
+}
+
+static void set_fifo(pid_t pid, int priority)
+{
+	const struct sched_param parameter = {.sched_priority = priority};
+
+	if (sched_setscheduler(pid, SCHED_FIFO, &parameter) < 0)
+		call_failed("sched_setscheduler");
+}
+
+static pid_t find_task(const char *wanted)
+{
+	DIR *all = opendir("/proc");
+	struct dirent *one;
+	pid_t found = 0;
+
+	if (!all)
+		call_failed("open /proc");
+	while (!found && (one = readdir(all))) {
+		char path[300], name[64];
+		size_t length;
+
+		if (one->d_name[0] < '0' || one->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", one->d_name);
+		length = read_file(path, name, sizeof(name));
+		name[length ? length - 1 : 0] = '\0';
+		if (strcmp(name, wanted) == 0)
+			found = atoi(one->d_name);
+	}
+	closedir(all);
+	return found;
+}
+
+/*
+ * The workload above all but the softirq thread: receive work that the kernel hands to that
+ * thread must not wait for the workload to sleep. Unthrottled, since its budget is a setting too.
+ */
+static void prefer_workload(void)
+{
+	pid_t softirq = find_task("ksoftirqd/0");
+	int fd = open("/proc/sys/kernel/sched_rt_runtime_us", O_WRONLY | O_CLOEXEC);
+
+	if (!softirq)
+		fail("there is no ksoftirqd/0");
+	set_fifo(softirq, SOFTIRQ_PRIORITY);
+	if (fd < 0 || write(fd, "-1", 2) != 2)
+		call_failed("write sched_rt_runtime_us");
+	close(fd);
+}
+
+static _Noreturn void become_workload(int fifo, char **words, int out[2], int errors[2])
+{
+	static char *no_environment[] = {NULL};
+
+	if (fifo)
+		set_fifo(0, WORKLOAD_PRIORITY);
+	if (dup2(out[1], STDOUT_FILENO) < 0 || dup2(errors[1], STDERR_FILENO) < 0)
+		call_failed("dup2");
+	close(out[0]);
+	close(errors[0]);
+	execve("/pathcost-workload", words, no_environment);
+	_exit(127);
+}
+
+static void run_cell(char **words)
+{
+	int fifo = strcmp(words[0], "fifo") == 0;
+	int out[2], errors[2], status;
+	size_t size;
+	pid_t child;
+
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0)
+		call_failed("pipe");
+	if (fifo)
+		prefer_workload();
+	words[0] = "pathcost-workload";
+	child = fork();
+	if (child < 0)
+		call_failed("fork");
+	if (child == 0)
+		become_workload(fifo, words, out, errors);
+	close(out[1]);
+	close(errors[1]);
+	size = read_to_end(out[0], output, sizeof(output));
+	hand_over("result.json", output, size);
+	size = read_to_end(errors[0], output, sizeof(output) - 1);
+	output[size] = '\0';
+	output[strcspn(output, "\n")] = '\0';
+	if (waitpid(child, &status, 0) < 0)
+		call_failed("waitpid");
+	if (WIFSIGNALED(status))
+		fail("the workload was killed by signal %d", WTERMSIG(status));
+	if (WEXITSTATUS(status) != 0)
+		fail("%s", output[0] ? output : "the workload ended with an error");
+}
+
+static int read_order(char *words[MAX_WORDS])
+{
+	static char text[MAX_ORDER];
+	size_t size = read_file("/order", text, sizeof(text) - 1);
+	int count = 0;
+
+	text[size] = '\0';
+	for (char *word = strtok(text, "\n"); word; word = strtok(NULL, "\n")) {
+		if (count == MAX_WORDS - 1)
+			fail("the order is too long");
+		words[count++] = word;
+	}
+	words[count] = NULL;
+	return count;
+}
+
+int main(void)
+{
+	char *words[MAX_WORDS];
+	const struct timespec quiet = {.tv_sec = QUIET_SECONDS};
+	int count;
+
+	make_system();
+	loopback_up();
+	settle_randomness();
+	count = read_order(words);
+	hand_over_file("/proc/version", "version");
+	if (count == 1 && strcmp(words[0], "symbols") == 0) {
+		hand_over_file("/proc/kallsyms", "symbols");
+	} else if (count > 2 && strcmp(words[0], "cell") == 0) {
+		nanosleep(&quiet, NULL);
+		run_cell(words + 1);
+	} else {
+		fail("the order is not understood");
+	}
+	printf("\npathcost: done\n");
+	fflush(stdout);
+	end_machine();
+}

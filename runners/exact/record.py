@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading what the recorder wrote: see probes/exact/README.md for the layout."""
+
+from __future__ import annotations
+
+import enum
+import struct
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+EVENT_BIT = 1 << 31
+KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
+COUNT_BITS, COUNT_MASK = 10, 0x3FF
+BLOCK = struct.Struct("<QHH")
+
+
+class Event(enum.IntEnum):
+    """What a word with the event bit says; its value is a count, a task, or an offset."""
+
+    REPEAT = 0
+    SWITCH = 1
+    SERVER_BEGIN = 2
+    CLIENT_BEGIN = 3
+    CLIENT_END = 4
+    RESUME = 5
+
+
+class Jump(enum.Enum):
+    """How a block ends, as far as a call stack minds."""
+
+    NONE = enum.auto()  # falls through, jumps, or branches
+    CALL = enum.auto()
+    RETURN = enum.auto()
+    SYSCALL = enum.auto()
+    SYSRET = enum.auto()
+    IRET = enum.auto()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of code that QEMU translated as one."""
+
+    address: int
+    code: bytes
+    lengths: bytes
+
+    @property
+    def end(self) -> int:
+        """The address after it: where a call at its end returns to."""
+        return self.address + len(self.code)
+
+    def instruction(self, index: int) -> bytes:
+        """The bytes of one of its instructions."""
+        start = sum(self.lengths[:index])
+        return self.code[start : start + self.lengths[index]]
+
+    def jump(self) -> Jump:
+        """How its last instruction moves on."""
+        return classify(self.instruction(len(self.lengths) - 1))
+
+    def repeats(self) -> bool:
+        """Whether it begins with a string instruction that a prefix repeats."""
+        first = self.instruction(0)
+        return first[0] in (0xF2, 0xF3) and first[-1] in STRING_OPCODES and len(first) <= 3
+
+
+STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
+PREFIXES = frozenset({0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *range(0x40, 0x50)})
+
+
+def classify(code: bytes) -> Jump:
+    """The kind of one instruction, from its bytes."""
+    rest = code
+    while rest and rest[0] in PREFIXES:
+        rest = rest[1:]
+    if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
+        return Jump.CALL
+    if rest[:1] in (b"\xc3", b"\xc2"):
+        return Jump.RETURN
+    if rest[:2] == b"\x0f\x05":
+        return Jump.SYSCALL
+    if rest[:2] == b"\x0f\x07":
+        return Jump.SYSRET
+    if rest[:1] == b"\xcf":
+        return Jump.IRET
+    return Jump.NONE
+
+
+@dataclass(frozen=True)
+class Record:
+    """`blocks[0]` is nothing: numbers begin at 1. `edges` are instruction counts ever."""
+
+    words: array[int]
+    blocks: list[Block]
+    tasks: dict[int, str]
+    edges: tuple[int, int]
+
+
+def read_record(folder: Path) -> Record:
+    """The record in `folder`."""
+    words: array[int] = array("I")
+    words.frombytes((folder / "trace").read_bytes())
+    tasks: dict[int, str] = {}
+    edges = (0, 0)
+    for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
+        kind, first, second = line.split("\t")
+        if kind == "task":
+            tasks[int(first)] = second
+        else:
+            edges = (int(first), int(second))
+    return Record(words, _read_blocks((folder / "blocks").read_bytes()), tasks, edges)
+
+
+def _read_blocks(data: bytes) -> list[Block]:
+    blocks = [Block(0, b"\x90", b"\x01")]
+    at = 0
+    while at < len(data):
+        address, count, size = BLOCK.unpack_from(data, at)
+        code = at + BLOCK.size
+        lengths = code + size
+        blocks.append(Block(address, data[code:lengths], data[lengths : lengths + count]))
+        at = lengths + count
+    return blocks

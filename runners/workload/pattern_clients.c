@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * clients: N clients play ping-pong with one server, which waits for all of them by epoll.
+ * The clients are threads, each blocking on a connection of its own; the first is the process
+ * that every other pattern has. Every thread lives through all phases: what it costs to start
+ * one lies outside the window. The window's samples stand one client after the other.
+ */
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "cleanup.h"
+#include "errors.h"
+#include "loop.h"
+#include "pattern.h"
+#include "wait.h"
+
+#define MAX_EVENTS 64
+
+static struct {
+	pthread_barrier_t begin, end;
+	uint64_t laps; /* of each client */
+	uint32_t *samples;
+	struct link *first;
+} work;
+
+static int epoll; /* the server's */
+
+static void client_laps(struct link *link, unsigned number)
+{
+	uint64_t start = clock_ns();
+	uint32_t *samples = work.samples ? work.samples + number * work.laps : NULL;
+
+	for (uint64_t lap = 0; lap < work.laps; lap++) {
+		send_message(link);
+		receive_message(link);
+		if (samples) {
+			uint64_t now = clock_ns();
+
+			samples[lap] = saturate(now - start);
+			start = now;
+		}
+	}
+}
+
+static void *client_thread(void *argument)
+{
+	struct link *link = argument;
+
+	pthread_barrier_wait(&work.end); /* it has started */
+	for (;;) {
+		pthread_barrier_wait(&work.begin);
+		client_laps(link, link - work.first);
+		pthread_barrier_wait(&work.end);
+	}
+	return NULL;
+}
+
+/* The counts of all links, as if they were one. */
+static void add_up(struct link *first, unsigned clients)
+{
+	for (unsigned i = 1; i < clients; i++) {
+		struct counts *from = &first[i].counts;
+
+		first->counts.sent_messages += from->sent_messages;
+		first->counts.sent_bytes += from->sent_bytes;
+		first->counts.received_messages += from->received_messages;
+		first->counts.received_bytes += from->received_bytes;
+		first->counts.partial_sends += from->partial_sends;
+		first->counts.partial_receives += from->partial_receives;
+	}
+}
+
+static uint64_t clients_client(struct link *link, uint64_t laps, uint32_t *samples)
+{
+	unsigned clients = link->setup->options.clients;
+	uint64_t start;
+
+	work.laps = laps / clients;
+	work.samples = samples;
+	start = clock_ns();
+	pthread_barrier_wait(&work.begin);
+	client_laps(link, 0);
+	pthread_barrier_wait(&work.end);
+	start = clock_ns() - start;
+	add_up(link, clients);
+	return start;
+}
+
+static void clients_server(struct link *link, uint64_t laps)
+{
+	struct epoll_event events[MAX_EVENTS];
+	uint64_t lap = 0;
+
+	while (lap < laps) {
+		int ready = epoll_wait(epoll, events, MAX_EVENTS, -1);
+
+		if (UNLIKELY(ready < 0)) {
+			if (errno == EINTR)
+				continue;
+			call_failed("epoll_wait");
+		}
+		for (int i = 0; i < ready; i++) {
+			struct link *one = &link[events[i].data.u32];
+
+			receive_message(one);
+			send_message(one);
+		}
+		lap += ready;
+	}
+	add_up(link, link->setup->options.clients);
+}
+
+static void start_thread(struct link *link)
+{
+	pthread_t thread;
+	pthread_attr_t small;
+
+	if (pthread_attr_init(&small) != 0 || pthread_attr_setstacksize(&small, 1 << 18) != 0 ||
+	    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED) != 0)
+		cell_failed("the attributes of a client's thread could not be set");
+	errno = pthread_create(&thread, &small, client_thread, link);
+	if (errno)
+		call_failed("start a thread for each client");
+}
+
+static void start_threads(struct link *first, unsigned clients)
+{
+	if (pthread_barrier_init(&work.begin, NULL, clients) != 0 ||
+	    pthread_barrier_init(&work.end, NULL, clients) != 0)
+		cell_failed("a barrier could not be made");
+	work.first = first;
+	signals_hold(); /* for them, from birth: signals are for the first thread */
+	for (unsigned i = 1; i < clients; i++)
+		start_thread(&first[i]);
+	signals_release();
+	pthread_barrier_wait(&work.end);
+}
+
+static void watch(struct link *first, unsigned clients)
+{
+	epoll = epoll_new();
+	for (unsigned i = 0; i < clients; i++)
+		epoll_watch(epoll, first[i].in, i);
+}
+
+static void clients_start(struct link *link)
+{
+	unsigned clients = link->setup->options.clients;
+
+	for (unsigned i = 1; i < clients; i++)
+		link_open(&link[i], link->setup, link->role);
+	if (link->role == SERVER)
+		watch(link, clients);
+	else
+		start_threads(link, clients);
+}
+
+const struct pattern many_clients = {
+	.name = "clients",
+	.messages_per_lap = 2,
+	.connects = true,
+	.own_waiting = true,
+	.start = clients_start,
+	.client = clients_client,
+	.server = clients_server,
+};

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Pipes, without a name and with one: a one-way channel for each direction. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "errors.h"
+#include "transport.h"
+
+enum { READ_END, WRITE_END };
+
+static void set_ends(struct setup *setup, const int there[2], const int back[2])
+{
+	setup->ends[CLIENT] = (struct ends){.in = back[READ_END], .out = there[WRITE_END]};
+	setup->ends[SERVER] = (struct ends){.in = there[READ_END], .out = back[WRITE_END]};
+}
+
+static void pipe_prepare(struct setup *setup)
+{
+	int there[2], back[2];
+
+	if (pipe2(there, O_CLOEXEC) < 0 || pipe2(back, O_CLOEXEC) < 0)
+		call_failed("pipe");
+	set_ends(setup, there, back);
+}
+
+static int open_fifo(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+
+	if (fd < 0)
+		call_failed("open %s", path);
+	return fd;
+}
+
+/* The path is gone before anything runs: what has been opened needs it no longer. */
+static void make_fifo(const char *directory, int ends[2])
+{
+	static char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s/fifo", directory);
+
+	if (length >= (int)sizeof(path))
+		impossible("--dir %s is too long for a path in it", directory);
+	signals_hold();
+	if (mkfifo(path, 0600) < 0) {
+		if (errno == EEXIST)
+			impossible("%s exists already: --dir must be fresh", path);
+		call_failed("mkfifo %s", path);
+	}
+	leftovers.socket_path = path;
+	/* Non-blocking, or it would wait for the writer that comes next. */
+	ends[READ_END] = open_fifo(path, O_RDONLY | O_NONBLOCK);
+	ends[WRITE_END] = open_fifo(path, O_WRONLY);
+	if (fcntl(ends[READ_END], F_SETFL, O_RDONLY) < 0)
+		call_failed("fcntl");
+	if (unlink(path) < 0)
+		call_failed("unlink %s", path);
+	leftovers.socket_path = NULL;
+	signals_release();
+}
+
+static void fifo_prepare(struct setup *setup)
+{
+	int there[2], back[2];
+
+	make_fifo(setup->options.directory, there);
+	make_fifo(setup->options.directory, back);
+	set_ends(setup, there, back);
+}
+
+const struct transport pipes = {
+	.name = "pipe",
+	.one_way = true,
+	.polls = true,
+	.prepare = pipe_prepare,
+};
+
+const struct transport fifo = {
+	.name = "fifo",
+	.needs_directory = true,
+	.one_way = true,
+	.polls = true,
+	.prepare = fifo_prepare,
+};

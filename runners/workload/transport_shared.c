@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Shared memory: a ring of bytes for each direction, with one writer and one reader. Whoever
+ * finds nothing to do sleeps on a futex (shm) or looks again (shm-spin). A descriptor is the
+ * ring's number here.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "enter.h"
+#include "errors.h"
+#include "transport.h"
+
+#define RING_SIZE 65536u /* as much as a pipe holds */
+#define LINE	  64	 /* of the cache: what one side writes lies apart from the other's */
+
+/* Bytes ever written and ever read; the difference is what is there. They may wrap. */
+struct ring {
+	_Alignas(LINE) _Atomic uint32_t written;
+	_Atomic uint32_t writer_sleeps;
+	_Alignas(LINE) _Atomic uint32_t taken;
+	_Atomic uint32_t reader_sleeps;
+	_Alignas(LINE) unsigned char data[RING_SIZE];
+};
+
+static struct ring *rings;	/* one after the other: they are mapped in one piece */
+static struct ring *ring_of[2]; /* by number */
+
+static void shared_prepare(struct setup *setup)
+{
+	size_t size = 2 * sizeof(struct ring);
+
+	rings = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (rings == MAP_FAILED)
+		call_failed("mmap of %zu bytes of shared memory", size);
+	memset(rings, 0, size);
+	ring_of[0] = rings;
+	ring_of[1] = rings + 1;
+	setup->ends[CLIENT] = (struct ends){.in = 1, .out = 0};
+	setup->ends[SERVER] = (struct ends){.in = 0, .out = 1};
+}
+
+/* Both processes must have its pages before the window. */
+static void shared_touch(const struct setup *setup, struct link *link)
+{
+	volatile unsigned char *byte = (volatile unsigned char *)rings;
+
+	(void)setup;
+	(void)link;
+	for (size_t i = 0; i < 2 * sizeof(struct ring); i += 4096)
+		(void)byte[i];
+}
+
+/*
+ * Sleeps while `word` is `seen`. The flag is up before the kernel looks at the word, and the
+ * other side looks at the flag after it has changed the word: one of them sees the other.
+ */
+static int futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
+{
+	atomic_store(flag, 1);
+	if (atomic_load(word) != seen) {
+		atomic_store(flag, 0);
+		return 0;
+	}
+	if (enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0, 0) < 0 && errno != EAGAIN)
+		return -1;
+	return 0;
+}
+
+static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
+{
+	/* Sequentially consistent, so that this load stays behind the store of the word. */
+	if (!atomic_load(flag))
+		return;
+	atomic_store_explicit(flag, 0, memory_order_relaxed);
+	enter(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static inline void relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
+static inline int spin(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
+{
+	(void)flag;
+	while (atomic_load_explicit(word, memory_order_acquire) == seen)
+		relax();
+	return 0;
+}
+
+static inline void wake_nobody(_Atomic uint32_t *word, _Atomic uint32_t *flag)
+{
+	(void)word;
+	(void)flag;
+}
+
+typedef int (*sleep_call)(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag);
+typedef void (*wake_call)(_Atomic uint32_t *word, _Atomic uint32_t *flag);
+
+static inline uint32_t least(size_t a, uint32_t b)
+{
+	return a < b ? (uint32_t)a : b;
+}
+
+/* Up to the ring's edge at most: the caller comes again for the rest, as with any short read. */
+static inline ssize_t take(int number, void *buffer, size_t size, sleep_call nap, wake_call wake)
+{
+	struct ring *ring = ring_of[number];
+	uint32_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
+	uint32_t place = taken % RING_SIZE, there;
+
+	while (!(there = atomic_load_explicit(&ring->written, memory_order_acquire) - taken))
+		if (nap(&ring->written, taken, &ring->reader_sleeps) < 0)
+			return -1;
+	there = least(size, least(there, RING_SIZE - place));
+	memcpy(buffer, ring->data + place, there);
+	atomic_store(&ring->taken, taken + there);
+	wake(&ring->taken, &ring->writer_sleeps);
+	return there;
+}
+
+static inline ssize_t put(int number, const void *buffer, size_t size, sleep_call nap,
+			  wake_call wake)
+{
+	struct ring *ring = ring_of[number];
+	uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	uint32_t place = written % RING_SIZE, room, taken;
+
+	while (taken = atomic_load_explicit(&ring->taken, memory_order_acquire),
+	       !(room = RING_SIZE - (written - taken)))
+		if (nap(&ring->taken, taken, &ring->writer_sleeps) < 0)
+			return -1;
+	room = least(size, least(room, RING_SIZE - place));
+	memcpy(ring->data + place, buffer, room);
+	atomic_store(&ring->written, written + room);
+	wake(&ring->written, &ring->reader_sleeps);
+	return room;
+}
+
+static ssize_t shared_read(int ring, void *buffer, size_t size)
+{
+	return take(ring, buffer, size, futex_sleep, futex_wake);
+}
+
+static ssize_t shared_write(int ring, const void *buffer, size_t size)
+{
+	return put(ring, buffer, size, futex_sleep, futex_wake);
+}
+
+static ssize_t spin_read(int ring, void *buffer, size_t size)
+{
+	return take(ring, buffer, size, spin, wake_nobody);
+}
+
+static ssize_t spin_write(int ring, const void *buffer, size_t size)
+{
+	return put(ring, buffer, size, spin, wake_nobody);
+}
+
+const struct transport shared = {
+	.name = "shm",
+	.one_way = true,
+	.read = shared_read,
+	.write = shared_write,
+	.room = RING_SIZE,
+	.prepare = shared_prepare,
+	.settle = shared_touch,
+};
+
+const struct transport shared_spin = {
+	.name = "shm-spin",
+	.one_way = true,
+	.spins = true,
+	.read = spin_read,
+	.write = spin_write,
+	.room = RING_SIZE,
+	.prepare = shared_prepare,
+	.settle = shared_touch,
+};

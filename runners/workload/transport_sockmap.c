@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * TCP whose payload never sees the stack: a BPF program of five instructions on each socket's
+ * sendmsg moves it straight to the receive queue of the other. The connection itself is TCP's.
+ */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "errors.h"
+#include "transport.h"
+
+static int maps[2]; /* of one socket each, by role */
+
+static int bpf(int command, union bpf_attr *attributes)
+{
+	return (int)syscall(SYS_bpf, command, attributes, sizeof(*attributes));
+}
+
+__attribute__((noreturn, cold)) static void refused(const char *what)
+{
+	impossible("redirecting by BPF (%s) is not to be had here: it needs CAP_NET_ADMIN, CAP_BPF "
+		   "and a kernel with sockmap: %s",
+		   what, strerror(errno));
+}
+
+static int make_map(void)
+{
+	union bpf_attr attributes = {.map_type = BPF_MAP_TYPE_SOCKMAP,
+				     .key_size = sizeof(uint32_t),
+				     .value_size = sizeof(uint32_t),
+				     .max_entries = 1};
+	int fd = bpf(BPF_MAP_CREATE, &attributes);
+
+	if (fd < 0)
+		refused("sockmap");
+	return fd;
+}
+
+/*
+ * bpf_msg_redirect_map(message, map, 0, BPF_F_INGRESS); return SK_PASS. A message goes the
+ * stack's way while the other socket is not in its map yet.
+ */
+static int load_program(int map)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_LD | BPF_DW | BPF_IMM,
+		 .dst_reg = BPF_REG_2,
+		 .src_reg = BPF_PSEUDO_MAP_FD,
+		 .imm = map},
+		{.code = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3, .imm = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_4, .imm = BPF_F_INGRESS},
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_msg_redirect_map},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = SK_PASS},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	union bpf_attr attributes = {.prog_type = BPF_PROG_TYPE_SK_MSG,
+				     .insn_cnt = sizeof(program) / sizeof(program[0]),
+				     .insns = (uintptr_t)program,
+				     .license = (uintptr_t) "GPL"};
+	int fd = bpf(BPF_PROG_LOAD, &attributes);
+
+	if (fd < 0)
+		refused("an sk_msg program");
+	return fd;
+}
+
+static void attach(enum role sender)
+{
+	union bpf_attr attributes = {.target_fd = (unsigned)maps[sender],
+				     .attach_bpf_fd = (unsigned)load_program(maps[!sender]),
+				     .attach_type = BPF_SK_MSG_VERDICT};
+
+	if (bpf(BPF_PROG_ATTACH, &attributes) < 0)
+		refused("attaching to a sockmap");
+}
+
+static void sockmap_prepare(struct setup *setup)
+{
+	if (setup->options.topology == TWO)
+		impossible("tcp-sockmap redirects one connection: leave --topology out");
+	maps[CLIENT] = make_map();
+	maps[SERVER] = make_map();
+	attach(CLIENT);
+	attach(SERVER);
+	tcp_prepare(setup);
+}
+
+/* Whose socket it is, in selfloop too: the one that connected goes out, the other comes in. */
+static void put_in_map(enum role role, int fd)
+{
+	uint32_t key = 0, value = (uint32_t)fd;
+	union bpf_attr attributes = {
+		.map_fd = (unsigned)maps[role], .key = (uintptr_t)&key, .value = (uintptr_t)&value};
+
+	if (bpf(BPF_MAP_UPDATE_ELEM, &attributes) < 0)
+		refused("adding a socket");
+}
+
+static bool blocking;
+
+/* Interrupted, or with its peer gone, such a socket says EAGAIN even where it should wait. */
+static ssize_t sockmap_read(int fd, void *buffer, size_t size)
+{
+	ssize_t count;
+
+	do
+		count = read(fd, buffer, size);
+	while (__builtin_expect(count < 0, 0) && errno == EAGAIN && blocking);
+	return count;
+}
+
+static void sockmap_settle(const struct setup *setup, struct link *link)
+{
+	struct sockaddr_storage name;
+	socklen_t length = sizeof(name);
+
+	tcp_settle(setup, link);
+	blocking = setup->options.waiting == BLOCK;
+	if (getsockname(link->out, (struct sockaddr *)&name, &length) < 0)
+		call_failed("getsockname");
+	/* The server's socket has the listener's name. */
+	put_in_map(memcmp(&name, &setup->address, length) == 0 ? SERVER : CLIENT, link->out);
+}
+
+const struct transport tcp_sockmap = {
+	.name = "tcp-sockmap",
+	.connects = true,
+	.joined_once = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.read = sockmap_read,
+	.prepare = sockmap_prepare,
+	.tune = tcp_tune,
+	.settle = sockmap_settle,
+	.describe = tcp_describe,
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* TCP on the loopback interface: a port of the kernel's choice. */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "errors.h"
+#include "transport.h"
+
+void tcp_prepare(struct setup *setup)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (listener_bind(setup, &address, sizeof(address)) < 0)
+		call_failed("bind to 127.0.0.1");
+	listener_start(setup);
+}
+
+static void tcp6_prepare(struct setup *setup)
+{
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+
+	if (listener_bind(setup, &address, sizeof(address)) < 0)
+		impossible("this machine has no IPv6 loopback: bind to ::1: %s", strerror(errno));
+	listener_start(setup);
+}
+
+static int nodelay(int fd)
+{
+	int value;
+	socklen_t length = sizeof(value);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length) < 0)
+		call_failed("getsockopt TCP_NODELAY");
+	return value;
+}
+
+/* The one deliberate difference: without it Nagle's algorithm would be what is measured. */
+void tcp_tune(const struct setup *setup, int fd)
+{
+	int on = 1;
+
+	(void)setup;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
+		call_failed("setsockopt TCP_NODELAY");
+	if (!nodelay(fd))
+		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
+}
+
+/*
+ * A connection that ends by FIN keeps timers: a FIN is sent again, an ACK is delayed, and both
+ * may fall into the next cell's window. By the time our ends are closed all has been read and
+ * checked, so they end by RST, after which nothing of them is left.
+ */
+void tcp_settle(const struct setup *setup, struct link *link)
+{
+	const struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	(void)setup;
+	if (setsockopt(link->out, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0 ||
+	    setsockopt(link->in, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0)
+		call_failed("setsockopt SO_LINGER");
+}
+
+void tcp_describe(const struct link *link, char *text, size_t size)
+{
+	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay(link->out));
+}
+
+static bool is_tcp(int fd)
+{
+	int protocol;
+	socklen_t length = sizeof(protocol);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
+	       protocol == IPPROTO_TCP;
+}
+
+static void add_counts(int fd, struct tcp_counts *counts)
+{
+	struct tcp_info info = {0};
+	socklen_t length = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
+		call_failed("getsockopt TCP_INFO");
+	counts->segs_out += info.tcpi_segs_out;
+	counts->segs_in += info.tcpi_segs_in;
+	counts->data_segs_out += info.tcpi_data_segs_out;
+	counts->data_segs_in += info.tcpi_data_segs_in;
+	counts->retransmits += info.tcpi_total_retrans;
+	counts->snd_mss = info.tcpi_snd_mss;
+	counts->snd_cwnd = info.tcpi_snd_cwnd;
+	counts->rtt_us = info.tcpi_rtt;
+}
+
+void tcp_count(const struct link *link, struct tcp_counts *counts)
+{
+	*counts = (struct tcp_counts){.there = is_tcp(link->out)};
+	if (!counts->there)
+		return;
+	if (link->in != link->out)
+		add_counts(link->in, counts);
+	add_counts(link->out, counts);
+	for (unsigned i = 1; i < link->setup->options.clients; i++)
+		add_counts(link[i].out, counts);
+}
+
+const struct transport tcp = {
+	.name = "tcp",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.prepare = tcp_prepare,
+	.tune = tcp_tune,
+	.settle = tcp_settle,
+	.describe = tcp_describe,
+};
+
+const struct transport tcp_nagle = {
+	.name = "tcp-nagle",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.prepare = tcp_prepare,
+	.settle = tcp_settle,
+	.describe = tcp_describe,
+};
+
+const struct transport tcp6 = {
+	.name = "tcp6",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.prepare = tcp6_prepare,
+	.tune = tcp_tune,
+	.settle = tcp_settle,
+	.describe = tcp_describe,
+};

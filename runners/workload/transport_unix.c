@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* AF_UNIX sockets that connect: by a path in the private directory, or by an abstract name. */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "errors.h"
+#include "transport.h"
+
+static char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+
+void unix_prepare(struct setup *setup)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *directory = setup->options.directory;
+	int length = snprintf(socket_path, sizeof(socket_path), "%s/socket", directory);
+
+	if (length >= (int)sizeof(socket_path))
+		impossible("the socket's path would be %d bytes long and sun_path holds %zu: "
+			   "choose a --dir of at most %zu bytes",
+			   length, sizeof(socket_path) - 1,
+			   sizeof(socket_path) - sizeof("/socket"));
+	memcpy(address.sun_path, socket_path, sizeof(socket_path));
+	signals_hold();
+	if (listener_bind(setup, &address, sizeof(address)) < 0) {
+		/* Not ours, so not ours to remove. */
+		if (errno == EADDRINUSE)
+			impossible("%s exists already: --dir must be fresh", socket_path);
+		call_failed("bind to %s", socket_path);
+	}
+	leftovers.socket_path = socket_path;
+	signals_release();
+	listener_start(setup);
+}
+
+/* A name that begins with a NUL has no file; the token makes it one that nobody has. */
+static void abstract_prepare(struct setup *setup)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "pathcost-");
+
+	for (int i = 0; i < TOKEN_SIZE; i++)
+		length += snprintf(address.sun_path + 1 + length, 3, "%02x",
+				   setup->token[CLIENT][i] ^ setup->token[SERVER][i]);
+	if (listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length) < 0)
+		call_failed("bind to an abstract name");
+	listener_start(setup);
+}
+
+/*
+ * On the server's side the credentials are those of the process that connected, on the
+ * client's those of the process that called listen: both times the client itself.
+ */
+static void check_credentials(const struct setup *setup, int fd)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+		call_failed("getsockopt SO_PEERCRED");
+	if (peer.pid != setup->client || peer.uid != geteuid())
+		cell_failed("process %d of user %u is at the other end of the socket, not ours",
+			    (int)peer.pid, (unsigned)peer.uid);
+}
+
+void unix_settle(const struct setup *setup, struct link *link)
+{
+	check_credentials(setup, link->in);
+	if (link->out != link->in)
+		check_credentials(setup, link->out);
+}
+
+/* af_unix.c: a message may fill the send buffer but for 32 bytes. */
+size_t unix_limit(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int buffer;
+	socklen_t length = sizeof(buffer);
+
+	if (fd < 0)
+		call_failed("socket");
+	if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length) < 0)
+		call_failed("getsockopt SO_SNDBUF");
+	if (close(fd) < 0)
+		call_failed("close");
+	return buffer - 32;
+}
+
+const struct transport unix_path = {
+	.name = "unix",
+	.needs_directory = true,
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.prepare = unix_prepare,
+	.settle = unix_settle,
+};
+
+const struct transport unix_abstract = {
+	.name = "unix-abstract",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.prepare = abstract_prepare,
+	.settle = unix_settle,
+};
+
+const struct transport unix_seqpacket = {
+	.name = "unix-seqpacket",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_SEQPACKET,
+	.limit = unix_limit,
+	.prepare = abstract_prepare,
+	.settle = unix_settle,
+};

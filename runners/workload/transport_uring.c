@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The stream sockets of unix and tcp, entered through io_uring: each send and each receive is
+ * submitted and awaited by one io_uring_enter. No liburing: the three system calls are enough.
+ * Every thread has a ring of its own.
+ */
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "enter.h"
+#include "errors.h"
+#include "transport.h"
+
+struct ring {
+	int fd; /* 0: not made yet */
+	_Atomic unsigned *submit_tail;
+	_Atomic unsigned *complete_head, *complete_tail;
+	struct io_uring_sqe *entry; /* one entry is enough for one call at a time */
+	struct io_uring_cqe *completions;
+	unsigned complete_mask;
+};
+
+static _Thread_local struct ring ring;
+
+static void *map_ring(int fd, size_t size, off_t what)
+{
+	void *place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what);
+
+	if (place == MAP_FAILED)
+		call_failed("mmap of an io_uring");
+	return place;
+}
+
+static int make_ring(struct io_uring_params *parameters)
+{
+	memset(parameters, 0, sizeof(*parameters));
+	return (int)syscall(SYS_io_uring_setup, 1, parameters);
+}
+
+static void open_ring(void)
+{
+	struct io_uring_params parameters;
+	unsigned char *submit, *complete;
+
+	ring.fd = make_ring(&parameters);
+	if (ring.fd < 0)
+		call_failed("io_uring_setup");
+	submit = map_ring(ring.fd, parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
+	complete = map_ring(ring.fd,
+			    parameters.cq_off.cqes +
+				    parameters.cq_entries * sizeof(struct io_uring_cqe),
+			    IORING_OFF_CQ_RING);
+	ring.entry = map_ring(ring.fd, sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	ring.submit_tail = (_Atomic unsigned *)(submit + parameters.sq_off.tail);
+	ring.complete_head = (_Atomic unsigned *)(complete + parameters.cq_off.head);
+	ring.complete_tail = (_Atomic unsigned *)(complete + parameters.cq_off.tail);
+	ring.complete_mask = *(unsigned *)(complete + parameters.cq_off.ring_mask);
+	ring.completions = (struct io_uring_cqe *)(complete + parameters.cq_off.cqes);
+	*(unsigned *)(submit + parameters.sq_off.array) = 0;
+}
+
+/* A signal may end the waiting after the entry was taken: then only the waiting is repeated. */
+static inline int submit_and_wait(unsigned head)
+{
+	unsigned fresh = 1;
+
+	do {
+		long taken =
+			enter(SYS_io_uring_enter, ring.fd, fresh, 1, IORING_ENTER_GETEVENTS, 0, 0);
+
+		if (__builtin_expect(taken < 0, 0)) {
+			if (errno != EINTR)
+				return -1;
+			taken = 0;
+		}
+		fresh -= (unsigned)taken;
+	} while (atomic_load_explicit(ring.complete_tail, memory_order_acquire) == head);
+	return 0;
+}
+
+static inline ssize_t call(unsigned char operation, int fd, const void *buffer, size_t size)
+{
+	struct io_uring_sqe *entry;
+	unsigned head;
+	int result;
+
+	if (__builtin_expect(!ring.fd, 0))
+		open_ring();
+	entry = ring.entry; /* its other fields stay as they were made: 0 */
+	entry->opcode = operation;
+	entry->fd = fd;
+	entry->addr = (uintptr_t)buffer;
+	entry->len = (unsigned)size;
+	head = atomic_load_explicit(ring.complete_head, memory_order_relaxed);
+	atomic_store_explicit(ring.submit_tail, *ring.submit_tail + 1, memory_order_release);
+	if (submit_and_wait(head) < 0)
+		return -1;
+	result = ring.completions[head & ring.complete_mask].res;
+	atomic_store_explicit(ring.complete_head, head + 1, memory_order_release);
+	if (__builtin_expect(result < 0, 0)) {
+		errno = -result;
+		return -1;
+	}
+	return result;
+}
+
+static ssize_t ring_read(int fd, void *buffer, size_t size)
+{
+	return call(IORING_OP_RECV, fd, buffer, size);
+}
+
+static ssize_t ring_write(int fd, const void *buffer, size_t size)
+{
+	return call(IORING_OP_SEND, fd, buffer, size);
+}
+
+static void check_uring(void)
+{
+	struct io_uring_params parameters;
+	int fd = make_ring(&parameters);
+
+	if (fd < 0)
+		impossible(
+			"io_uring is not to be had here (kernel.io_uring_disabled, a container's "
+			"filter, or a kernel without it): %s",
+			strerror(errno));
+	if (close(fd) < 0)
+		call_failed("close");
+}
+
+static void uring_unix_prepare(struct setup *setup)
+{
+	check_uring();
+	unix_prepare(setup);
+}
+
+static void uring_tcp_prepare(struct setup *setup)
+{
+	check_uring();
+	tcp_prepare(setup);
+}
+
+const struct transport uring_unix = {
+	.name = "uring-unix",
+	.needs_directory = true,
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.read = ring_read,
+	.write = ring_write,
+	.prepare = uring_unix_prepare,
+	.settle = unix_settle,
+};
+
+const struct transport uring_tcp = {
+	.name = "uring-tcp",
+	.connects = true,
+	.polls = true,
+	.type = SOCK_STREAM,
+	.read = ring_read,
+	.write = ring_write,
+	.prepare = uring_tcp_prepare,
+	.tune = tcp_tune,
+	.settle = tcp_settle,
+	.describe = tcp_describe,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Waiting by epoll or by trying again. Both make the descriptors non-blocking and wrap the
+ * transport's own two calls, so the loops of pattern.c are the same for each manner of waiting.
+ * A process has one link where this is used, hence the statics.
+ */
+#include "wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "errors.h"
+
+static struct {
+	read_call read;
+	write_call write;
+	struct counts *counts;
+	int epoll;
+} under;
+
+void set_blocking(int fd, bool blocking)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		call_failed("fcntl");
+	flags = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
+	if (fcntl(fd, F_SETFL, flags) < 0)
+		call_failed("fcntl");
+}
+
+static bool await_event(int fd, short event, int patience)
+{
+	struct pollfd wanted = {.fd = fd, .events = event};
+	int ready;
+
+	while ((ready = poll(&wanted, 1, patience)) < 0)
+		if (errno != EINTR)
+			call_failed("poll");
+	return ready > 0;
+}
+
+bool is_readable(int fd, int patience)
+{
+	return await_event(fd, POLLIN, patience);
+}
+
+int epoll_new(void)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (fd < 0)
+		call_failed("epoll_create");
+	return fd;
+}
+
+void epoll_watch(int epoll, int fd, uint32_t data)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = data};
+
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		call_failed("epoll_ctl");
+}
+
+/* As programs with an event loop do it: wait, then read. */
+static ssize_t epoll_read(int fd, void *buffer, size_t size)
+{
+	struct epoll_event event;
+
+	for (;;) {
+		ssize_t count;
+
+		if (epoll_wait(under.epoll, &event, 1, -1) < 0)
+			return -1;
+		count = under.read(fd, buffer, size);
+		if (count >= 0 || errno != EAGAIN)
+			return count;
+		under.counts->empty_receives++;
+	}
+}
+
+static ssize_t again_read(int fd, void *buffer, size_t size)
+{
+	for (;;) {
+		ssize_t count = under.read(fd, buffer, size);
+
+		if (count >= 0 || errno != EAGAIN)
+			return count;
+		under.counts->empty_receives++;
+	}
+}
+
+/* They try first, as such programs do, and wait only for room that is not there. */
+static ssize_t epoll_write(int fd, const void *buffer, size_t size)
+{
+	ssize_t count;
+
+	while ((count = under.write(fd, buffer, size)) < 0 && errno == EAGAIN)
+		await_event(fd, POLLOUT, -1);
+	return count;
+}
+
+static ssize_t again_write(int fd, const void *buffer, size_t size)
+{
+	ssize_t count;
+
+	do
+		count = under.write(fd, buffer, size);
+	while (count < 0 && errno == EAGAIN);
+	return count;
+}
+
+void wait_arrange(struct link *link, enum waiting waiting)
+{
+	under.read = link->read;
+	under.write = link->write;
+	under.counts = &link->counts;
+	set_blocking(link->in, false);
+	if (link->out != link->in)
+		set_blocking(link->out, false);
+	if (waiting == EPOLL) {
+		under.epoll = epoll_new();
+		epoll_watch(under.epoll, link->in, 0);
+	}
+	link->read = waiting == EPOLL ? epoll_read : again_read;
+	link->write = waiting == EPOLL ? epoll_write : again_write;
+}

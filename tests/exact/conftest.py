@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One exact guest for all tests, in the cache that the program itself uses."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners.exact import lane
+from runners.guest import GuestError
+from runners.invoker import invoker
+
+REPOSITORY = Path(__file__).parent.parent.parent
+PARTS = ("runners/workload", "runners/exact/init", "probes/exact")
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """The three programs of exact mode."""
+    for part in PARTS:
+        subprocess.run(["make", "--silent", "-C", str(REPOSITORY / part)], check=True)
+
+
+@pytest.fixture(scope="session")
+def exact_guest(built: None) -> lane.Guest:
+    """The default kernel; skips where it cannot be had, with the reason."""
+    try:
+        return lane.prepare(invoker().cache, "6.12", lambda _: None)
+    except GuestError as error:
+        pytest.skip(error.sentence)

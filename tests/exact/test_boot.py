@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real boots: counts repeat to the last instruction, conserve, and failures are sentences."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.exact import boot as booting
+from runners.exact import lane
+from runners.exact.cells import Cell
+from runners.exact.digest import describe
+from runners.guest import GuestError
+
+pytestmark = pytest.mark.emulated
+BOOTS = int(os.environ.get("PATHCOST_EXACT_BOOTS", "2"))
+# A prime number of round trips, and more warm-up than there are surprises.
+CELL = Cell(7, "unix", 64, "fifo", messages=46, warmup=400)
+
+
+@contextmanager
+def two_busy_processes() -> Iterator[None]:
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+@pytest.mark.parametrize("scheduling", ["fifo", "other"])
+def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: str) -> None:
+    cell = replace(CELL, transport=transport, scheduling=scheduling)
+    window, result, _ = lane.measure(exact_guest, cell)
+    described = describe(cell, window, result)
+    assert described["sound"], described["checks"]
+    assert window.laps == cell.round_trips - 1
+    assert window.total.steps.total() == window.counted
+    assert result["client"]["sent_messages"] == cell.round_trips
+    # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
+    tasks = {window.tree.path(node)[0] for node in window.steady.counts.steps}
+    assert tasks == {"client", "server"}
+
+
+def test_fresh_boots_are_identical_whatever_else_runs(exact_guest: lane.Guest) -> None:
+    with two_busy_processes():
+        records = {lane.measure(exact_guest, CELL)[2] for _ in range(BOOTS)}
+    assert len(records) == 1
+
+
+def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
+    exact_guest: lane.Guest, tmp_path: Path
+) -> None:
+    machine = replace(exact_guest.machine, knobs="init=/absent rdinit=/absent")
+    with pytest.raises(GuestError) as caught:
+        booting.boot(machine, CELL.order, tmp_path, exact_guest.plugin, 120)
+    assert "panicked" in caught.value.sentence
+    assert caught.value.console
+
+
+def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
+    exact_guest: lane.Guest, tmp_path: Path
+) -> None:
+    order = [*CELL.order, "--transport", "pigeon"]
+    with pytest.raises(GuestError, match="unknown transport"):
+        booting.boot(exact_guest.machine, order, tmp_path, exact_guest.plugin, 120)
+
+
+def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: lane.Guest) -> None:
+    with pytest.raises(GuestError, match="cannot write /dev/full/trace"):
+        booting.boot(exact_guest.machine, CELL.order, Path("/dev/full"), exact_guest.plugin, 120)

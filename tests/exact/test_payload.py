@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The payload's way, on a made-up kernel and in a real boot."""
+
+from __future__ import annotations
+
+import pytest
+
+from runners.exact import lane
+from runners.exact.cells import Cell
+from runners.exact.payload import OTHER, STRING, register_of
+
+
+@pytest.mark.parametrize(
+    ("code", "store", "register"),
+    [
+        ("f348a5", False, STRING),  # rep movsq
+        ("f3a4", True, STRING),  # rep movsb
+        ("4c8b06", False, 8),  # mov (%rsi),%r8
+        ("4c8907", True, 8),  # mov %r8,(%rdi)
+        ("8a06", False, 0),  # mov (%rsi),%al
+        ("8807", True, 0),  # mov %al,(%rdi)
+        ("0fb606", False, 0),  # movzbl (%rsi),%eax
+        ("480306", False, OTHER),  # add (%rsi),%rax: a checksum's way to read
+        ("4c8b06", True, OTHER),
+        ("48ab", True, OTHER),  # stos
+    ],
+)
+def test_who_carries_is_read_from_the_instruction(code: str, store: bool, register: int) -> None:
+    assert register_of(bytes.fromhex(code), store) == register
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_payload_copied_in_and_out_is_messages_times_size(
+    exact_guest: lane.Guest, transport: str
+) -> None:
+    payload = lane.follow_payload(exact_guest, Cell(1, transport, 64, "fifo", messages=46))
+    assert payload.copied["in"] == payload.copied["out"] == 46 * 64
+    assert payload.copiers.total() == payload.copied.total()

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The shadow stack, on records of a made-up kernel of a few functions."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from runners.exact.digest import tree_lines
+from runners.exact.laps import RecordError, replay
+from runners.exact.record import (
+    COUNT_BITS,
+    EVENT_BIT,
+    KIND_SHIFT,
+    Block,
+    Event,
+    Jump,
+    Record,
+    classify,
+)
+from runners.exact.replay import Counts, Replay
+from runners.exact.symbols import Symbols
+
+KERNEL = 0xFFFF_FFFF_8100_0000
+NAMES = (
+    *("entry_SYSCALL_64", "f", "g", "h", "__x86_indirect_thunk_rax"),
+    *("asm_sysvec_tick", "tick", "asm_helper", "f.cold"),
+)
+AT = {name: KERNEL + number * 0x100 for number, name in enumerate(NAMES)}
+SYMBOLS = Symbols(list(AT.values()), list(AT))
+CALL, RETURN, SYSCALL, SYSRET, IRET = "call", "ret", "syscall", "sysret", "iret"
+CODE = {
+    CALL: b"\xff\xd0",
+    RETURN: b"\xc3",
+    SYSCALL: b"\x0f\x05",
+    SYSRET: b"\x48\x0f\x07",
+    IRET: b"\x48\xcf",
+    "": b"\x90",
+}
+
+
+class Machine:
+    """Writes a record step by step."""
+
+    def __init__(self) -> None:
+        self.blocks = [Block(0, b"\x90", b"\x01")]
+        self.words: array[int] = array("I")
+
+    def run(self, where: str, end: str = "", offset: int = 0) -> None:
+        """Run a block of one nop and what ends it; `offset` bytes into its function."""
+        code = CODE[end]
+        address = AT[where] + offset if where else 0x400000 + offset
+        block = Block(address, b"\x90" + code, bytes([1, len(code)]))
+        if block not in self.blocks:
+            self.blocks.append(block)
+        self.words.append(self.blocks.index(block) << COUNT_BITS | 2)
+
+    def call_direct(self, where: str, target: str, offset: int = 0) -> None:
+        address = AT[where] + offset
+        relative = (AT[target] - address - 6) % (1 << 32)
+        code = b"\x90\xe8" + relative.to_bytes(4, "little")
+        self.blocks.append(Block(address, code, b"\x01\x05"))
+        self.words.append((len(self.blocks) - 1) << COUNT_BITS | 2)
+
+    def event(self, event: Event, value: int = 0) -> None:
+        self.words.append(EVENT_BIT | event << KIND_SHIFT | value)
+
+    def replay(self) -> dict[str, tuple[int, int]]:
+        """Path below the user's frame → (calls, steps)."""
+        machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
+        _, counts = machine.run(machine.start(0), self.words)
+        return found(machine, counts)
+
+
+def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
+    rows = [line.split("\t") for line in tree_lines(machine.tree, counts)[1:]]
+    return {path.replace(";[user]", ""): (int(calls), int(steps)) for path, calls, steps, _ in rows}
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """In the kernel, in `f`, called from the entry point."""
+    one = Machine()
+    one.run("", SYSCALL)
+    one.run("entry_SYSCALL_64", CALL)
+    return one
+
+
+ENTRY = "client;entry_SYSCALL_64"
+
+
+def test_a_call_returns_to_its_caller(machine: Machine) -> None:
+    machine.run("f", CALL)
+    machine.run("g", RETURN)
+    machine.run("f", RETURN, offset=3)
+    machine.run("entry_SYSCALL_64", SYSRET, offset=3)
+    machine.run("", offset=8)
+    assert machine.replay() == {
+        "client": (0, 4),
+        ENTRY: (1, 4),
+        f"{ENTRY};f": (1, 4),
+        f"{ENTRY};f;g": (1, 2),
+    }
+
+
+def test_a_tail_call_ends_with_its_caller(machine: Machine) -> None:
+    machine.run("f")
+    machine.run("h", RETURN)
+    machine.run("entry_SYSCALL_64", offset=3)
+    assert machine.replay()[f"{ENTRY};f;h"] == (1, 2)
+    assert machine.replay()[ENTRY] == (1, 4)
+
+
+def test_a_retpoline_leaves_no_frame(machine: Machine) -> None:
+    machine.run("f", CALL)
+    machine.run("__x86_indirect_thunk_rax", CALL)
+    machine.run("__x86_indirect_thunk_rax", RETURN, offset=8)
+    machine.run("g", RETURN)
+    machine.run("f", offset=3)
+    result = machine.replay()
+    assert result[f"{ENTRY};f;g"] == (1, 2)
+    assert result[f"{ENTRY};f"] == (1, 4)
+
+
+def test_an_interrupt_is_under_what_it_interrupted_and_resumes_it(machine: Machine) -> None:
+    machine.run("f", CALL)
+    machine.run("asm_sysvec_tick", CALL)
+    machine.run("tick", RETURN)
+    machine.run("asm_sysvec_tick", IRET, offset=3)
+    machine.run("g", RETURN)
+    machine.run("f", offset=3)
+    result = machine.replay()
+    assert result[f"{ENTRY};f;asm_sysvec_tick;tick"] == (1, 2)
+    assert result[f"{ENTRY};f;g"] == (1, 2)  # the call before the interrupt still counts
+    assert result[f"{ENTRY};f"] == (1, 4)
+
+
+def test_a_helper_called_asm_is_no_interrupt(machine: Machine) -> None:
+    machine.call_direct("f", "asm_helper")
+    machine.run("asm_helper", RETURN)
+    machine.run("f", offset=6)
+    result = machine.replay()
+    assert result[f"{ENTRY};f;asm_helper"] == (1, 2)
+    assert result[f"{ENTRY};f"] == (1, 4)
+
+
+def test_the_part_that_the_compiler_moved_away_is_the_function(machine: Machine) -> None:
+    machine.run("f")
+    machine.run("f.cold")
+    assert machine.replay()[f"{ENTRY};f"] == (1, 4)
+
+
+def test_each_task_has_its_stack_and_a_sleeper_is_rooted_anew(machine: Machine) -> None:
+    machine.run("f", CALL)
+    machine.run("g")
+    machine.event(Event.SWITCH, 1)
+    machine.run("h", RETURN)
+    machine.run("f", RETURN, offset=3)
+    machine.event(Event.SWITCH, 0)
+    machine.run("g", RETURN, offset=2)
+    machine.run("f", offset=3)
+    result = machine.replay()
+    assert result[f"{ENTRY};f;g"] == (1, 4)
+    assert result[f"{ENTRY};f"] == (1, 4)
+    assert result["server;f"] == (1, 2)
+
+
+def test_a_block_in_two_parts_runs_once(machine: Machine) -> None:
+    machine.words.append(len(machine.blocks) << COUNT_BITS | 1)
+    machine.blocks.append(Block(AT["f"], b"\x90\xc3", b"\x01\x01"))
+    machine.event(Event.RESUME, 1)
+    machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
+    machine.run("entry_SYSCALL_64", offset=3)
+    result = machine.replay()
+    assert result[f"{ENTRY};f"] == (1, 2)
+    assert result[ENTRY] == (1, 4)
+
+
+def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> None:
+    machine = Machine()
+    machine.run("", SYSCALL)
+    machine.run("entry_SYSCALL_64", CALL)
+    machine.blocks.append(Block(AT["f"], b"\x90\xf3\xa4", b"\x01\x02"))
+    machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 2)
+    machine.blocks.append(Block(AT["f"] + 1, b"\xf3\xa4", b"\x02"))
+    machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
+    machine.event(Event.REPEAT, 5)
+    replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
+    _, counts = replayed.run(replayed.start(0), machine.words)
+    assert counts.steps.total() == 4 + 2 + 6
+    assert counts.repeats.total() == 6
+
+
+def a_record(round_trips: int, extra_in: int) -> Record:
+    machine = Machine()
+    machine.event(Event.SERVER_BEGIN, 1)
+    machine.event(Event.CLIENT_BEGIN, 0)
+    machine.run("")
+    for lap in range(round_trips):
+        machine.run("", SYSCALL, offset=16)
+        machine.run("entry_SYSCALL_64", CALL)
+        machine.run("f", RETURN)
+        if lap == extra_in:
+            machine.run("asm_sysvec_tick", IRET)
+        machine.run("entry_SYSCALL_64", SYSRET, offset=3)
+    machine.event(Event.CLIENT_END, 0)
+    steps = 2 + round_trips * 8 + 2
+    return Record(machine.words, machine.blocks, {0: "client", 1: "server"}, (100, 100 + steps))
+
+
+def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
+    window = replay(a_record(23, extra_in=7), SYMBOLS, 23)
+    assert [(len(one.laps), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
+    assert window.shapes[1].laps == [7]
+    assert window.total.steps.total() == window.counted
+
+
+def test_a_record_without_laps_says_so() -> None:
+    with pytest.raises(RecordError, match="once a round trip"):
+        replay(a_record(23, extra_in=7), SYMBOLS, 29)
+
+
+@pytest.mark.parametrize(
+    ("code", "jump"),
+    [
+        ("e800000000", Jump.CALL),
+        ("ffd0", Jump.CALL),
+        ("41ffd3", Jump.CALL),
+        ("2ee800000000", Jump.CALL),
+        ("ffe0", Jump.NONE),
+        ("c3", Jump.RETURN),
+        ("f3c3", Jump.RETURN),
+        ("0f05", Jump.SYSCALL),
+        ("480f07", Jump.SYSRET),
+        ("48cf", Jump.IRET),
+        ("eb00", Jump.NONE),
+        ("ff", Jump.NONE),
+        ("90", Jump.NONE),
+    ],
+)
+def test_an_instruction_is_classified_by_its_bytes(code: str, jump: Jump) -> None:
+    assert classify(bytes.fromhex(code)) is jump

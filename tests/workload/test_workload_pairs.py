@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every transport with every pattern: it runs and its figures agree, or it says why not."""
+
+from __future__ import annotations
+
+import array
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import options
+
+from .conftest import Listed
+from .workload import PATTERNS, TRANSPORTS, run
+
+MESSAGES = 1200  # more than one interval; shared by 4 clients, and by round trips of two
+PAIRS = list(itertools.product(TRANSPORTS, PATTERNS))
+FIELDS = ("messages", "bytes")
+
+
+def arguments(transport: str, pattern: str, private: Path) -> list[object]:
+    placement = "same-cpu" if pattern == "selfloop" else "free"
+    chosen: list[object] = ["--transport", transport, "--pattern", pattern]
+    return [*chosen, "--placement", placement, "--dir", private, "--warmup", 48]
+
+
+def check_conservation(result: dict[str, Any], pattern: str, messages: int, size: int) -> None:
+    client, server = result["client"], result["server"]
+    there = messages if pattern in ("stream", "selfloop") else messages // 2
+    back = messages - there
+    if pattern == "selfloop":
+        assert server is None
+        server, back = client, there
+    for field, each in zip(FIELDS, (1, size), strict=True):
+        assert client[f"sent_{field}"] == server[f"received_{field}"] == there * each
+        if pattern != "selfloop":
+            assert server[f"sent_{field}"] == client[f"received_{field}"] == back * each
+
+
+def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Path) -> None:
+    laps = messages if pattern in ("stream", "selfloop") else messages // 2
+    assert result["round_trips"] == (0 if pattern == "stream" else laps)
+    assert sum(count for count, _ in result["intervals"]) == messages
+    assert sum(ns for _, ns in result["intervals"]) == result["window_ns"]
+    times = array.array("I", samples.read_bytes())
+    assert len(times) == laps
+    assert min(times) > 0 and max(times) < result["window_ns"]
+
+
+def check_pair(
+    program: Path, private: Path, listed: Listed, pair: tuple[str, str], *more: object
+) -> None:
+    transport, pattern = pair
+    samples = private / "samples"
+    chosen = [*arguments(transport, pattern, private), "--messages", MESSAGES]
+    ended = run(program, *chosen, "--samples", samples, *more)
+    possible, reason = listed["pair", f"{transport} {pattern}"]
+    if not possible:
+        assert (ended.status, ended.stdout) == (2, "")
+        assert ended.stderr == f"pathcost-workload: {reason}\n"
+        assert list(private.iterdir()) == []
+        return
+    check_conservation(ended.result, pattern, MESSAGES, 64)
+    check_times(ended.result, pattern, MESSAGES, samples)
+    samples.unlink()
+    assert list(private.iterdir()) == []
+
+
+def test_list_names_what_the_tests_know(listed: Listed) -> None:
+    assert [name for kind, name in listed if kind == "transport"] == TRANSPORTS
+    assert [name for kind, name in listed if kind == "pattern"] == PATTERNS
+    pairs = [tuple(name.split()) for kind, name in listed if kind == "pair"]
+    assert pairs == PAIRS
+    for possible, reason in listed.values():
+        assert bool(reason) != possible, "a reason where it is not possible, and only there"
+
+
+def test_options_know_what_the_program_lists(listed: Listed) -> None:
+    for kind, names in (("transport", options.TRANSPORTS), ("pattern", options.PATTERNS)):
+        assert names == tuple(name for which, name in listed if which == kind)
+
+
+@pytest.mark.parametrize("option", ["wait", "sched", "topology"])
+def test_options_know_the_words_of(program: Path, private: Path, option: str) -> None:
+    known = {"wait": options.WAITS, "sched": options.SCHEDULERS, "topology": options.TOPOLOGIES}
+    ended = run(program, "--transport", "unix", "--dir", private, f"--{option}", "?")
+    assert ended.stderr.endswith(f'"?": there is {", ".join(known[option])}\n')
+
+
+def test_list_leaves_nothing(program: Path, tmp_path: Path) -> None:
+    assert run(program, "--list", environment={"TMPDIR": str(tmp_path)}).status == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_pair(program: Path, private: Path, listed: Listed, pair: tuple[str, str]) -> None:
+    check_pair(program, private, listed, pair)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_pair_verified_under_sanitizers(
+    sanitized: Path, private: Path, listed: Listed, pair: tuple[str, str]
+) -> None:
+    check_pair(sanitized, private, listed, pair, "--verify")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_pair_interrupted(
+    planted: Path, private: Path, listed: Listed, pair: tuple[str, str]
+) -> None:
+    """Signals in the middle of every call, for the whole of the cell."""
+    transport, pattern = pair
+    if not listed["pair", f"{transport} {pattern}"][0]:
+        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    chosen = [*arguments(transport, pattern, private), "--messages", 4000]
+    result = run(planted, *chosen, environment={"PATHCOST_PLANT": "signals"}).result
+    check_conservation(result, pattern, 4000, 64)
+
+
+@pytest.mark.parametrize("size", [1, 15, 17, 4096, 8192, 65536, 1 << 20])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_size(
+    program: Path, private: Path, need: Callable[[str], None], transport: str, size: int
+) -> None:
+    """It is carried, or the sentence names the limit, and the limit itself is carried."""
+    need(transport)
+    chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
+    ended = run(program, *chosen, "--size", size)
+    if ended.status == 2:
+        words = ended.stderr.split()
+        assert f"{transport} carries at most" in ended.stderr and words[-1] == str(size)
+        size = int(words[words.index("most") + 1])
+        ended = run(program, *chosen, "--size", size)
+    check_conservation(ended.result, "pingpong", 48, size)
+
+
+@pytest.mark.parametrize("wait", ["epoll", "spin"])
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_wait(
+    sanitized: Path,
+    private: Path,
+    listed: Listed,
+    two_cpus: list[int],
+    transport: str,
+    pattern: str,
+    wait: str,
+) -> None:
+    if not listed["pair", f"{transport} {pattern}"][0]:
+        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    chosen = [*arguments(transport, pattern, private), "--messages", 240, "--wait", wait]
+    ended = run(sanitized, *chosen, "--size", 4096)
+    if transport.startswith("shm"):
+        assert ended.status == 2
+        assert f"{transport} has no descriptor to wait for" in ended.stderr
+    else:
+        check_conservation(ended.result, pattern, 240, 4096)
+
+
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_two_connections(
+    sanitized: Path, private: Path, listed: Listed, transport: str, pattern: str
+) -> None:
+    if not listed["pair", f"{transport} {pattern}"][0]:
+        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    chosen = [*arguments(transport, pattern, private), "--messages", 240]
+    ended = run(sanitized, *chosen, "--topology", "two")
+    if ended.status == 2:
+        assert "leave --topology out" in ended.stderr
+    else:
+        check_conservation(ended.result, pattern, 240, 64)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 40])
+def test_clients(sanitized: Path, private: Path, clients: int) -> None:
+    chosen = [*arguments("unix", "clients", private), "--messages", 800, "--warmup", 0]
+    result = run(sanitized, *chosen, "--clients", clients).result
+    check_conservation(result, "clients", 800, 64)
+
+
+def test_batch(program: Path, private: Path) -> None:
+    chosen = [*arguments("unix", "pingpong", private), "--messages", 240]
+    check_conservation(run(program, *chosen, "--sched", "batch").result, "pingpong", 240, 64)
+
+
+def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
+    """One segment a message in ping-pong, by the socket's own counters on both sides."""
+    chosen = [*arguments("tcp", "pingpong", private), "--messages", 240]
+    result = run(program, *chosen).result
+    for side in ("client", "server"):
+        info = result[side]["tcp_info"]
+        assert info["data_segs_out"] - info["retransmits"] == 120
+        assert info["data_segs_in"] >= 120
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_verify_finds_a_wrong_byte_in_the_window(
+    planted: Path, private: Path, need: Callable[[str], None], transport: str
+) -> None:
+    need(transport)
+    chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
+    ended = run(planted, *chosen, environment={"PATHCOST_PLANT": "payload"})
+    assert (ended.status, ended.stdout) == (1, "")
+    assert "message 0: bytes from 63 on are not those that the peer sent" in ended.stderr
+    assert ended.stderr.count("\n") == 1

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the window holds in user space: each side single-stepped from marker to marker."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .workload import PATIENCE, TRANSPORTS
+
+MOST = 40  # instructions for each message between two system calls
+LAPS = 23
+# What these do in user space is the transport itself, as the kernel is elsewhere: the rings of
+# shared memory and of io_uring, the notes of zero copy. It is not counted as the loop's.
+OWN = {
+    "shm": ["shared_read", "shared_write"],
+    "shm-spin": ["spin_read", "spin_write"],
+    "tcp-zerocopy": ["zerocopy_write"],
+    "uring-unix": ["ring_read", "ring_write"],
+    "uring-tcp": ["ring_read", "ring_write"],
+}
+
+
+@pytest.fixture(scope="session")
+def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if platform.machine() != "x86_64":
+        pytest.skip("the stepper knows only x86-64's system call instruction")
+    source = Path(__file__).with_name("step.c")
+    out = tmp_path_factory.mktemp("step") / "step"
+    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", out, source], check=True)
+    return out
+
+
+def addresses(program: Path) -> dict[str, str]:
+    ended = subprocess.run(["nm", program], capture_output=True, text=True, check=True)
+    return {name: where for where, name in re.findall(r"^(\w+) \w (\w+)$", ended.stdout, re.M)}
+
+
+def steps(stepper: Path, program: Path, private: Path, transport: str, role: int) -> list[int]:
+    """User-space instructions from each system call of the window to the next."""
+    where = addresses(program)
+    argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
+    options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
+    options += ["--messages", str(2 * LAPS)]
+    over = " ".join(where[name] for name in OWN.get(transport, []))
+    ended = subprocess.run(
+        [*argv, *options],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        env={**os.environ, "STEP_OVER": over},
+    )
+    return [int(line) for line in ended.stdout.split()]
+
+
+@pytest.mark.parametrize("role", [0, 1], ids=["client", "server"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_instructions(
+    stepper: Path,
+    program: Path,
+    private: Path,
+    need: Callable[[str], None],
+    transport: str,
+    role: int,
+) -> None:
+    need(transport)
+    counts = steps(stepper, program, private, transport, role)
+    if transport in OWN:
+        # Their system calls are not counted either: take the whole of the window.
+        assert sum(counts) <= 2 * LAPS * MOST + 2 * 200
+        return
+    assert len(counts) == 2 * LAPS + 1
+    # Before the first and after the last lie the marker and the clock.
+    assert max(counts[1:-1]) <= MOST
