@@ -14,14 +14,15 @@ def delta(pair: tuple[str, str] | None, read: Reader) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def snmp(group: str, field: str) -> Reader:
-    """A field of /proc/net/snmp or /proc/net/netstat: a line of names, then a line of values."""
+def snmp(group: str, *fields: str) -> Reader:
+    """The sum of fields of /proc/net/snmp or netstat: a line of names, then a line of values."""
 
     def read(text: str) -> int | None:
         rows = [line.split() for line in text.splitlines() if line.startswith(group + ":")]
         for names, values in zip(rows[::2], rows[1::2], strict=False):
-            if field in names and len(names) == len(values):
-                return _whole(values[names.index(field)])
+            if set(fields) <= set(names) and len(names) == len(values):
+                found = [_whole(values[names.index(field)]) for field in fields]
+                return None if None in found else sum(n for n in found if n is not None)
         return None
 
     return read

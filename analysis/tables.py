@@ -21,7 +21,8 @@ COLUMNS = (
 
 # What /proc counts over a window: file, quantity, key, how to read it.
 PROC: tuple[tuple[str, str, str, Reader], ...] = (
-    ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs")),
+    # OutSegs leaves out segments that are sent again.
+    ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs", "RetransSegs")),
     ("/proc/net/netstat", "segments", "data", snmp("TcpExt", "TCPOrigDataSent")),
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.

@@ -60,8 +60,9 @@ def switches(cell: dict[str, Any]) -> dict[str, int]:
 
 
 def out_segments(cell: dict[str, Any]) -> int:
-    """TCP segments sent over the window by /proc/net/snmp."""
-    before, after = (_tcp_row(text)["OutSegs"] for text in cell["result"]["proc"]["/proc/net/snmp"])
+    """TCP segments sent over the window, those sent again included, by /proc/net/snmp."""
+    rows = [_tcp_row(text) for text in cell["result"]["proc"]["/proc/net/snmp"]]
+    before, after = (row["OutSegs"] + row["RetransSegs"] for row in rows)
     return after - before
 
 

@@ -185,7 +185,8 @@ def _proc(transport: str) -> dict[str, list[str]]:
     lo = "Inter-|   Receive\n face |bytes\n    lo: 0 0 0 0 0 0 0 0 {} {} 0 0 0 0 0 0\n"
     return {
         "/proc/net/snmp": [
-            f"Tcp: RtoMin OutSegs\nTcp: 200 {1000 + k}\nUdp: InErrors\nUdp: 0\n" for k in (0, n)
+            f"Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 {1000 + k} 3\nUdp: InErrors\nUdp: 0\n"
+            for k in (0, n)
         ],
         "/proc/net/netstat": [
             f"TcpExt: TCPPureAcks TCPOrigDataSent\nTcpExt: 5 {70 + k}\n" for k in (0, n)

@@ -233,7 +233,7 @@ def test_switches_agree_with_getrusage(collected: Collected) -> None:
         counts, kernel = collected.counts(cell), switches(cell)
         # rusage is read just outside the markers, so a sleep or a tick at one of the two edges of
         # either process is in rusage alone; an emulated CPU spends long enough there for it.
-        assert 0 <= kernel["voluntary"] - counts["switches voluntary"] <= 2, cell["id"]
+        assert 0 <= kernel["voluntary"] - counts["switches voluntary"] <= 4, cell["id"]
         assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 8, cell["id"]
 
 
