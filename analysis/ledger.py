@@ -46,6 +46,7 @@ class Row:
     measure: Measure
     lines: tuple[Line, ...]
     why_missing: str = ""
+    failed: bool = False  # missing although it was asked for
 
     def best(self) -> tuple[Line, ...]:
         """The best source, and the best one of another instrument beside it."""
@@ -103,7 +104,8 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
-        return Row(measure, (), why_missing(measure, missing))
+        failed = any(m.asked for m in _about(measure, missing))
+        return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
     return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
 
@@ -134,8 +136,12 @@ def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
-    reasons = [m.why for m in missing if measure.quantity in m.what or measure.words in m.what]
+    reasons = [m.why for m in _about(measure, missing)]
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
+
+
+def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
+    return [m for m in missing if measure.quantity in m.what or measure.words in m.what]
 
 
 def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:

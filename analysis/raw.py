@@ -106,6 +106,7 @@ class Missing:
     what: str
     lane: str
     why: str
+    asked: bool = True  # false: nobody asked for it, so nothing failed
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,12 @@ def read_run(path: Path) -> Run:
         )
     lanes = tuple(_read_lane(path, entry) for entry in manifest.objects("lanes"))
     missing = tuple(
-        Missing(entry.text("what"), entry.optional("lane", str) or "", entry.text("why"))
+        Missing(
+            entry.text("what"),
+            entry.optional("lane", str) or "",
+            entry.text("why"),
+            entry.optional("asked", bool) is not False,
+        )
         for entry in manifest.objects("missing")
     )
     return Run(path, manifest.text("name"), manifest.fields, lanes, missing)

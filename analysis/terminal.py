@@ -85,7 +85,9 @@ def _table(ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, termin
         table.add_column(f"{placement}\n{transport}", justify="right", no_wrap=True)
     table.add_column("from", style="dim")
     for row in ledger.once():
-        _add(table, ledger, row, sources)
+        # What nobody asked for stands in the report; here it would hide what was measured.
+        if row.lines or row.failed:
+            _add(table, ledger, row, sources)
     _add_times(table, ledger, regimes, sources)
     return table
 

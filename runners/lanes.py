@@ -31,12 +31,16 @@ GUEST_SECONDS = 300
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
 
+# An entry of `missing` in run.json.
+Missing = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Lane:
     """A lane that has run: its entry in run.json, and what it could not give."""
 
     entry: dict[str, Any]
-    missing: list[dict[str, str]]
+    missing: list[Missing]
 
 
 def plan_for(
@@ -59,13 +63,14 @@ def plan_for(
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
 
 
-def beyond(options: Options, rung: str) -> list[dict[str, str]]:
+def beyond(options: Options, rung: str) -> list[Missing]:
     """What was not asked for, and what this rung cannot give, by the table of scripts."""
-    missing = []
+    missing: list[Missing] = []
     for name, rows in bpftrace.read_scripts().items():
         what = ", ".join(rows[0].quantities)
         if name not in options.scripts:
-            missing.append({"what": what, "why": f"not asked for: --instruments {name}, or all"})
+            why = f"not asked for: --instruments {name}, or all"
+            missing.append({"what": what, "why": why, "asked": False})
         elif rung not in ("function", rows[0].rung):
             missing.append({"what": what, "why": f"{name}.bt needs function probes"})
     return missing
@@ -193,7 +198,7 @@ def _finish(
     rung: str,
     accelerator: str | None,
     runs: int,
-    beyond_rung: list[dict[str, str]],
+    beyond_rung: list[Missing],
 ) -> Lane:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
     missing = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
@@ -205,6 +210,4 @@ def _finish(
         "accelerator": accelerator,
         "runs": runs,
     }
-    return Lane(
-        entry, [{"what": one["what"], "lane": out.name, "why": one["why"]} for one in missing]
-    )
+    return Lane(entry, [one | {"lane": out.name} for one in missing])

@@ -97,7 +97,7 @@ def test_the_host_lane_uses_function_probes_where_the_kernel_has_them(run: Path)
     manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
     (lane,) = manifest["lanes"]
     assert (lane["lane"], lane["rung"]) == ("host", "function")
-    assert manifest["missing"] == []
+    assert [one for one in manifest["missing"] if one.get("asked", True)] == []
     allowed = {check["name"] for check in manifest["preflight"] if check["ok"]}
     assert {"root", "BTF", "tracepoints", "uprobes", "kprobes", "function tracer"} <= allowed
 

@@ -32,7 +32,9 @@ def collected(
     request: pytest.FixtureRequest, rung: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
     folder = tmp_path_factory.mktemp("host")
-    asked = options.parse(["--messages", str(request.param), "--repeats", "2"])
+    asked = options.parse(
+        ["--messages", str(request.param), "--repeats", "2", "--instruments", "all"]
+    )
     lanes.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
     subprocess.run(
         [sys.executable, "-m", "runners.collect", folder / "plan.json", folder / "out"],
