@@ -39,6 +39,7 @@ STRANGERS = {
 SMALL, PAGE, LARGE = 64, 4096, 65536
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 COUNTS = (46, 2000)
+FTRACE_EDGES = 2
 
 
 @pytest.fixture(scope="module", params=guest.SERIES)
@@ -228,13 +229,19 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         assert abs(out_segments(cell) - segments) <= 2, cell["id"]
 
 
-def test_switches_agree_with_getrusage(collected: Collected) -> None:
+def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> None:
     for cell in collected.probed():
-        counts, kernel = collected.counts(cell), switches(cell)
+        counts, usage = collected.counts(cell), switches(cell)
+        kinds = ("voluntary", "involuntary")
+        more = {kind: usage[kind] - counts[f"switches {kind}"] for kind in kinds}
         # rusage is read just outside the markers, so a sleep or a tick at one of the two edges of
         # either process is in rusage alone; an emulated CPU spends long enough there for it.
-        assert 0 <= kernel["voluntary"] - counts["switches voluntary"] <= 4, cell["id"]
-        assert 0 <= kernel["involuntary"] - counts["switches involuntary"] <= 8, cell["id"]
+        assert 0 <= sum(more.values()) <= 12, cell["id"]
+        # Before 5.18 sched_switch reads the state again, when a wake-up on the other CPU may have
+        # made it runnable: then it shows a sleep as a preemption.
+        if kernel != "5.10":
+            assert 0 <= more["voluntary"] <= 4, cell["id"]
+            assert 0 <= more["involuntary"] <= 8, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -242,10 +249,9 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
     for cell in collected.probed(transport, "ftrace"):
         functions = collected.functions(cell)
         for function in HEART[transport]:
-            # The gate opens when the server is in its first read already, and may close when it
-            # is in the read after its last.
-            edge = 1 if "recvmsg" in function else 0
-            assert abs(functions[function] - cell["messages"]) <= edge, function
+            # The gate opens and closes for both processes at once: the server is in its first read
+            # by then, and either may be on its way to what follows the window when it closes.
+            assert abs(functions[function] - cell["messages"]) <= FTRACE_EDGES, function
 
 
 def test_the_console_is_kept(collected: Collected) -> None:

@@ -35,7 +35,7 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
         (["--sizes", "3G"], "size '3G'"),
         (["--out", "/dev/null"], "--out /dev/null is not a folder"),
         (["--out", "/"], "--out / holds files already"),
-        (["--exact"], "--exact is not built yet"),
+        (["--knob", "mitigations=off"], "--knob is not built yet"),
     ],
 )
 def test_usage(arguments: list[str], said: str) -> None:
