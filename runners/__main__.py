@@ -15,8 +15,9 @@ DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
         given = options.parse(argv)
         if given.action == "run":
