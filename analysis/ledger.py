@@ -64,7 +64,8 @@ class Ledger:
     rows: tuple[Row, ...]
 
     def headline(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.measure.headline)
+        """The first screen: what was measured, and what was asked for and could not be."""
+        return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
 
     def once(self) -> tuple[Row, ...]:
         """All rows but those that say another's figure again."""
