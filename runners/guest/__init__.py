@@ -7,10 +7,10 @@
 It needs neither root nor KVM, and changes nothing outside the cache.
 """
 
-from runners.guest.boot import Result
+from runners.guest.boot import Guest, Result
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
-from runners.guest.guest import Guest, prepare
 from runners.guest.kernels import SERIES
+from runners.guest.preparation import prepare
 
 __all__ = [
     "SERIES",

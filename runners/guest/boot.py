@@ -39,59 +39,73 @@ class Result:
     kernel_log: str
 
 
-def run(
-    kernel: Kernel,
-    image: Image,
-    qemu: Qemu,
-    accelerator: str,
-    input_tar: Path,
-    out: Path,
-    argv: Sequence[str],
-    timeout: float,
-    on_line: Callable[[str], None],
-    console: Path | None = None,
-    memory: int = 1536,
-    cpus: int = 2,
-    output_size: int = OUTPUT_SIZE,
-    user: User | None = None,
-) -> Result:
-    """Boot, run `argv` as root in a folder with the input's files, return with its output in `out`.
+@dataclass(frozen=True)
+class Guest:
+    """Everything a boot needs. `accelerator` is `kvm` or `tcg`, and `why` says how we know."""
 
-    What the command leaves in the folder `out` beside its input becomes `out`, which must not exist
-    yet. Each line that it prints goes to `on_line`. The console goes to the file `console`, or to
-    `console.log` in `out`. QEMU runs as `user`, who then owns `out`. While it works there is a
-    sibling `.<name>.partial` of `out`; after a SIGKILL it stays, and the next run removes it.
-    Raises CommandError if the command fails, GuestError for whatever else keeps it from its end;
-    then there is no `out`.
-    """
-    if out.exists():
-        raise GuestError(f"{out} exists already")
-    if not tarfile.is_tarfile(input_tar):
-        raise GuestError(f"{input_tar} is not a tar file")
-    partial = out.parent / f".{out.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "out").mkdir(parents=True)
-    log = console or partial / "out" / CONSOLE
-    try:
-        with (
-            log.open("wb") as console_file,
-            image.file.open("rb") as root,
-            input_tar.open("rb") as source,
-            (partial / "disk").open("w+b", buffering=0) as disk,
-            (partial / "disk").open("rb") as disk_reader,
-        ):
-            disk.write(order(argv))
-            disk.truncate(output_size)
-            disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
-            line = command_line(qemu, kernel, accelerator, disks, memory, cpus)
-            told = _CommandLines(on_line)
-            ended = watch(line, disks, timeout, told, console_file, user)
-            result = _harvest(disk, partial / "out", ended, told.boot_seconds)
-        _own(partial / "out", user)
-        (partial / "out").rename(out)
-        return result
-    finally:
+    kernel: Kernel
+    image: Image
+    qemu: Qemu
+    accelerator: str
+    why: str
+
+    @property
+    def release(self) -> str:
+        """The kernel's release, as `uname -r` prints it in the guest."""
+        return self.kernel.release
+
+    def run(
+        self,
+        input_tar: Path,
+        out: Path,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        on_line: Callable[[str], None],
+        console: Path | None = None,
+        memory: int = 1536,
+        cpus: int = 2,
+        output_size: int = OUTPUT_SIZE,
+        user: User | None = None,
+    ) -> Result:
+        """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
+
+        What the command leaves in the folder `out` beside its input becomes `out`, which must not
+        exist yet. Each line that it prints goes to `on_line`. The console goes to the file
+        `console`, or to `console.log` in `out`. QEMU runs as `user`, who then owns `out`. While it
+        works there is a sibling `.<name>.partial` of `out`; after a SIGKILL it stays, and the next
+        run removes it. `timeout` in seconds, `memory` in MiB, `output_size` in bytes.
+        Raises CommandError if the command fails, GuestError for whatever else keeps it from its
+        end; then there is no `out`.
+        """
+        if out.exists():
+            raise GuestError(f"{out} exists already")
+        if not tarfile.is_tarfile(input_tar):
+            raise GuestError(f"{input_tar} is not a tar file")
+        partial = out.parent / f".{out.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
+        (partial / "out").mkdir(parents=True)
+        log = console or partial / "out" / CONSOLE
+        try:
+            with (
+                log.open("wb") as console_file,
+                self.image.file.open("rb") as root,
+                input_tar.open("rb") as source,
+                (partial / "disk").open("w+b", buffering=0) as disk,
+                (partial / "disk").open("rb") as disk_reader,
+            ):
+                disk.write(order(command))
+                disk.truncate(output_size)
+                disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
+                line = command_line(self.qemu, self.kernel, self.accelerator, disks, memory, cpus)
+                told = _CommandLines(on_line)
+                ended = watch(line, disks, timeout, told, console_file, user)
+                result = _harvest(disk, partial / "out", ended, told.boot_seconds)
+            _own(partial / "out", user)
+            (partial / "out").rename(out)
+            return result
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def order(argv: Sequence[str]) -> bytes:

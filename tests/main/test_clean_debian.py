@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runners import guest, options
-from runners.guest import boot, image
+from runners.guest import image
 from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 from tests.collected import Collected
@@ -79,9 +80,9 @@ def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     image.write_disk(root, folder / "root.img")
     with tarfile.open(folder / "input.tar", "w") as tar:
         tar.add(root / "root/pathcost", ".")
-    boot.run(
-        machine.kernel, image.Image(folder / "root.img", {}, "clean"), machine.qemu,
-        machine.accelerator, folder / "input.tar", folder / "out", ["sh", "-ec", IN_GUEST],
+    clean = replace(machine, image=image.Image(folder / "root.img", {}, "clean"))
+    clean.run(
+        folder / "input.tar", folder / "out", ["sh", "-ec", IN_GUEST],
         timeout=600, on_line=print, memory=3072,
     )  # fmt: skip
     return folder / "out/run"

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From a kernel's name to a guest that is ready to boot, made from the cache or built there."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from runners.guest.accel import kvm_boots
+from runners.guest.boot import Guest
+from runners.guest.cache import Cache, Say
+from runners.guest.errors import GuestError
+from runners.guest.image import prepare_image
+from runners.guest.kernels import DEFAULT, prepare_kernel
+from runners.guest.machine import User
+from runners.guest.qemu import prepare_qemu
+from runners.guest.workshop import workshop
+
+
+def prepare(
+    cache: Path,
+    kernel: str = DEFAULT,
+    say: Say = lambda _: None,
+    user: User | None = None,
+    *,
+    may_build: bool = True,
+) -> Guest:
+    """A guest with this kernel, from the cache or built there: see `runners.guest.kernels`.
+
+    Needs no root. `user` is who will run QEMU, and so whose right to KVM counts.
+    Without `may_build` only what is cached already is used.
+    Raises UnknownKernelError, NotCachedError, GuestError.
+    """
+    if platform.machine() != "x86_64":
+        raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
+    with Cache(cache, say, may_build=may_build) as store, workshop(store) as shop:
+        qemu = prepare_qemu(store, shop)
+        chosen = prepare_kernel(store, shop, qemu, kernel)
+        image = prepare_image(store, shop)
+        works, why = kvm_boots(store, qemu, chosen, image, user)
+    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why)
