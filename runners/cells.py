@@ -15,12 +15,12 @@ from itertools import count, groupby, product
 from random import Random
 
 from runners.collect.plan import Cell, CellRun, Pass
+from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 from runners.options import Options
 
-# What the function tracer sees is written out call by call: 23 round trips are enough to see each
-# function that a round trip always calls, and a prime is hard to count right by accident.
-FTRACE_MESSAGES = 46
+# The stretch whose scripts count, and that unprobed runs are interleaved with.
+COUNTS = "counts"
 
 
 @dataclass(frozen=True)
@@ -94,35 +94,39 @@ def _cell(
 
 
 def passes(
-    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, ftrace: bool, seed: int
+    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, seed: int
 ) -> tuple[Pass, ...]:
-    """Each cell `repeats` times without probes and with `scripts`, then once under ftrace."""
+    """Each cell `repeats` times without probes and with those that count, then once a stretch."""
     ids = count(1)
-    order = list(_interleaved(todo, repeats, Random(seed), probed=bool(scripts)))
+    table = read_scripts()
+    stretches: dict[str, list[str]] = {}
+    for name in scripts:
+        stretches.setdefault(table[name][0].stretch, []).append(name)
+    counting = tuple(stretches.pop(COUNTS, ()))
+    order = list(_interleaved(todo, repeats, Random(seed), counting))
     result = [
-        Pass(
-            instrument,
-            tuple(scripts) if instrument else (),
-            tuple(CellRun(next(ids), cell, repeat) for _, cell, repeat in stretch),
-        )
-        for instrument, stretch in groupby(order, key=lambda entry: entry[0])
+        Pass(names, tuple(CellRun(next(ids), cell, repeat) for _, cell, repeat in stretch))
+        for names, stretch in groupby(order, key=lambda entry: entry[0])
     ]
-    if ftrace:
-        runs = tuple(CellRun(next(ids), _short(cell), 0) for cell in todo)
-        result.append(Pass("ftrace", (), runs))
+    for names in stretches.values():
+        most = min((n for name in names if (n := table[name][0].most)), default=None)
+        runs = tuple(CellRun(next(ids), _short(cell, most), 0) for cell in todo)
+        result.append(Pass(tuple(names), runs))
     return tuple(result)
 
 
-def _short(cell: Cell) -> Cell:
+def _short(cell: Cell, most: int | None) -> Cell:
+    """The cell with `most` messages at most: what writes out each event needs no more."""
+    if most is None:
+        return cell
     each = unit(cell.pattern, cell.clients or 1)
-    few = max(each, FTRACE_MESSAGES // each * each)
-    return replace(cell, messages=min(cell.messages, few))
+    return replace(cell, messages=min(cell.messages, max(each, most // each * each)))
 
 
 def _interleaved(
-    todo: Sequence[Cell], repeats: int, random: Random, *, probed: bool
-) -> Iterator[tuple[str, Cell, int]]:
-    kinds = ["", "bpftrace"] if probed else [""]
+    todo: Sequence[Cell], repeats: int, random: Random, counting: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Cell, int]]:
+    kinds: list[tuple[str, ...]] = [(), counting] if counting else [()]
     block = list(todo)
     for repeat in range(repeats):
         if repeat % 2 == 0:

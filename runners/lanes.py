@@ -14,9 +14,9 @@ from typing import Any
 
 from runners import guest
 from runners.cells import GUEST, HOST, Defaults, cells, passes
-from runners.collect import bpftrace
 from runners.collect.children import stop
 from runners.collect.plan import Plan
+from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
 from runners.options import Options
@@ -49,15 +49,11 @@ def plan_for(
     """The cells of a lane with every script that its rung allows."""
     scripts = [
         name
-        for name, rows in bpftrace.read_scripts().items()
-        if name in options.scripts and (rung == "function" or rows[0].rung == rung)
+        for name, rows in read_scripts().items()
+        if name in options.scripts and rows[0].runs_on(rung)
     ]
     repeats = options.repeats or defaults.repeats
-    todo = passes(
-        *(cells(options, defaults), repeats, scripts),
-        ftrace=rung == "function",
-        seed=options.seed,
-    )
+    todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed)
     # An emulated CPU's times are not times, so a guest keeps none.
     on_host = defaults is HOST
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
@@ -66,13 +62,13 @@ def plan_for(
 def beyond(options: Options, rung: str) -> list[Missing]:
     """What was not asked for, and what this rung cannot give, by the table of scripts."""
     missing: list[Missing] = []
-    for name, rows in bpftrace.read_scripts().items():
+    for name, rows in read_scripts().items():
         what = ", ".join(rows[0].quantities)
         if name not in options.scripts:
             why = f"not asked for: --instruments {name}, or all"
             missing.append({"what": what, "why": why, "asked": False})
-        elif rung not in ("function", rows[0].rung):
-            missing.append({"what": what, "why": f"{name}.bt needs function probes"})
+        elif not rows[0].runs_on(rung):
+            missing.append({"what": what, "why": f"{name} needs function probes"})
     return missing
 
 

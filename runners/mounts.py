@@ -11,14 +11,14 @@ import ctypes
 import os
 import subprocess
 
-from runners.collect import ftrace
+from runners.collect.scripts import TRACEFS
 from runners.errors import RunError
 
 CLONE_NEWNS = 0x00020000
 # File system type → where the tools look for it, and a file that is there once it is mounted.
 WANTED = (
-    ("tracefs", ftrace.TRACEFS, "events"),
-    ("securityfs", ftrace.TRACEFS.parent / "security", "lsm"),
+    ("tracefs", TRACEFS, "events"),
+    ("securityfs", TRACEFS.parent / "security", "lsm"),
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from runners import guest
-from runners.collect.bpftrace import read_scripts
+from runners.collect.scripts import instruments, read_scripts
 from runners.errors import UsageError
 
 # In the order of the workload's own --list; a test compares them with it.
@@ -30,6 +30,7 @@ MOST_CLIENTS = 4_096
 LANES = ("auto", "host", "vm")
 LARGEST = 1 << 30
 MILLIONS = 100_000_000
+KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
@@ -150,7 +151,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--instruments",
         default="headline",
         metavar="LIST",
-        help="bpftrace scripts by name, headline or all (default: headline)",
+        help=f"{', '.join((*instruments(), KERNEL))}, scripts by name, headline or all "
+        "(default: headline)",
     )
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
@@ -175,13 +177,13 @@ def refuse_not_built(argv: list[str]) -> None:
 
 
 def scripts(text: str) -> tuple[str, ...]:
-    """Names of probes/scripts.tsv, in its order."""
+    """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway."""
     known = read_scripts()
-    asked = set(choices("instrument", text, ("headline", "all", *known)))
+    asked = set(choices("instrument", text, ("headline", "all", KERNEL, *instruments(), *known)))
     return tuple(
         name
         for name, rows in known.items()
-        if name in asked or "all" in asked or ("headline" in asked and rows[0].headline)
+        if asked & {name, rows[0].instrument, "all"} or ("headline" in asked and rows[0].headline)
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from runners import guest
 from runners.collect import bpftrace, ftrace
+from runners.collect.instrument import AttachError
 
 TRY_SECONDS = 20
 SYS_PERF_EVENT_OPEN = 298  # x86-64
@@ -168,7 +169,7 @@ def _function_tracer() -> Check:
     try:
         with ftrace.FunctionTracer():
             return Check("function tracer", True, "switched on in an instance of its own")
-    except ftrace.FtraceError as error:
+    except AttachError as error:
         return Check("function tracer", False, str(error), lack)
 
 

@@ -9,6 +9,7 @@ import textwrap
 from runners import mounts, preflight
 from runners.cells import GUEST, HOST
 from runners.collect.plan import Plan
+from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.invoker import invoker
 from runners.lanes import WORKLOAD, plan_for
@@ -96,7 +97,10 @@ def show_dry_run(options: Options) -> None:
             total += seconds
             print(f"{lane}, {kernel}: {plan.runs} runs, about {seconds:.0f} s")
             for one in plan.passes:
-                print(f"  {one.instrument or 'no probe'}: {' '.join(one.scripts)}".rstrip(": "))
+                print(
+                    f"  {', '.join(instruments(one.scripts)) or 'no probe'}: "
+                    f"{' '.join(one.scripts)}".rstrip(": ")
+                )
                 for run in one.runs:
                     print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
     print(

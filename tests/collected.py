@@ -28,7 +28,7 @@ class Collected:
         return [
             cell
             for cell in self.cells
-            if cell["instruments"] == [instrument] and transport in (None, cell["transport"])
+            if instrument in cell["instruments"] and transport in (None, cell["transport"])
         ]
 
     def counts(self, cell: dict[str, Any]) -> Counts:

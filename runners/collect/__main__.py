@@ -12,16 +12,27 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from runners.collect import bpftrace, ftrace, plan
+from runners.collect import plan
+from runners.collect.bpftrace import Bpftrace
 from runners.collect.environment import environment
+from runners.collect.ftrace import Functions
+from runners.collect.instrument import Context, Instrument
+from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
+
+
+# The instruments in the order of their words in the report.
+KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = {
+    "bpftrace": Bpftrace,
+    "ftrace": Functions,
+}
 
 
 class Collector:
@@ -30,40 +41,55 @@ class Collector:
     def __init__(self, what: plan.Plan, out: Path) -> None:
         self._plan = what
         self._out = out
-        self._scripts = bpftrace.read_scripts()
         self._missing: list[dict[str, str]] = []
         self._done = 0
-        for folder in ("samples", "bpftrace", "ftrace"):
-            (out / folder).mkdir(parents=True)
+        (out / "samples").mkdir(parents=True)
 
     def run(self) -> None:
         """All passes in order."""
         _write_json(self._out / "environment.json", environment())
         for number, one in enumerate(self._plan.passes):
-            if one.instrument == "bpftrace":
-                self._bpftrace_pass(one, self._out / "bpftrace" / str(number))
-            elif one.instrument == "ftrace":
-                self._ftrace_pass(one)
-            else:
-                self._run_cells(one, [])
+            self._pass(one, number)
         _write_json(self._out / "missing.json", self._missing)
 
-    def _bpftrace_pass(self, one: plan.Pass, out: Path) -> None:
-        out.mkdir()
-        began = time.monotonic()
-        self._progress(f"attaching {len(one.scripts)} bpftrace scripts")
+    def _pass(self, one: plan.Pass, number: int) -> None:
         with ExitStack() as stack:
-            with self._hurried_kernel():
-                attached = self._attach(one.scripts, out, stack)
-            seconds = time.monotonic() - began
-            self._progress(f"attached {len(attached)} bpftrace scripts in {seconds:.1f} s")
-            self._run_cells(one, attached)
-            self._progress("detaching")
-            with self._hurried_kernel():
-                for tracer in attached:
-                    tracer.ask_to_finish()
-                for tracer in attached:
-                    self._try(tracer, tracer.finish)
+            attached = self._instruments(one, number)
+            for instrument in attached:
+                stack.callback(instrument.stop)
+            names = self._attach(one, attached) if attached else []
+            for run in one.runs:
+                self._keep(self._run_cell(run, attached, names))
+            if attached:
+                self._detach(attached)
+
+    def _instruments(self, one: plan.Pass, number: int) -> list[Instrument]:
+        table = read_scripts()
+        context = Context(self._plan.workload, self._out, number, self._miss)
+        return [
+            KINDS[kind]([table[n] for n in one.scripts if table[n][0].instrument == kind], context)
+            for kind in instruments(one.scripts)
+        ]
+
+    def _attach(self, one: plan.Pass, attached: list[Instrument]) -> list[str]:
+        """The scripts that are attached; all instruments attach side by side."""
+        began = time.monotonic()
+        self._progress(f"attaching {_words(attached)}, {len(one.scripts)} scripts")
+        with self._hurried_kernel():
+            for instrument in attached:
+                instrument.attach()
+            names = [name for instrument in attached for name in instrument.wait()]
+        seconds = time.monotonic() - began
+        self._progress(f"attached {len(names)} scripts in {seconds:.1f} s")
+        return names
+
+    def _detach(self, attached: list[Instrument]) -> None:
+        self._progress(f"detaching {_words(attached)}")
+        with self._hurried_kernel():
+            for instrument in attached:
+                instrument.ask_to_finish()
+            for instrument in attached:
+                instrument.finish()
 
     @contextmanager
     def _hurried_kernel(self) -> Iterator[None]:
@@ -80,68 +106,29 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _attach(self, names: tuple[str, ...], out: Path, stack: ExitStack) -> list[bpftrace.Tracer]:
-        tracers = [bpftrace.Tracer(self._scripts[name], self._plan.workload, out) for name in names]
-        for tracer in tracers:
-            stack.callback(tracer.stop)
-        started = [tracer for tracer in tracers if self._try(tracer, tracer.start)]
-        return [tracer for tracer in started if self._try(tracer, tracer.wait_attached)]
-
-    def _try(self, tracer: bpftrace.Tracer, step: Any) -> bool:
-        """Do a step of a tracer; False, with its quantities recorded as missing, if it fails."""
-        try:
-            step()
-        except bpftrace.AttachError as error:
-            self._miss(", ".join(tracer.quantities), str(error))
-            return False
-        return True
-
-    def _ftrace_pass(self, one: plan.Pass) -> None:
-        try:
-            with ftrace.FunctionTracer() as tracer:
-                for run in one.runs:
-                    self._keep(self._run_cell(run, "ftrace", [], tracer))
-        except ftrace.FtraceError as error:
-            self._miss("function_calls of every function", str(error))
-
-    def _run_cells(self, one: plan.Pass, attached: list[bpftrace.Tracer]) -> None:
-        scripts = [tracer.name for tracer in attached]
-        for run in one.runs:
-            before = [tracer.missed() for tracer in attached]
-            record = self._run_cell(run, one.instrument, scripts, None)
-            after = [tracer.missed() for tracer in attached]
-            record["missed"] = {
-                name: None if first is None or last is None else last - first
-                for name, first, last in zip(scripts, before, after, strict=True)
-            }
-            self._keep(record)
-
     def _run_cell(
-        self,
-        run: plan.CellRun,
-        instrument: str,
-        scripts: list[str],
-        tracer: ftrace.FunctionTracer | None,
+        self, run: plan.CellRun, attached: list[Instrument], scripts: list[str]
     ) -> dict[str, Any]:
-        self._progress(f"{run.cell}, {instrument or 'no probe'}")
+        self._progress(f"{run.cell}, {_words(attached) or 'no probe'}")
         record: dict[str, Any] = {
             "id": run.id,
             **vars(run.cell),
             "repeat": run.repeat,
-            "instruments": [instrument] if instrument else [],
+            "instruments": list(instruments(scripts)),
             "scripts": scripts,
-            "lost": 0,
             "error": None,
         }
-        gate = tracer.gate if tracer else None
-        wanted = self._plan.samples and instrument != "ftrace"
+        # The function tracer makes a round trip so slow that its time says nothing.
+        wanted = self._plan.samples and "ftrace" not in record["instruments"]
         samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
+        windows = [instrument.before(run) for instrument in attached]
         try:
-            record["result"] = run_cell(self._plan, run, samples, gate)
-            if tracer:
-                record["lost"] = tracer.take(self._out / "ftrace" / f"{run.id}.tsv")
+            record["result"] = run_cell(self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
+        losses = [instrument.after(run) for instrument in attached]
+        record["lost"] = sum(one.lost for one in losses)
+        record["missed"] = {name: count for one in losses for name, count in one.missed.items()}
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -154,6 +141,10 @@ class Collector:
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
+
+
+def _words(attached: list[Instrument]) -> str:
+    return ", ".join(instrument.name for instrument in attached)
 
 
 def _write_json(path: Path, data: Any) -> None:

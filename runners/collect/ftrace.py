@@ -13,16 +13,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-TRACEFS = Path("/sys/kernel/tracing")
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
+from runners.collect.plan import CellRun
+from runners.collect.scripts import TRACEFS, Script
+
 PREFIX = "pathcost-"
 BUFFER_KB = 16384
 ENTRY = re.compile(rb": (\S+)$")
-
-
-class FtraceError(Exception):
-    """The function tracer cannot be used; the message is one sentence that says why."""
 
 
 class FunctionTracer:
@@ -36,7 +36,7 @@ class FunctionTracer:
         try:
             self._instance.mkdir()
         except OSError as error:
-            raise FtraceError(f"no tracefs instance can be made: {error.strerror}.") from error
+            raise AttachError(f"no tracefs instance can be made: {error.strerror}.") from error
         try:
             self._set("tracing_on", "0")
             self._set("buffer_size_kb", str(BUFFER_KB))
@@ -47,12 +47,13 @@ class FunctionTracer:
             self.gate = os.open(self._instance / "tracing_on", os.O_WRONLY)
         except OSError as error:
             self.__exit__()
-            raise FtraceError(f"the function tracer cannot be set up: {error}.") from error
+            raise AttachError(f"the function tracer cannot be set up: {error}.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.gate >= 0:
             os.close(self.gate)
+            self.gate = -1
         remove_instance(self._instance)
 
     def take(self, out: Path) -> int:
@@ -71,6 +72,40 @@ class FunctionTracer:
 
     def _set(self, name: str, value: str) -> None:
         (self._instance / name).write_text(value + "\n", encoding="ascii")
+
+
+class Functions(Instrument):
+    """The function tracer over a pass."""
+
+    name = "ftrace"
+
+    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+        ((self._script, *_),) = scripts
+        self._context = context
+        self._tracer = FunctionTracer()
+        self._out = context.out / self.name
+        self._out.mkdir(exist_ok=True)
+
+    def attach(self) -> None:
+        try:
+            self._tracer.__enter__()
+        except AttachError as error:
+            self._context.miss("function_calls of every function", str(error))
+
+    def wait(self) -> list[str]:
+        return [self._script.name] if self._tracer.gate >= 0 else []
+
+    def before(self, run: CellRun) -> Window:
+        gate = self._tracer.gate
+        return Window(("--gate", str(gate)), (gate,)) if gate >= 0 else Window()
+
+    def after(self, run: CellRun) -> Losses:
+        if self._tracer.gate < 0:
+            return Losses()
+        return Losses(self._tracer.take(self._out / f"{run.id}.tsv"))
+
+    def stop(self) -> None:
+        self._tracer.__exit__()
 
 
 def _lost(stats: Path) -> int:

@@ -42,9 +42,8 @@ class CellRun:
 
 @dataclass(frozen=True)
 class Pass:
-    """Cell runs that share what is attached. `instrument`: "" (none), `bpftrace`, `ftrace`."""
+    """Cell runs that share what is attached: scripts of probes/scripts.tsv, or nothing."""
 
-    instrument: str
     scripts: tuple[str, ...]
     runs: tuple[CellRun, ...]
 
@@ -77,7 +76,6 @@ def load(path: Path) -> Plan:
     data = json.loads(path.read_text(encoding="utf-8"))
     passes = tuple(
         Pass(
-            one["instrument"],
             tuple(one["scripts"]),
             tuple(CellRun(run["id"], Cell(**run["cell"]), run["repeat"]) for run in one["runs"]),
         )

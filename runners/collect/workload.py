@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from runners.collect.children import User, command, stop
+from runners.collect.instrument import Window
 from runners.collect.plan import CellRun, Plan
 
 
@@ -34,10 +35,12 @@ def private_directory(user: User | None) -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def run_cell(plan: Plan, run: CellRun, samples: Path | None, gate: int | None) -> dict[str, Any]:
+def run_cell(
+    plan: Plan, run: CellRun, samples: Path | None, windows: Sequence[Window]
+) -> dict[str, Any]:
     """Run one cell; what it printed. `samples` is where raw round-trip times go, None for none.
 
-    `gate` is a descriptor to which the workload writes 1 and 0 at the edges of its window.
+    `windows` is what the instruments want the workload to do at the edges of its window.
     Raises CellError with the workload's own sentence.
     """
     with private_directory(plan.user) as directory:
@@ -45,9 +48,8 @@ def run_cell(plan: Plan, run: CellRun, samples: Path | None, gate: int | None) -
         written = directory / "samples"
         if samples is not None:
             argv += ["--samples", str(written)]
-        if gate is not None:
-            argv += ["--gate", str(gate)]
-        result = _run(argv, plan, () if gate is None else (gate,))
+        argv += [word for window in windows for word in window.options]
+        result = _run(argv, plan, [fd for window in windows for fd in window.descriptors])
         if samples is not None:
             shutil.copyfile(written, samples)
     return result
@@ -60,7 +62,7 @@ def _options(plan: Plan, run: CellRun) -> list[str]:
     return [word for name, value in given.items() for word in (names[name], str(value))]
 
 
-def _run(argv: list[str], plan: Plan, descriptors: tuple[int, ...]) -> dict[str, Any]:
+def _run(argv: list[str], plan: Plan, descriptors: Sequence[int]) -> dict[str, Any]:
     process = subprocess.Popen(
         command(argv, plan.user),
         stdin=subprocess.DEVNULL,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from runners import cells, guest, lanes, options
-from runners.collect import bpftrace
 from runners.collect.plan import CellRun, Pass, Plan
+from runners.collect.scripts import read_scripts
 from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected, out_segments, switches
@@ -68,12 +68,12 @@ def plan() -> Plan:
     ]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
     runs = [CellRun(number, cell, 0) for number, cell in enumerate([*every, *few], 1)]
-    scripts = tuple(bpftrace.read_scripts())
+    scripts = tuple(name for name in read_scripts() if name != "functions")
     return replace(
         lanes.guest_plan(options.parse([])),
         passes=(
-            Pass("bpftrace", scripts, tuple(runs[: len(every)])),
-            Pass("ftrace", (), tuple(runs[len(every) :])),
+            Pass(scripts, tuple(runs[: len(every)])),
+            Pass(("functions",), tuple(runs[len(every) :])),
         ),
     )
 
@@ -101,7 +101,7 @@ def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
 
 
 def test_every_script_attaches_where_the_table_says_so(collected: Collected, kernel: str) -> None:
-    rows = [row for rows in bpftrace.read_scripts().values() for row in rows]
+    rows = [row for rows in read_scripts().values() for row in rows if row.name != "functions"]
     wanted = [row.name for row in rows if kernel in row.kernels or row.kernels == ("all",)]
     for cell in collected.probed():
         assert sorted(cell["scripts"]) == sorted(wanted)

@@ -43,7 +43,7 @@ def collected(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Collect
     asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
     plan = lanes.guest_plan(asked)
     runs = next(one.runs for one in plan.passes if one.scripts)
-    plan = replace(plan, passes=(Pass("bpftrace", SCRIPTS, runs),))
+    plan = replace(plan, passes=(Pass(SCRIPTS, runs),))
     (machine,) = lanes.prepare_guests(asked, invoker(), Progress())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanes, "REPOSITORY", broken)

@@ -14,14 +14,12 @@ from runners.errors import UsageError
 
 def order(repeats: int, seed: int = 1) -> tuple[plan.Pass, ...]:
     todo = cells.cells(options.parse(["--placements", "free"]), cells.GUEST)
-    return cells.passes(todo, repeats, ["copies", "path"], ftrace=True, seed=seed)
+    return cells.passes(todo, repeats, ["copies", "path", "functions"], seed=seed)
 
 
 def test_passes_are_interleaved_a_b_b_a() -> None:
-    assert [one.instrument for one in order(4)] == [
-        *("", "bpftrace", "", "bpftrace", ""),
-        "ftrace",
-    ]
+    probed = ("copies", "path")
+    assert [one.scripts for one in order(4)] == [(), probed, (), probed, (), ("functions",)]
     middle = order(2)[1]
     there, back = middle.runs[:2], middle.runs[2:]
     assert sorted(run.cell.transport for run in there) == ["tcp", "unix"]
@@ -58,10 +56,10 @@ def test_messages_that_clients_cannot_share_are_refused() -> None:
 
 
 def test_each_probed_run_has_an_unprobed_twin() -> None:
-    runs: dict[str, list[tuple[plan.Cell, int]]] = {"": [], "bpftrace": []}
+    runs: dict[bool, list[tuple[plan.Cell, int]]] = {False: [], True: []}
     for one in order(3)[:-1]:
-        runs[one.instrument] += [(run.cell, run.repeat) for run in one.runs]
-    assert sorted(map(str, runs[""])) == sorted(map(str, runs["bpftrace"]))
+        runs[bool(one.scripts)] += [(run.cell, run.repeat) for run in one.runs]
+    assert sorted(map(str, runs[False])) == sorted(map(str, runs[True]))
 
 
 def test_identifiers_are_unique_and_start_at_one() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from probes import hooks
-from runners.collect import bpftrace
+from runners.collect.scripts import PROBES, Script, read_scripts
 
 REPOSITORY = Path(hooks.__file__).parent.parent
-SCRIPTS = [row for rows in bpftrace.read_scripts().values() for row in rows]
+SCRIPTS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
 ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):(\S+?),?$", re.MULTILINE)
 
 
@@ -22,7 +22,7 @@ def test_the_page_is_made_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
-def test_the_table_has_every_hook_of_a_script(script: bpftrace.Script) -> None:
+def test_the_table_has_every_hook_of_a_script(script: Script) -> None:
     attached = set(ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
     rows = [
         row
@@ -39,7 +39,7 @@ def test_the_table_has_every_hook_of_a_script(script: bpftrace.Script) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
 def test_every_file_of_the_table_is_there_and_its_maps_are_its_quantities(
-    script: bpftrace.Script,
+    script: Script,
 ) -> None:
     text = script.path.read_text(encoding="utf-8")
     maps = set(re.findall(r"@(\w+)\[", text)) - set(re.findall(r"@(helper\w*)", text))
@@ -49,7 +49,5 @@ def test_every_file_of_the_table_is_there_and_its_maps_are_its_quantities(
 def test_the_table_names_every_script_and_quantity() -> None:
     listed = {q.partition(".")[0] for row in hooks.read_hooks() for q in row.quantities}
     assert {quantity for script in SCRIPTS for quantity in script.quantities} <= listed
-    files = {
-        str(p.relative_to(bpftrace.PROBES / "bpftrace")) for p in bpftrace.PROBES.rglob("*.bt")
-    }
+    files = {str(p.relative_to(PROBES / "bpftrace")) for p in PROBES.rglob("*.bt")}
     assert files == {script.file for script in SCRIPTS}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an instrument is to the collector: attached once for a pass, asked about each cell.
+
+bpftrace, bcc, ftrace and perf differ in how they attach and in how they know the window; the order
+of calls is the same for all: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`,
+`finish`; `stop` on every way out. Whatever it cannot give it says by `miss`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runners.collect.plan import CellRun
+
+
+class AttachError(Exception):
+    """Something could not be attached; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an instrument is told of the run. `number` is the pass's; files go below `out`."""
+
+    workload: str
+    out: Path
+    number: int
+    miss: Callable[[str, str], None]
+
+    def folder(self, instrument: str) -> Path:
+        """The instrument's own folder of this pass."""
+        folder = self.out / instrument / str(self.number)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the workload needs for one cell: more options, and descriptors that it inherits."""
+
+    options: tuple[str, ...] = ()
+    descriptors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of one cell: events that were lost, and script → events missed (None: nobody knows)."""
+
+    lost: int = 0
+    missed: dict[str, int | None] = field(default_factory=dict)
+
+
+class Instrument:
+    """The base: does nothing. `name` is the instrument's word in every table."""
+
+    name = ""
+
+    def attach(self) -> None:
+        """Begin to attach, so that several instruments do so side by side."""
+
+    def wait(self) -> list[str]:
+        """The scripts that are attached now; the others have been reported as missing."""
+        return []
+
+    def before(self, run: CellRun) -> Window:
+        """A cell is about to run."""
+        return Window()
+
+    def after(self, run: CellRun) -> Losses:
+        """It has run, or failed."""
+        return Losses()
+
+    def ask_to_finish(self) -> None:
+        """Begin to detach, so that several do so side by side."""
+
+    def finish(self) -> None:
+        """Wait until detached and everything is written."""
+
+    def stop(self) -> None:
+        """End it, whatever its state."""
