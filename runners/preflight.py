@@ -17,7 +17,9 @@ from runners import guest
 from runners.collect import bpftrace, ftrace
 from runners.collect.instrument import AttachError
 
-TRY_SECONDS = 20
+# Attaching one probe takes 5 s in an emulated guest, and a multiple of that on a busy machine: too
+# little time would pass for a kernel without probes.
+TRY_SECONDS = 90
 SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
@@ -66,6 +68,21 @@ def rung(found: list[Check]) -> str:
     if {"tracepoints", "uprobes", "kprobes"} <= able:
         return "function"
     return "tracepoint" if {"tracepoints", "uprobes"} <= able else "counters"
+
+
+def rung_words(name: str) -> str:
+    """What a rung allows, to go after "this kernel allows"."""
+    return {
+        "function": "function probes",
+        "tracepoint": "tracepoints, and no function probes",
+        "counters": "no probes, only its own counters",
+    }[name]
+
+
+def why_not_function(found: list[Check]) -> str:
+    """What keeps this kernel from the function rung: `kprobes: …`, or nothing."""
+    needed = ("tracepoints", "uprobes", "kprobes")
+    return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
 
 
 def _root() -> Check:

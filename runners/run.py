@@ -133,10 +133,12 @@ def _intention(session: Session) -> str:
         ("vm",): "counts in a guest; no times",
         ("host", "vm"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[session.lanes]
+    lack = preflight.why_not_function(session.checks)
     return (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
-        f"this kernel allows {session.rung} probes: {where}"
+        f"this kernel allows {preflight.rung_words(session.rung)}"
+        f"{f' ({lack})' if lack else ''}: {where}"
     )
 
 

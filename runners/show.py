@@ -46,7 +46,7 @@ def show_preflight(_: Options) -> None:
                     check.lack, WIDTH, initial_indent=" " * 22, subsequent_indent=" " * 22
                 )
             )
-    print(f"\nThe strongest probes that this kernel allows: {preflight.rung(found)}.")
+    print(f"\nThis kernel allows {preflight.rung_words(preflight.rung(found))}.")
 
 
 def show_list(_: Options) -> None:

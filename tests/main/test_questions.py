@@ -42,4 +42,4 @@ def test_preflight_says_what_each_lack_costs() -> None:
         at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)
         assert row.startswith(("yes", "NO"))
         assert row.startswith("yes") or rows[at + 1].startswith(" " * 22)
-    assert "The strongest probes that this kernel allows:" in rows[-1]
+    assert rows[-1].startswith("This kernel allows ")
