@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
         return _complain(error, IMPOSSIBLE)
     except (RunError, OSError) as error:
         return _complain(error, FAILED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; nothing was kept.", INTERRUPTED)
+    except KeyboardInterrupt as interruption:
+        return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
     return DONE
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 # Without a terminal nobody sees a line change: one line a step, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
+BAR = 20  # characters
 
 
 class Progress:
@@ -48,8 +49,9 @@ class Progress:
             self._text = text
 
     def count(self, done: int, total: int, text: str) -> None:
-        """As `say`, with how far it is."""
-        self.say(f"{done}/{total} {text}")
+        """As `say`, with how far it is; on a terminal also drawn."""
+        bar = f"[{'#' * (BAR * done // total):<{BAR}}] " if self._terminal else ""
+        self.say(f"{bar}{done}/{total} {text}")
 
     def note(self, text: str) -> None:
         """A line that stays."""

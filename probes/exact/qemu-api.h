@@ -33,7 +33,6 @@ typedef struct {
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
-enum qemu_plugin_cond { QEMU_PLUGIN_COND_NE = 3 };
 
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
@@ -62,6 +61,7 @@ array_t *g_byte_array_new(void);
 typedef void (*vcpu_cb)(unsigned int vcpu, void *data);
 typedef void (*mem_cb)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 
+void qemu_plugin_reset(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t id));
 void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
 				       void (*cb)(qemu_plugin_id_t id, unsigned int vcpu));
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
@@ -69,10 +69,8 @@ void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 						      struct qemu_plugin_tb *tb));
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id,
 				    void (*cb)(qemu_plugin_id_t id, void *data), void *data);
-void qemu_plugin_register_vcpu_tb_exec_cond_cb(struct qemu_plugin_tb *tb, vcpu_cb cb,
-					       enum qemu_plugin_cb_flags flags,
-					       enum qemu_plugin_cond cond, qemu_plugin_u64 entry,
-					       uint64_t operand, void *data);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, vcpu_cb cb,
+					  enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, vcpu_cb cb,
 					    enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn,

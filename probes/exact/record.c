@@ -241,8 +241,7 @@ static void close_file(FILE *file, const char *path)
 void record_close(void)
 {
 	end_repeats();
-	if (fprintf(tasks_file, "edges\t%llu\t%llu\n", (unsigned long long)edges[0],
-		    (unsigned long long)edges[1]) < 0)
+	if (fprintf(tasks_file, "window\t%llu\t\n", (unsigned long long)(edges[1] - edges[0])) < 0)
 		fail_to_write(tasks_path);
 	close_file(trace, trace_path);
 	close_file(blocks, blocks_path);

@@ -5,6 +5,9 @@
  * It judges nothing: which blocks ran, how many instructions of each, which task the kernel
  * switched to. Who called whom is worked out from the record afterwards (runners/exact).
  * The record's layout is described in README.md.
+ *
+ * Until the first marker it only waits for markers and follows the switches of tasks, at next to
+ * no cost. Then it has all code translated anew, with every instruction counted.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,17 +33,15 @@
 EXPORT int qemu_plugin_version = API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
-/* What inline code and callbacks share. */
-struct shared {
-	uint64_t recording;
-	uint64_t executed; /* instructions, ever */
-};
-
 static struct qemu_plugin_scoreboard *score;
-static struct shared *shared;
-static qemu_plugin_u64 recording_entry, executed_entry;
+static qemu_plugin_u64 executed_entry;
+static uint64_t *executed; /* instructions since the recording began */
+static qemu_plugin_id_t self;
+static bool recording;
 static struct qemu_plugin_register *rdi, *rsi, *rdx;
 static array_t *bytes;
+
+static void translate_to_record(qemu_plugin_id_t id);
 
 static const char *folder;
 static const char *program; /* the workload's name, as the kernel keeps it: 15 characters */
@@ -96,20 +97,21 @@ static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 {
 	(void)vcpu, (void)info, (void)data;
 	current_task = address;
-	if (!shared->recording)
+	if (!recording)
 		return;
 	if (record_task(address)) {
 		const char *comm = comm_offset ? peek(address - comm_offset, COMM_SIZE) : NULL;
 
 		record_name(address, comm ? comm : "?");
 	}
-	record_switch(address, shared->executed);
+	record_switch(address, *executed);
 }
 
 static void on_block(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
-	record_block(data, shared->executed);
+	if (recording)
+		record_block(data, *executed);
 }
 
 static void on_begin(unsigned int vcpu, void *data)
@@ -124,8 +126,10 @@ static void on_begin(unsigned int vcpu, void *data)
 	record_task(current_task);
 	record_name(current_task, role == ROLE_SERVER ? "server" : "client");
 	record_marker(role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, current_task,
-		      shared->executed);
-	shared->recording = 1;
+		      *executed);
+	if (!recording)
+		qemu_plugin_reset(self, translate_to_record);
+	recording = true;
 }
 
 static void on_end(unsigned int vcpu, void *data)
@@ -133,10 +137,10 @@ static void on_end(unsigned int vcpu, void *data)
 	uint64_t role = reg(rsi);
 
 	(void)vcpu, (void)data;
-	if (!shared->recording || role != ROLE_CLIENT)
+	if (!recording || role != ROLE_CLIENT)
 		return;
-	record_marker(EVENT_CLIENT_END, current_task, shared->executed);
-	shared->recording = 0;
+	record_marker(EVENT_CLIENT_END, current_task, *executed);
+	recording = false;
 }
 
 /* The guest hands over a file: rdi its name, rsi its bytes, rdx how many. */
@@ -197,31 +201,58 @@ static void watch_switch(struct qemu_plugin_insn *insn)
 static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	(void)vcpu;
-	if (shared->recording)
+	if (recording)
 		memory_access(info, address, (uintptr_t)data);
 }
 
-static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void watch(struct qemu_plugin_insn *insn)
+{
+	watch_marker(insn);
+	if (switch_start)
+		watch_switch(insn);
+}
+
+static void on_waiting_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
-	struct block *block = block_of(tb);
 
 	(void)id;
-	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
-						  QEMU_PLUGIN_COND_NE, recording_entry, 0, block);
+	for (size_t i = 0; i < count; i++)
+		watch(qemu_plugin_tb_get_insn(tb, i));
+}
+
+static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+
+	(void)id;
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block_of(tb));
 	for (size_t i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
 		/* By instruction: a block that a fault leaves early has not run to its end. */
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
 			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
-		watch_marker(insn);
-		if (switch_start)
-			watch_switch(insn);
+		watch(insn);
 		if (with_memory)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_memory, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
 	}
+}
+
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
+{
+	(void)id, (void)data;
+	record_close();
+	if (with_memory)
+		memory_close();
+}
+
+/* QEMU has forgotten all translations and what was registered. */
+static void translate_to_record(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_recording_translation);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 }
 
 static struct qemu_plugin_register *register_named(const array_t *all, const char *name)
@@ -245,15 +276,7 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
 	rdi = register_named(all, "rdi");
 	rsi = register_named(all, "rsi");
 	rdx = register_named(all, "rdx");
-	shared = qemu_plugin_scoreboard_find(score, 0);
-}
-
-static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
-{
-	(void)id, (void)data;
-	record_close();
-	if (with_memory)
-		memory_close();
+	executed = qemu_plugin_scoreboard_find(score, 0);
 }
 
 static void read_option(char *text)
@@ -290,14 +313,14 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	if (!folder || !program)
 		fail("the recorder needs out= and program=");
 	bytes = g_byte_array_new();
-	score = qemu_plugin_scoreboard_new(sizeof(struct shared));
-	recording_entry = (qemu_plugin_u64){score, offsetof(struct shared, recording)};
-	executed_entry = (qemu_plugin_u64){score, offsetof(struct shared, executed)};
+	self = id;
+	score = qemu_plugin_scoreboard_new(sizeof(*executed));
+	executed_entry = (qemu_plugin_u64){score, 0};
 	record_open(folder);
 	if (with_memory)
 		memory_open(folder);
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_waiting_translation);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 	return 0;
 }

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One deterministic boot: an emulated machine that executes the same instructions every time.
+"""A deterministic machine: it executes the same instructions every time.
 
 Time in it is a count: one nanosecond an instruction, and idling skips ahead. It has one CPU, no
-disk, no network, fixed randomness, and a clock that starts at a fixed date.
+disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
+quiet the guest reads its order, from a device and not from its files: up to there every boot of
+a kernel is the same, and can be stored (runners.exact.snapshot) and gone on with.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +29,14 @@ INIT = REPOSITORY / "runners/exact/init/build/init"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
 MEMORY = 512
-DONE = "pathcost: done"
+READY, DONE = "pathcost: ready", "pathcost: done"
 COMM = WORKLOAD.name[:15]  # as much of a program's name as the kernel keeps
 MACHINE = (
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "42",
     "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-smp", "1", "-m", str(MEMORY),
     "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-    "-serial", "stdio",
+    "-serial", "stdio", "-device", "pvpanic",
 )  # fmt: skip
 # No address is drawn by lot; the console is for what goes wrong.
 KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
@@ -48,44 +51,85 @@ class Machine:
     cpu: str = CPU
     knobs: str = ""
 
+    @property
+    def command_line(self) -> str:
+        """The kernel's."""
+        return f"{KERNEL_OPTIONS} {self.knobs}".strip()
+
+    def recipe(self) -> dict[str, object]:
+        """Everything that the guest's state hangs on when it is about to read its order."""
+        return {
+            "qemu": [self.qemu.key, self.qemu.version],
+            "kernel": digest(self.kernel.file.read_bytes()),
+            "machine": [*MACHINE, "-cpu", self.cpu],
+            "command_line": self.command_line,
+            "programs": {name: digest(data) for name, data in programs().items()},
+        }
+
+
+Order = Sequence[Sequence[str]]
+"""Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """How one QEMU ran: `options` are what it was given beside the machine."""
+
+    machine: Machine
+    options: Sequence[str]
+    order: Order = ()
+    user: User | None = None
+    console: Path = Path(os.devnull)
+    descriptors: Sequence[int] = ()
+
+    def run(self, timeout: float, on_line: Callable[[str], None] = lambda _: None) -> Ended:
+        """Run it to its end. Raises GuestError when that takes more than `timeout` seconds."""
+        with (
+            tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
+            self.console.open("wb") as log,
+        ):
+            folder = Path(name)
+            folder.chmod(0o755)
+            (folder / "initramfs").write_bytes(initramfs.archive(programs()))
+            (folder / "order").write_text("".join("\t".join(step) + "\n" for step in self.order))
+            argv = [*_command_line(self.machine, folder), *self.options]
+            return watch(argv, [], timeout, on_line, log, self.user, descriptors=self.descriptors)
+
 
 def boot(
     machine: Machine,
-    order: Sequence[str],
+    order: Order,
     out: Path,
     plugin: Mapping[str, str],
     timeout: float,
-    console: Path | None = None,
+    stored: Path | None = None,
     user: User | None = None,
-    on_line: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Boot, carry out `order`, and leave what the recorder and the guest wrote in `out`.
+    """Carry out `order`, and leave what the recorder and the guest wrote in `out`.
 
-    Raises GuestError, with the console's last lines, when the order was not carried out.
+    From power-on, or from the state in `stored`: the result is the same. Raises GuestError, with
+    the console's last lines, when the order was not carried out.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
-        (console or Path(os.devnull)).open("wb") as log,
-    ):
-        folder = Path(name)
-        folder.chmod(0o755)
-        initrd = folder / "initramfs"
-        initrd.write_bytes(_files(order))
-        argv = command_line(machine, initrd, out, plugin)
-        ended = watch(argv, [], timeout, on_line, log, user)
+    options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
+    told = {"out": str(out), "program": COMM, **plugin}
+    options += ["-plugin", ",".join([str(PLUGIN), *(f"{name}={told[name]}" for name in told)])]
+    ended = Boot(machine, options, order, user).run(timeout)
     if ended.status != 0 or DONE not in ended.lines:
-        raise _explain(ended)
+        raise why(ended)
 
 
-def command_line(machine: Machine, initrd: Path, out: Path, plugin: Mapping[str, str]) -> list[str]:
-    """QEMU with the recorder, which writes into `out`."""
-    options = {"out": str(out), "program": COMM, **plugin}
+def _command_line(machine: Machine, folder: Path) -> list[str]:
     return [
         *machine.qemu.argv, *MACHINE, "-cpu", machine.cpu,
-        "-kernel", str(machine.kernel.file), "-initrd", str(initrd),
-        "-append", f"{KERNEL_OPTIONS} {machine.knobs}".strip(),
-        "-plugin", ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in options.items())]),
+        "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
+        "-append", machine.command_line,
+        "-fw_cfg", f"name=opt/pathcost/order,file={folder}/order",
     ]  # fmt: skip
+
+
+def digest(data: bytes) -> str:
+    """Its sha256."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def programs() -> dict[str, bytes]:
@@ -93,16 +137,8 @@ def programs() -> dict[str, bytes]:
     return {"init": bare(INIT.read_bytes()), WORKLOAD.name: bare(WORKLOAD.read_bytes())}
 
 
-def _files(order: Sequence[str]) -> bytes:
-    return initramfs.archive(
-        {
-            **programs(),
-            "order": "".join(f"{word}\n" for word in order).encode(),
-        }
-    )
-
-
-def _explain(ended: Ended) -> GuestError:
+def why(ended: Ended) -> GuestError:
+    """Why a machine that ended did not do what it was to do."""
     for line in ended.complaints.splitlines():
         if line.startswith("pathcost: "):  # the recorder's own words
             return GuestError(line.removeprefix("pathcost: "), ended.lines)

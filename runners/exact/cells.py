@@ -16,7 +16,9 @@ TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 
 @dataclass(frozen=True)
 class Cell:
-    """One boot. `scheduling` is `fifo` (the path) or `other` (with the fair scheduler)."""
+    """What is counted in one go. `scheduling` is `fifo` (the path) or `other` (with the fair
+    scheduler); `setup` are steps that the guest carries out before the workload.
+    """
 
     id: int
     transport: str
@@ -26,6 +28,7 @@ class Cell:
     warmup: int = WARMUP
     pattern: str = "pingpong"
     placement: str = "same-cpu"
+    setup: tuple[tuple[str, ...], ...] = ()
 
     @property
     def round_trips(self) -> int:
@@ -33,7 +36,7 @@ class Cell:
         return self.messages // 2
 
     @property
-    def order(self) -> list[str]:
+    def order(self) -> list[tuple[str, ...]]:
         """What the guest's first program is to do."""
         words = {
             "--transport": self.transport,
@@ -48,7 +51,12 @@ class Cell:
         }
         if self.transport == "tcp":
             del words["--dir"]
-        return ["cell", self.scheduling, *(word for pair in words.items() for word in pair)]
+        fifo = [("fifo",)] if self.scheduling == "fifo" else []
+        return [
+            *self.setup,
+            *fifo,
+            ("workload", *(word for pair in words.items() for word in pair)),
+        ]
 
     def fields(self) -> dict[str, object]:
         """As a line of cells.jsonl begins."""

@@ -74,7 +74,7 @@ def replay(record: Record, symbols: Symbols, round_trips: int) -> Window:
     )
     client = record.words[begin] & VALUE_MASK
     cuts = find_laps(record, begin + 1, end, client, round_trips)
-    window = Window(machine.tree, counted=record.edges[1] - record.edges[0])
+    window = Window(machine.tree, counted=record.window)
     edges = [begin + 1, *cuts, end]
     laps = _replay_all(machine, state, [record.words[a:b] for a, b in pairwise(edges)])
     _sort(window, laps)

@@ -89,12 +89,12 @@ def classify(code: bytes) -> Jump:
 
 @dataclass(frozen=True)
 class Record:
-    """`blocks[0]` is nothing: numbers begin at 1. `edges` are instruction counts ever."""
+    """`blocks[0]` is nothing: numbers begin at 1. `window` is its instructions, as counted."""
 
     words: array[int]
     blocks: list[Block]
     tasks: dict[int, str]
-    edges: tuple[int, int]
+    window: int
 
 
 def read_record(folder: Path) -> Record:
@@ -102,14 +102,14 @@ def read_record(folder: Path) -> Record:
     words: array[int] = array("I")
     words.frombytes((folder / "trace").read_bytes())
     tasks: dict[int, str] = {}
-    edges = (0, 0)
+    window = 0
     for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
-        kind, first, second = line.split("\t")
+        kind, number, name = line.split("\t")
         if kind == "task":
-            tasks[int(first)] = second
+            tasks[int(number)] = name
         else:
-            edges = (int(first), int(second))
-    return Record(words, _read_blocks((folder / "blocks").read_bytes()), tasks, edges)
+            window = int(number)
+    return Record(words, _read_blocks((folder / "blocks").read_bytes()), tasks, window)
 
 
 def _read_blocks(data: bytes) -> list[Block]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from runners.exact import lane
 from runners.exact.cells import Cell, plan
+from runners.exact.count import measure
 from runners.exact.digest import by_function
 from runners.exact.laps import Window
 from runners.invoker import invoker
@@ -92,7 +93,7 @@ def main(folder: Path) -> None:
     text = json.dumps(guest.environment(), indent=1) + "\n"
     (folder / "environment.json").write_text(text, encoding="utf-8")
     for cell in cells():
-        window, _, _ = lane.measure(guest, cell)
+        window, _, _ = measure(guest, cell)
         write_table(folder / f"{cell.transport}.tsv", table(window))
         print(f"{cell}: {window.steady.steps} steps a round trip")
 

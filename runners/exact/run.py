@@ -16,7 +16,9 @@ from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact import lane
 from runners.exact.cells import Cell, plan
+from runners.exact.count import count_cells
 from runners.exact.digest import SEND
+from runners.exact.kept import Kept
 from runners.exact.payload import LEAST_SIZE
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
@@ -40,7 +42,9 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
         tempfile.tempdir = str(scratch)
         folder = RunFolder(target, who, journal)
         started, began = datetime.datetime.now().astimezone(), time.monotonic()
-        entries = [_run_kernel(kernel, cells, folder, who, progress) for kernel in options.kernels]
+        who.make(who.cache / "exact-kept")
+        kept = Kept(who.cache / "exact-kept")
+        entries = _run_kernels(options, cells, folder, who, kept, progress)
         manifest: dict[str, Any] = {
             "format": 1,
             "name": folder.target.name,
@@ -56,6 +60,7 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
             "missing": _missing(options, entries),
         }
         folder.commit(manifest)
+        kept.forget()
 
 
 def plan_cells(options: Options) -> list[Cell]:
@@ -88,8 +93,31 @@ def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, 
     ]
 
 
+def _run_kernels(
+    options: Options,
+    cells: list[Cell],
+    folder: RunFolder,
+    who: Invoker,
+    kept: Kept,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    try:
+        return [
+            _run_kernel(kernel, cells, folder, who, kept, progress) for kernel in options.kernels
+        ]
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; {kept.count} finished cells are kept: the same command goes on there."
+        ) from None
+
+
 def _run_kernel(
-    kernel: str, cells: list[Cell], folder: RunFolder, who: Invoker, progress: Progress
+    kernel: str,
+    cells: list[Cell],
+    folder: RunFolder,
+    who: Invoker,
+    kept: Kept,
+    progress: Progress,
 ) -> dict[str, Any]:
     try:
         with progress.step(f"exact {kernel}: preparing"):
@@ -97,10 +125,11 @@ def _run_kernel(
         release = guest.machine.kernel.release
         out = folder.raw / f"exact-{release}"
         with progress.step(f"exact {release}: counting"):
-            lane.run_cells(
+            count_cells(
                 guest,
                 cells,
                 out,
+                kept,
                 who.drop,
                 lambda number, cell: progress.count(number, len(cells), str(cell)),
             )

@@ -107,8 +107,11 @@ def watch(
     console: BinaryIO,
     user: User | None = None,
     quiet_timeout: float | None = None,
+    descriptors: Sequence[int] = (),
 ) -> Ended:
     """Run QEMU to its end, giving each line of its console to `on_line` as it comes.
+
+    It gets the disks and whatever else is open at `descriptors`.
 
     After `timeout` seconds, or `quiet_timeout` without a first line, QEMU is killed and GuestError
     raised. QEMU dies with the thread that called, whatever kills that.
@@ -122,7 +125,7 @@ def watch(
             stdout=subprocess.PIPE,
             stderr=complaints,
             env=environment(),
-            pass_fds=[descriptor for disk in disks for descriptor in disk.descriptors],
+            pass_fds=[*descriptors, *(one for disk in disks for one in disk.descriptors)],
             start_new_session=True,
             cwd="/",
         )

@@ -16,6 +16,7 @@ import pytest
 from runners.exact import boot as booting
 from runners.exact import lane
 from runners.exact.cells import Cell
+from runners.exact.count import measure
 from runners.exact.digest import describe
 from runners.guest import GuestError
 
@@ -40,7 +41,7 @@ def two_busy_processes() -> Iterator[None]:
 @pytest.mark.parametrize("scheduling", ["fifo", "other"])
 def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: str) -> None:
     cell = replace(CELL, transport=transport, scheduling=scheduling)
-    window, result, _ = lane.measure(exact_guest, cell)
+    window, result, _ = measure(exact_guest, cell)
     described = describe(cell, window, result)
     assert described["sound"], described["checks"]
     assert window.laps == cell.round_trips - 1
@@ -51,9 +52,12 @@ def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: s
     assert tasks == {"client", "server"}
 
 
-def test_fresh_boots_are_identical_whatever_else_runs(exact_guest: lane.Guest) -> None:
+def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
+    exact_guest: lane.Guest,
+) -> None:
     with two_busy_processes():
-        records = {lane.measure(exact_guest, CELL)[2] for _ in range(BOOTS)}
+        records = {measure(exact_guest, CELL, fresh=True)[2] for _ in range(BOOTS)}
+    records.add(measure(exact_guest, CELL)[2])
     assert len(records) == 1
 
 
@@ -70,11 +74,17 @@ def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
 def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
     exact_guest: lane.Guest, tmp_path: Path
 ) -> None:
-    order = [*CELL.order, "--transport", "pigeon"]
+    *setup, workload = CELL.order
+    order = [*setup, (*workload, "--transport", "pigeon")]
     with pytest.raises(GuestError, match="unknown transport"):
-        booting.boot(exact_guest.machine, order, tmp_path, exact_guest.plugin, 120)
+        booting.boot(
+            exact_guest.machine, order, tmp_path, exact_guest.plugin, 120, exact_guest.stored
+        )
 
 
 def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: lane.Guest) -> None:
     with pytest.raises(GuestError, match="cannot write /dev/full/trace"):
-        booting.boot(exact_guest.machine, CELL.order, Path("/dev/full"), exact_guest.plugin, 120)
+        out = Path("/dev/full")
+        booting.boot(
+            exact_guest.machine, CELL.order, out, exact_guest.plugin, 120, exact_guest.stored
+        )

@@ -10,6 +10,7 @@ import pytest
 
 from runners.exact import lane, reference
 from runners.exact.cells import Cell
+from runners.exact.count import measure
 from tests.exact.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "reports/reference/exact"
@@ -21,12 +22,12 @@ def test_the_reference_is_reproduced(exact_guest: lane.Guest, cell: Cell) -> Non
     stored = json.loads((FOLDER / "environment.json").read_text(encoding="utf-8"))
     changes = reference.differing(stored, exact_guest.environment())
     expected = reference.read_table(FOLDER / f"{cell.transport}.tsv")
-    now = reference.table(lane.measure(exact_guest, cell)[0])
+    now = reference.table(measure(exact_guest, cell)[0])
     apart = reference.difference(expected, now)
     if not changes:
         assert not apart
         return
-    again = reference.table(lane.measure(exact_guest, cell)[0])
+    again = reference.table(measure(exact_guest, cell)[0])
     assert not reference.difference(now, again)
     total = sum(steps for _, steps in now.values()) - sum(steps for _, steps in expected.values())
     warnings.warn(

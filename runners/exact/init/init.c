@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The first and only program of the exact guest: waits until the kernel is quiet, runs one order,
- * hands its output to the recorder, and ends the machine.
+ * The first and only program of the exact guest: waits until the kernel is quiet, lets the
+ * machine be stored, carries out one order, hands its output to the recorder, and ends the machine.
  *
- * /order holds one word a line: `symbols`, or `cell`, the scheduling (`fifo`, `other`) and the
- * workload's arguments. What fails is told on the console in one line that begins `pathcost: `.
+ * The order is lines of words with tabs between them, each line one of the steps below, in order:
+ *
+ *   symbols              hand over /proc/kallsyms
+ *   write PATH TEXT      set what /proc and /sys let set
+ *   fifo                 the workload above all but the softirq thread
+ *   workload ARGUMENT …  run it, hand over its result
+ *
+ * What fails is told on the console in one line that begins `pathcost: `.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -13,13 +19,12 @@
 #include <linux/random.h>
 #include <net/if.h>
 #include <sched.h>
-#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/reboot.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -27,9 +32,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARKER_FILE 0x0c057f11 /* as in probes/exact/recorder.c */
+#include "machine.h"
+
 #define MAX_WORDS   64
-#define MAX_ORDER   4096
 #define OUTPUT_SIZE (16u << 20)
 /* Time costs nothing here: idle, the emulated clock jumps. */
 #define QUIET_SECONDS	  20
@@ -37,40 +42,7 @@
 #define SOFTIRQ_PRIORITY  20
 
 static char output[OUTPUT_SIZE];
-
-static _Noreturn void end_machine(void)
-{
-	reboot(RB_AUTOBOOT);
-	for (;;)
-		pause();
-}
-
-static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	printf("\npathcost: failed: ");
-	vprintf(format, arguments);
-	va_end(arguments);
-	printf("\n");
-	fflush(stdout);
-	end_machine();
-}
-
-static _Noreturn void call_failed(const char *call)
-{
-	fail("%s: %s", call, strerror(errno));
-}
-
-/* Not inlined: the recorder reads the registers at the instruction, whoever calls. */
-static __attribute__((noinline)) void hand_over(const char *name, const char *data, size_t size)
-{
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0"
-			 :
-			 : "i"(MARKER_FILE), "D"(name), "S"(data), "d"(size)
-			 : "memory");
-}
+static bool above_all; /* the workload gets SCHED_FIFO */
 
 static size_t read_to_end(int fd, char *to, size_t room)
 {
@@ -183,54 +155,73 @@ static pid_t find_task(const char *wanted)
 	return found;
 }
 
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		fail("write %s to %s: %s", text, path, strerror(errno));
+	close(fd);
+}
+
 /*
  * The workload above all but the softirq thread: receive work that the kernel hands to that
  * thread must not wait for the workload to sleep. Unthrottled, since its budget is a setting too.
  */
-static void prefer_workload(void)
+static void step_fifo(char **words)
 {
 	pid_t softirq = find_task("ksoftirqd/0");
-	int fd = open("/proc/sys/kernel/sched_rt_runtime_us", O_WRONLY | O_CLOEXEC);
 
+	(void)words;
 	if (!softirq)
 		fail("there is no ksoftirqd/0");
 	set_fifo(softirq, SOFTIRQ_PRIORITY);
-	if (fd < 0 || write(fd, "-1", 2) != 2)
-		call_failed("write sched_rt_runtime_us");
-	close(fd);
+	write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	above_all = true;
 }
 
-static _Noreturn void become_workload(int fifo, char **words, int out[2], int errors[2])
+static void step_symbols(char **words)
+{
+	(void)words;
+	hand_over_file("/proc/version", "version");
+	hand_over_file("/proc/kallsyms", "symbols");
+}
+
+static void step_write(char **words)
+{
+	if (!words[1] || !words[2])
+		fail("write needs a path and a text");
+	write_text(words[1], words[2]);
+}
+
+static _Noreturn void become_workload(char **words, int out[2], int errors[2])
 {
 	static char *no_environment[] = {NULL};
 
-	if (fifo)
+	if (above_all)
 		set_fifo(0, WORKLOAD_PRIORITY);
 	if (dup2(out[1], STDOUT_FILENO) < 0 || dup2(errors[1], STDERR_FILENO) < 0)
 		call_failed("dup2");
 	close(out[0]);
 	close(errors[0]);
+	words[0] = "pathcost-workload";
 	execve("/pathcost-workload", words, no_environment);
 	_exit(127);
 }
 
-static void run_cell(char **words)
+static void step_workload(char **words)
 {
-	int fifo = strcmp(words[0], "fifo") == 0;
 	int out[2], errors[2], status;
 	size_t size;
 	pid_t child;
 
 	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0)
 		call_failed("pipe");
-	if (fifo)
-		prefer_workload();
-	words[0] = "pathcost-workload";
 	child = fork();
 	if (child < 0)
 		call_failed("fork");
 	if (child == 0)
-		become_workload(fifo, words, out, errors);
+		become_workload(words, out, errors);
 	close(out[1]);
 	close(errors[1]);
 	size = read_to_end(out[0], output, sizeof(output));
@@ -246,41 +237,49 @@ static void run_cell(char **words)
 		fail("%s", output[0] ? output : "the workload ended with an error");
 }
 
-static int read_order(char *words[MAX_WORDS])
+static const struct {
+	const char *name;
+	void (*carry_out)(char **words);
+} steps[] = {
+	{"symbols", step_symbols},
+	{"write", step_write},
+	{"fifo", step_fifo},
+	{"workload", step_workload},
+};
+
+static void carry_out(char *line)
 {
-	static char text[MAX_ORDER];
-	size_t size = read_file("/order", text, sizeof(text) - 1);
+	char *words[MAX_WORDS], *rest;
 	int count = 0;
 
-	text[size] = '\0';
-	for (char *word = strtok(text, "\n"); word; word = strtok(NULL, "\n")) {
+	for (char *word = strtok_r(line, "\t", &rest); word; word = strtok_r(NULL, "\t", &rest)) {
 		if (count == MAX_WORDS - 1)
-			fail("the order is too long");
+			fail("a step of the order has too many words");
 		words[count++] = word;
 	}
 	words[count] = NULL;
-	return count;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (count && strcmp(words[0], steps[i].name) == 0) {
+			steps[i].carry_out(words);
+			return;
+		}
+	}
+	fail("the order has an unknown step");
 }
 
 int main(void)
 {
-	char *words[MAX_WORDS];
 	const struct timespec quiet = {.tv_sec = QUIET_SECONDS};
-	int count;
+	char *order, *rest;
 
 	make_system();
 	loopback_up();
 	settle_randomness();
-	count = read_order(words);
-	hand_over_file("/proc/version", "version");
-	if (count == 1 && strcmp(words[0], "symbols") == 0) {
-		hand_over_file("/proc/kallsyms", "symbols");
-	} else if (count > 2 && strcmp(words[0], "cell") == 0) {
-		nanosleep(&quiet, NULL);
-		run_cell(words + 1);
-	} else {
-		fail("the order is not understood");
-	}
+	nanosleep(&quiet, NULL);
+	store_machine();
+	order = read_order();
+	for (char *line = strtok_r(order, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		carry_out(line);
 	printf("\npathcost: done\n");
 	fflush(stdout);
 	end_machine();

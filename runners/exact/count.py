@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells counted: each from the stored machine, its record replayed, what it says kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runners.exact.boot import boot
+from runners.exact.cells import Cell
+from runners.exact.digest import describe, tree_lines
+from runners.exact.kept import Kept, Result
+from runners.exact.lane import BOOT_SECONDS, Guest, scratch
+from runners.exact.laps import RecordError, Window, replay
+from runners.exact.payload import LEAST_SIZE, Payload, follow
+from runners.exact.record import read_record
+from runners.guest import GuestError
+from runners.guest.machine import User
+
+RECORD = ("trace", "blocks", "tasks")
+# Every byte takes the same way, so a prime number of round trips is enough to follow.
+PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
+
+OnCell = Callable[[int, Cell], None]
+
+
+def count_cells(
+    guest: Guest,
+    cells: Sequence[Cell],
+    out: Path,
+    kept: Kept,
+    user: User | None = None,
+    on_cell: OnCell = lambda _number, _cell: None,
+) -> None:
+    """Count every cell and write the lane's folder `out`: see docs/run-folder.md.
+
+    As many at once as there are processors. A cell that fails says so in its line; the others go
+    on. What `kept` holds is not counted again. Raises GuestError.
+    """
+    (out / "tree").mkdir(parents=True)
+    _write_json(out / "environment.json", guest.environment())
+    workers = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
+        try:
+            running = [pool.submit(kept.get_or_count, guest, cell, user, count) for cell in cells]
+            for number, (cell, future) in enumerate(zip(cells, running, strict=True)):
+                on_cell(number, cell)
+                result = future.result()
+                lines.write(json.dumps(result.line) + "\n")
+                if result.tree:
+                    (out / f"tree/{cell.id}.tsv").write_text(result.tree, encoding="utf-8")
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
+    """One cell: its line of cells.jsonl, and its call tree."""
+    line: dict[str, Any] = {**cell.fields(), "error": None}
+    try:
+        window, result, digest = measure(guest, cell, user)
+    except (GuestError, RecordError) as error:
+        return Result(line | {"error": str(error)}, "")
+    line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
+    if cell.scheduling == "fifo" and cell.size >= LEAST_SIZE:
+        try:
+            line["payload"] = _payload_line(cell, follow_payload(guest, cell, user))
+        except (GuestError, RecordError) as error:
+            line["payload_error"] = str(error)
+    return Result(line, "".join(tree_lines(window.tree, window.steady.counts)))
+
+
+def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
+    messages = min(cell.messages, PAYLOAD_MESSAGES)
+    expected = messages * cell.size
+    return {
+        "messages": messages,
+        "copied": {way: payload.copied[way] for way in ("in", "out", "kernel")},
+        "copiers": dict(payload.copiers.most_common()),
+        "readers": dict(payload.readers.most_common()),
+        "sound": payload.copied["in"] == expected == payload.copied["out"],
+    }
+
+
+def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payload:
+    """Where the payload goes: a short window of its own. Raises GuestError."""
+    short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
+    plugin = guest.plugin | {"memory": "on"}
+    with scratch(user) as folder:
+        boot(guest.machine, short.order, folder, plugin, BOOT_SECONDS, guest.stored, user)
+        return follow(read_record(folder), folder / "accesses", guest.symbols, cell.size)
+
+
+def measure(
+    guest: Guest, cell: Cell, user: User | None = None, *, fresh: bool = False
+) -> tuple[Window, dict[str, Any], str]:
+    """The replayed window, the workload's result, and the record's sha256.
+
+    From the stored machine, or from a `fresh` boot. Raises GuestError, RecordError.
+    """
+    stored = None if fresh else guest.stored
+    with scratch(user) as folder:
+        boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user)
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        digest = hashlib.sha256()
+        for name in RECORD:
+            digest.update((folder / name).read_bytes())
+        window = replay(read_record(folder), guest.symbols, cell.round_trips)
+    return window, result, digest.hexdigest()
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

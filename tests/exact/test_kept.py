@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is used again: a stored machine and a finished cell, while nothing they hang on changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.exact import boot
+from runners.exact.boot import Machine
+from runners.exact.cells import Cell
+from runners.exact.kept import Kept, Result
+from runners.exact.lane import Guest
+from runners.exact.symbols import Symbols
+from runners.guest.cache import Cache
+from runners.guest.kernels import Kernel
+from runners.guest.machine import User
+from runners.guest.qemu import Qemu
+
+CELL = Cell(1, "unix", 64, "fifo")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine of made-up files."""
+    (tmp_path / "kernel").write_bytes(b"kernel")
+    monkeypatch.setattr(boot, "programs", lambda: {"init": b"1"})
+    qemu = Qemu(tmp_path, "10.0", "qemu-1")
+    return Machine(qemu, Kernel(tmp_path / "kernel", "6.12", "1", "kernel-1"))
+
+
+def _newer_kernel(machine: Machine, _: pytest.MonkeyPatch) -> Machine:
+    machine.kernel.file.write_bytes(b"newer kernel")
+    return machine
+
+
+def _other_program(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(boot, "programs", lambda: {"init": b"2"})
+    return machine
+
+
+def _other_option(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(boot, "MACHINE", (*boot.MACHINE, "-m", "1024"))
+    return machine
+
+
+CHANGES: dict[str, Callable[[Machine, pytest.MonkeyPatch], Machine]] = {
+    "kernel": _newer_kernel,
+    "program": _other_program,
+    "QEMU option": _other_option,
+    "QEMU": lambda one, _: replace(one, qemu=replace(one.qemu, version="10.1")),
+    "CPU": lambda one, _: replace(one, cpu="EPYC"),
+    "kernel option": lambda one, _: replace(one, knobs="mitigations=off"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_stored_machine_is_not_found_once_its_inputs_changed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    with Cache(tmp_path / "cache", lambda _: None) as cache:
+        cache.entry("snapshot", machine.recipe(), lambda _: {})
+        assert cache.find("snapshot", machine.recipe())
+        assert not cache.find("snapshot", CHANGES[what](machine, monkeypatch).recipe())
+
+
+class Counting:
+    """Counts cells, and how often it was asked to."""
+
+    def __init__(self, error: str | None = None) -> None:
+        self.calls = 0
+        self._error = error
+
+    def __call__(self, _guest: Guest, cell: Cell, _user: User | None) -> Result:
+        self.calls += 1
+        return Result({"id": cell.id, "error": self._error}, "tree")
+
+
+def _guest(machine: Machine) -> Guest:
+    return Guest(machine, Symbols([], []), "", Path("state"), machine.recipe())
+
+
+def test_a_finished_cell_is_kept_until_its_run_is_whole(machine: Machine, tmp_path: Path) -> None:
+    count = Counting()
+    interrupted = Kept(tmp_path)
+    first = interrupted.get_or_count(_guest(machine), CELL, None, count)
+    resumed = Kept(tmp_path)
+    assert resumed.get_or_count(_guest(machine), CELL, None, count) == first
+    assert count.calls == 1
+    resumed.forget()
+    Kept(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+    assert count.calls == 2
+
+
+def test_another_cell_or_guest_is_counted(machine: Machine, tmp_path: Path) -> None:
+    count = Counting()
+    kept = Kept(tmp_path)
+    for cell in (CELL, replace(CELL, warmup=2), replace(CELL, setup=(("write", "/x", "1"),))):
+        kept.get_or_count(_guest(machine), cell, None, count)
+    kept.get_or_count(_guest(replace(machine, knobs="quiet")), CELL, None, count)
+    assert count.calls == 4
+
+
+def test_a_failed_cell_is_not_kept(machine: Machine, tmp_path: Path) -> None:
+    count = Counting("it broke")
+    for _ in range(2):
+        Kept(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+    assert count.calls == 2
