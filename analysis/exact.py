@@ -20,6 +20,7 @@ from analysis.record import AGAIN, Record, parse_object, read_text
 MESSAGES = 2  # of a round trip
 TOP = 30
 SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
+SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
 FIRST_TRANSPORTS = ("unix", "tcp")
 
 
@@ -34,11 +35,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Shape:
-    """A way in which a lap went."""
+    """A way in which laps went: which functions they called, and how often.
+
+    `steps` of the most frequent variant, which `alike` laps were; `least` and `most` of all.
+    """
 
     name: str
     laps: int
+    alike: int
     steps: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Shapes (by their places) that came in this order again and again, over `laps` laps."""
+
+    shapes: tuple[int, ...]
+    laps: int
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,7 @@ class Cell:
     scheduling: str
     laps: int
     shapes: tuple[Shape, ...]
+    cycles: tuple[Cycle, ...]
     nodes: tuple[Node, ...]
     broken: tuple[str, ...]
     payload: Payload | None
@@ -82,8 +98,17 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """The part of the laps that were steady."""
+        """The part of the laps that were of the steady shape."""
         return self.shapes[0].laps / self.laps
+
+    def rounds(self) -> list[str]:
+        """Cycles of several laps, in words."""
+        return [
+            f"{cycle.laps} laps in rounds of {len(cycle.shapes)} "
+            f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
+            for cycle in self.cycles
+            if len(cycle.shapes) > 1
+        ]
 
     def functions(self) -> Counter[str]:
         """Self instructions of each function."""
@@ -214,7 +239,7 @@ def _read_lane(run: Path, entry: Record) -> Iterator[Cell]:
 
 def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
     shapes = tuple(
-        Shape(one.text("name"), one.whole("laps", 1), one.whole("steps", 1))
+        Shape(one.text("name"), *(one.whole(key, 1) for key in SHAPE_FIGURES))
         for one in line.objects("shapes")
     )
     checks = line.objects("checks")
@@ -233,10 +258,18 @@ def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
         scheduling=line.text("scheduling"),
         laps=line.whole("laps", 1),
         shapes=shapes,
+        cycles=tuple(_cycle(one, len(shapes)) for one in line.objects("cycles")),
         nodes=nodes,
         broken=tuple(broken),
         payload=_payload(line),
     )
+
+
+def _cycle(line: Record, shapes: int) -> Cycle:
+    found = line.fields.get("shapes")
+    if not isinstance(found, list) or not all(one in range(shapes) for one in found):
+        raise RunError(f"an exact cell's cycle names shapes that it does not have. {AGAIN}")
+    return Cycle(tuple(found), line.whole("laps", 1))
 
 
 def _payload(line: Record) -> Payload | None:

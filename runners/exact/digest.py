@@ -33,12 +33,16 @@ def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, An
                 "name": name_shape(window.tree, window.steady, shape),
                 "laps": len(shape.laps),
                 "first": shape.laps[0],
+                "alike": shape.alike,
                 "steps": shape.steps,
+                "least": shape.least,
+                "most": shape.most,
                 "instructions": shape.steps - shape.counts.repeats.total(),
                 "switches": dict(shape.counts.switches),
             }
             for shape in window.shapes
         ],
+        "cycles": [{"shapes": list(cycle.shapes), "laps": cycle.laps} for cycle in window.cycles()],
         "checks": checks,
         "sound": all(check["ok"] for check in checks),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A record cut into laps, each with its shape: the set of its call paths and their counts.
+"""A record cut into laps, each with its shape: the functions that it calls, and how often.
 
 A lap ends where the client is at the same point of its loop again: the first block of its user
 code that runs, in the client, exactly once a round trip. Equal stretches replay equally, so each
@@ -26,6 +26,8 @@ from runners.exact.record import (
 from runners.exact.replay import Counts, Replay, State, Tree
 from runners.exact.symbols import USER_LIMIT, Symbols
 
+LONGEST_CYCLE = 6  # laps
+
 
 class RecordError(Exception):
     """A record that does not hold what it must; the text is a sentence."""
@@ -33,20 +35,39 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """A way in which a lap can go. `laps` says which did, from 0 up."""
+    """A way in which a lap can go. `laps` says which did, from 0 up.
+
+    Laps of one shape call the same functions equally often. They may differ by branches within a
+    function (a clock that has moved on) and by who calls (which of two tasks is the leftmost):
+    `counts` is the most frequent variant, `alike` the laps of that variant.
+    """
 
     counts: Counts
     laps: list[int]
+    alike: int
+    least: int  # steps of the shortest lap, and of the longest
+    most: int
 
     @property
     def steps(self) -> int:
-        """Instructions of one such lap, each repetition of a string instruction counted."""
+        """Instructions of its most frequent variant, each repetition of a string one counted."""
         return self.counts.steps.total()
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Shapes that follow each other again and again; of one shape where that repeats itself.
+
+    `shapes` are places in the window's list, `laps` how many laps such rounds took up.
+    """
+
+    shapes: tuple[int, ...]
+    laps: int
 
 
 @dataclass
 class Window:
-    """The window replayed: `before` and `after` are the client's stretches round the laps."""
+    """The window replayed: its laps by shape, and `total`, which is more than its laps."""
 
     tree: Tree
     shapes: list[Shape] = field(default_factory=list)
@@ -57,6 +78,11 @@ class Window:
     def laps(self) -> int:
         """Whole laps."""
         return sum(len(shape.laps) for shape in self.shapes)
+
+    def cycles(self) -> list[Cycle]:
+        """How the shapes follow each other, the cycle that took up most laps first."""
+        order = {lap: number for number, shape in enumerate(self.shapes) for lap in shape.laps}
+        return find_cycles([order[lap] for lap in range(self.laps)])
 
     @property
     def steady(self) -> Shape:
@@ -125,10 +151,52 @@ def _replay_all(machine: Replay, state: State, stretches: list[array[int]]) -> l
 
 def _sort(window: Window, stretches: list[Counts]) -> None:
     """The first stretch and the last are no laps: set-up, and the way out of the loop."""
-    shapes: dict[object, Shape] = {}
     for counts in stretches:
         window.total.add(counts)
-    for lap, counts in enumerate(stretches[1:-1]):
-        shapes.setdefault(counts.key(), Shape(counts, [])).laps.append(lap)
-    frequency = Counter({key: len(shape.laps) for key, shape in shapes.items()})
-    window.shapes = [shapes[key] for key, _ in frequency.most_common()]
+    keys: dict[int, tuple[object, object]] = {}
+    shapes: dict[object, dict[object, list[int]]] = {}
+    laps = stretches[1:-1]
+    for lap, counts in enumerate(laps):
+        if id(counts) not in keys:  # equal stretches are one object
+            keys[id(counts)] = _calls(window.tree, counts), counts.key()
+        shape, variant = keys[id(counts)]
+        shapes.setdefault(shape, {}).setdefault(variant, []).append(lap)
+    found = [_shape(laps, variants) for variants in shapes.values()]
+    window.shapes = sorted(found, key=lambda shape: (-len(shape.laps), shape.laps[0]))
+
+
+def _calls(tree: Tree, counts: Counts) -> frozenset[tuple[str, int]]:
+    calls: Counter[str] = Counter()
+    for node, count in counts.calls.items():
+        calls[tree.functions[node]] += count
+    return frozenset(calls.items())
+
+
+def _shape(laps: list[Counts], variants: dict[object, list[int]]) -> Shape:
+    usual = max(variants.values(), key=lambda which: (len(which), -which[0]))
+    steps = [laps[which[0]].steps.total() for which in variants.values()]
+    which = sorted(lap for one in variants.values() for lap in one)
+    return Shape(laps[usual[0]], which, len(usual), min(steps), max(steps))
+
+
+def find_cycles(order: list[int]) -> list[Cycle]:
+    """The stretches of `order` that repeat what came before, summed by what they repeat."""
+    found: Counter[tuple[int, ...]] = Counter()
+    at = 0
+    while at < len(order):
+        for length in range(1, LONGEST_CYCLE + 1):
+            end = at + length
+            while end < len(order) and order[end] == order[end - length]:
+                end += 1
+            if end >= at + 2 * length:
+                found[_rotated(tuple(order[at : at + length]))] += end - at
+                at = end
+                break
+        else:
+            at += 1
+    return [Cycle(shapes, laps) for shapes, laps in found.most_common()]
+
+
+def _rotated(shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The same cycle wherever it is entered."""
+    return min(shapes[n:] + shapes[:n] for n in range(len(shapes)))

@@ -31,6 +31,11 @@ PAYLOAD = {
 }
 
 
+def shape(name: str, laps: int, steps: int) -> dict[str, Any]:
+    same = {"steps": steps, "least": steps, "most": steps + 3}
+    return {"name": name, "laps": laps, "alike": laps // 2 + 1, **same}
+
+
 def write_run(folder: Path, **changes: Any) -> Path:
     lane = folder / "raw/exact-6.12.0"
     (lane / "tree").mkdir(parents=True)
@@ -51,9 +56,10 @@ def write_run(folder: Path, **changes: Any) -> Path:
             "error": None,
             "laps": 299,
             "shapes": [
-                {"name": "steady", "laps": 290, "steps": steps},
-                {"name": "sysvec_apic_timer_interrupt", "laps": 9, "steps": steps + 100},
+                shape("steady", 290, steps),
+                shape("sysvec_apic_timer_interrupt", 9, steps + 100),
             ],
+            "cycles": [{"shapes": [0], "laps": 280}, {"shapes": [0, 1], "laps": 8}],
             "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
             "payload": PAYLOAD,
         }

@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from runners.exact.digest import tree_lines
-from runners.exact.laps import RecordError, replay
+from runners.exact.laps import Cycle, RecordError, find_cycles, replay
 from runners.exact.record import (
     COUNT_BITS,
     EVENT_BIT,
@@ -192,7 +192,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     assert counts.repeats.total() == 6
 
 
-def a_record(round_trips: int, extra_in: int) -> Record:
+def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> Record:
     machine = Machine()
     machine.event(Event.SERVER_BEGIN, 1)
     machine.event(Event.CLIENT_BEGIN, 0)
@@ -200,7 +200,9 @@ def a_record(round_trips: int, extra_in: int) -> Record:
     for lap in range(round_trips):
         machine.run("", SYSCALL, offset=16)
         machine.run("entry_SYSCALL_64", CALL)
-        machine.run("f", RETURN)
+        if lap in longer:
+            machine.run("f")
+        machine.run("f", RETURN, offset=2 * (lap in longer))
         if lap == extra_in:
             machine.run("asm_sysvec_tick", IRET)
         machine.run("entry_SYSCALL_64", SYSRET, offset=3)
@@ -214,6 +216,17 @@ def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -
     assert [(len(one.laps), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].laps == [7]
     assert window.total.steps.total() == window.counted
+
+
+def test_laps_that_call_the_same_are_of_one_shape_whatever_their_branches_cost() -> None:
+    (one,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
+    assert (len(one.laps), one.alike) == (22, 20)
+    assert (one.least, one.steps, one.most) == (8, 8, 10)
+
+
+def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> None:
+    order = [0, 0, 0, 4, 1, 2, 3, 1, 2, 3, 1, 5, 2, 3, 1, 2, 3, 1]
+    assert find_cycles(order) == [Cycle((1, 2, 3), 7 + 6), Cycle((0,), 3)]
 
 
 def test_a_record_without_laps_says_so() -> None:
