@@ -64,6 +64,8 @@ struct link {
 	read_call read;
 	write_call write;
 	size_t size;
+	/* What a call must return for the loop to go on at once: size, or what none does. */
+	ssize_t whole;
 	unsigned char *tx, *rx;
 	unsigned char *expected; /* --verify: what rx must hold; NULL: it is not looked at */
 	struct counts counts;

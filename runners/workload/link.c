@@ -8,14 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "contents.h"
 #include "errors.h"
 #include "fault.h"
 #include "pattern.h"
 #include "process.h"
 #include "transport.h"
 #include "wait.h"
-
-static const char *const phase_names[] = {"warm-up", "window", "exchange after the window"};
 
 /* Errors that mean "the peer has gone" and nothing else. */
 static bool peer_gone(void)
@@ -157,39 +156,6 @@ void links_make(struct setup *setup)
 	}
 }
 
-/* Eight bytes of a phase's contents: they differ by sender, phase and place. */
-static uint64_t content_word(enum role sender, enum phase phase, size_t place)
-{
-	uint64_t number = 8 * (uint64_t)place + 2 * phase + sender + 1;
-
-	return number * 0x9e3779b97f4a7c15u;
-}
-
-static size_t word_length(size_t size, size_t offset)
-{
-	return size - offset < 8 ? size - offset : 8;
-}
-
-static void fill_contents(unsigned char *buffer, size_t size, enum role sender, enum phase phase)
-{
-	for (size_t offset = 0; offset < size; offset += 8) {
-		uint64_t word = content_word(sender, phase, offset / 8);
-
-		memcpy(buffer + offset, &word, word_length(size, offset));
-	}
-}
-
-static void start_phase(struct link *link, enum phase phase)
-{
-	fill_contents(link->tx, link->size, link->role, phase);
-	if (link->role == CLIENT && phase == WINDOW && planted("payload"))
-		link->tx[link->size - 1] ^= 1;
-	memset(link->rx, 0, link->size);
-	if (link->expected)
-		fill_contents(link->expected, link->size, link->peer, phase);
-	link->counts = (struct counts){0};
-}
-
 /* In selfloop both ends are this process's: what goes out at the one comes in at the other. */
 static void join(struct link *link, struct setup *setup)
 {
@@ -214,75 +180,7 @@ void link_open(struct link *link, struct setup *setup, enum role role)
 	join(link, setup);
 	greet(link, setup);
 	/* Touched even without a warm-up: no first page fault may fall into the window. */
-	start_phase(link, WARMUP);
-}
-
-void link_start_phase(struct link *link, enum phase phase)
-{
-	start_phase(link, phase);
-	for (unsigned i = 1; i < link->setup->options.clients; i++)
-		start_phase(link + i, phase);
-}
-
-/* Numbers a message: its first bytes, less the number that they held, and the new one. */
-static void number_message(unsigned char *message, size_t size, uint64_t old, uint64_t new)
-{
-	uint64_t word = 0;
-	size_t length = word_length(size, 0);
-
-	memcpy(&word, message, length);
-	word = word - old + new;
-	memcpy(message, &word, length);
-}
-
-void link_stamp(struct link *link)
-{
-	uint64_t number = link->counts.sent_messages;
-
-	number_message(link->tx, link->size, number, number + 1);
-}
-
-static size_t first_difference(const unsigned char *a, const unsigned char *b, size_t size)
-{
-	size_t i = 0;
-
-	while (i < size && a[i] == b[i])
-		i++;
-	return i;
-}
-
-/* rx is cleared, so that nothing of this message can pass for the next. */
-void link_verify(struct link *link)
-{
-	uint64_t number = link->counts.received_messages;
-
-	number_message(link->expected, link->size, number, number + 1);
-	if (memcmp(link->rx, link->expected, link->size) != 0)
-		cell_failed("message %" PRIu64 ": bytes from %zu on are not those that the peer "
-			    "sent",
-			    number, first_difference(link->rx, link->expected, link->size));
-	memset(link->rx, 0, link->size);
-}
-
-static void check_phase(const struct link *link, enum phase phase)
-{
-	/* --verify has checked and cleared each; and in stream nothing comes to the client. */
-	if (link->expected || !link->counts.received_messages)
-		return;
-	for (size_t offset = 0; offset < link->size; offset += 8) {
-		uint64_t word = content_word(link->peer, phase, offset / 8);
-
-		if (memcmp(link->rx + offset, &word, word_length(link->size, offset)) != 0)
-			cell_failed("bytes from %zu on are not those that the peer sent in the %s",
-				    offset, phase_names[phase]);
-	}
-}
-
-void link_check_phase(const struct link *link, enum phase phase)
-{
-	check_phase(link, phase);
-	for (unsigned i = 1; i < link->setup->options.clients; i++)
-		check_phase(link + i, phase);
+	contents_start(link, WARMUP);
 }
 
 __attribute__((noreturn, cold)) static void too_full(const struct link *link, uint64_t held,

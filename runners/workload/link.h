@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One end of the transport outside the window: opening it, its peer's identity, its contents. */
+/* One end of the transport outside the window: opening it, and its peer's identity. */
 #ifndef PATHCOST_LINK_H
 #define PATHCOST_LINK_H
 
 #include "cell.h"
-
-/* Each phase carries contents of its own, so that what one left behind cannot pass for another. */
-enum phase { WARMUP, WINDOW, FAREWELL };
 
 /*
  * Before the fork: memory for each link and its buffers. If there is none, one process says so;
@@ -21,13 +18,6 @@ void link_open(struct link *link, struct setup *setup, enum role role);
  */
 void link_fill(struct link *link, uint64_t messages);
 void link_drain(struct link *link, uint64_t messages);
-/* --verify: numbers the message in tx; checks all of the message in rx. */
-void link_stamp(struct link *link);
-void link_verify(struct link *link);
-/* Before a phase: contents to send, a cleared place for what comes, counters at 0. */
-void link_start_phase(struct link *link, enum phase phase);
-/* After a phase: the last message received must be the peer's, byte by byte. */
-void link_check_phase(const struct link *link, enum phase phase);
 /* A call in the loop failed (errno), or met the end of the stream (errno 0). */
 __attribute__((noreturn, cold)) void link_broken(const struct link *link, const char *call);
 

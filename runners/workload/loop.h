@@ -15,56 +15,33 @@
 
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+/*
+ * When a call did not carry the whole message: it brought an error, the end of the stream or a
+ * part, or --verify wants to look at each message. Seldom, so they are no part of the loop: loop.c.
+ */
+__attribute__((noinline, cold)) void send_rest(struct link *link, ssize_t sent);
+__attribute__((noinline, cold)) void receive_rest(struct link *link, ssize_t received);
+
 static inline void send_message(struct link *link)
 {
-	const unsigned char *next = link->tx;
-	size_t left = link->size;
+	ssize_t sent = link->write(link->out, link->tx, link->size);
 
-	if (UNLIKELY(link->expected))
-		link_stamp(link);
-	for (;;) {
-		ssize_t sent = link->write(link->out, next, left);
-
-		if (UNLIKELY(sent < 0)) {
-			if (errno == EINTR)
-				continue;
-			link_broken(link, "write");
-		}
-		link->counts.sent_bytes += sent;
-		if ((size_t)sent == left)
-			break;
-		link->counts.partial_sends++;
-		next += sent;
-		left -= sent;
-	}
 	link->counts.sent_messages++;
+	if (UNLIKELY(sent != link->whole))
+		send_rest(link, sent);
+	else
+		link->counts.sent_bytes += sent;
 }
 
 static inline void receive_message(struct link *link)
 {
-	unsigned char *next = link->rx;
-	size_t left = link->size;
+	ssize_t received = link->read(link->in, link->rx, link->size);
 
-	for (;;) {
-		ssize_t received = link->read(link->in, next, left);
-
-		if (UNLIKELY(received <= 0)) {
-			if (received < 0 && errno == EINTR)
-				continue;
-			if (received == 0)
-				errno = 0; /* the end of the stream, not an error */
-			link_broken(link, "read");
-		}
-		link->counts.received_bytes += received;
-		if ((size_t)received == left)
-			break;
-		link->counts.partial_receives++;
-		next += received;
-		left -= received;
-	}
-	if (UNLIKELY(link->expected))
-		link_verify(link);
 	link->counts.received_messages++;
+	if (UNLIKELY(received != link->whole))
+		receive_rest(link, received);
+	else
+		link->counts.received_bytes += received;
 }
 
 static inline uint32_t saturate(uint64_t nanoseconds)

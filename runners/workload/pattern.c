@@ -24,25 +24,20 @@ const struct pattern *pattern_named(const char *name)
 	return *entry;
 }
 
-void interval_begin(struct link *link, uint64_t lap)
+static void pingpong_laps(struct link *link, uint64_t laps)
 {
-	struct intervals *intervals = link->intervals;
-
-	intervals->lap[intervals->count] = lap;
-	intervals->began[intervals->count] = clock_ns();
-	intervals->count++;
-	link->tick = intervals->count < MAX_INTERVALS ? lap + link->step : UINT64_MAX;
+	while (laps--) {
+		send_message(link);
+		receive_message(link);
+	}
 }
 
-static uint64_t pingpong_laps(struct link *link, uint64_t laps, uint32_t *samples, uint64_t last)
+/*
+ * The end of one round trip is the start of the next, so one clock reading each is enough and
+ * the samples tile the window.
+ */
+static uint64_t pingpong_sampled(struct link *link, uint64_t laps, uint32_t *samples, uint64_t last)
 {
-	if (!samples) {
-		while (laps--) {
-			send_message(link);
-			receive_message(link);
-		}
-		return last;
-	}
 	for (uint64_t lap = 0; lap < laps; lap++) {
 		uint64_t now;
 
@@ -55,10 +50,6 @@ static uint64_t pingpong_laps(struct link *link, uint64_t laps, uint32_t *sample
 	return last;
 }
 
-/*
- * The end of one round trip is the start of the next, so one clock reading each is enough and
- * the samples tile the window. Without samples there are two readings for all of it.
- */
 static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samples)
 {
 	uint64_t start = clock_ns();
@@ -68,7 +59,10 @@ static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samp
 	for (uint64_t lap = 0, end; lap < laps; lap = end) {
 		lap_begin(link, lap);
 		end = link->tick < laps ? link->tick : laps;
-		last = pingpong_laps(link, end - lap, samples ? samples + lap : NULL, last);
+		if (samples)
+			last = pingpong_sampled(link, end - lap, samples + lap, last);
+		else
+			pingpong_laps(link, end - lap);
 	}
 	if (!samples)
 		last = clock_ns();
@@ -77,7 +71,7 @@ static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samp
 
 static void pingpong_server(struct link *link, uint64_t laps)
 {
-	for (uint64_t lap = 0; lap < laps; lap++) {
+	while (laps--) {
 		receive_message(link);
 		send_message(link);
 	}

@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "loop.h"
 #include "pattern.h"
+#include "transport.h"
 #include "wait.h"
 
 #define MAX_EVENTS 64
@@ -46,6 +47,8 @@ static void *client_thread(void *argument)
 {
 	struct link *link = argument;
 
+	if (link->setup->options.transport->thread)
+		link->setup->options.transport->thread();
 	pthread_barrier_wait(&work.end); /* it has started */
 	for (;;) {
 		pthread_barrier_wait(&work.begin);

@@ -14,6 +14,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "contents.h"
 #include "errors.h"
 #include "fault.h"
 #include "link.h"
@@ -59,22 +60,34 @@ static void open_link(struct setup *setup, enum role role)
 		wait_arrange(here, setup->options.waiting);
 }
 
+static void start_phase(enum phase phase)
+{
+	for (unsigned i = 0; i < here->setup->options.clients; i++)
+		contents_start(here + i, phase);
+}
+
+static void check_phase(enum phase phase)
+{
+	for (unsigned i = 0; i < here->setup->options.clients; i++)
+		contents_check(here + i, phase);
+}
+
 static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(here, phase);
+	start_phase(phase);
 	options->pattern->server(here, laps);
-	link_check_phase(here, phase);
+	check_phase(phase);
 }
 
 static void client_phase(const struct options *options, enum phase phase, uint64_t laps)
 {
 	if (laps == 0)
 		return;
-	link_start_phase(here, phase);
+	start_phase(phase);
 	options->pattern->client(here, laps, NULL);
-	link_check_phase(here, phase);
+	check_phase(phase);
 }
 
 static void server_window(const struct setup *setup, struct report *report)
@@ -82,7 +95,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	const struct options *options = &setup->options;
 	uint64_t laps = laps_of(options, options->messages);
 
-	link_start_phase(here, WINDOW);
+	start_phase(WINDOW);
 	markers_touch();
 	usage_now(&report->before); /* for its first page faults */
 	read_counters(report, BEFORE);
@@ -98,7 +111,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	if (!write_all(setup->reports[1], "d", 1, "to the client"))
 		give_up(1);
 	report->counts = here->counts;
-	link_check_phase(here, WINDOW);
+	check_phase(WINDOW);
 }
 
 /* Our ends close by reset, which destroys what the client has not read yet. */
@@ -260,7 +273,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	client_prepare(setup, result, files);
 	now_doing("warming up");
 	client_phase(options, WARMUP, laps_of(options, options->warmup));
-	link_start_phase(here, WINDOW);
+	start_phase(WINDOW);
 	markers_touch();
 	usage_now(&result->client.before); /* for its first page faults */
 	if (!alone)
@@ -270,7 +283,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	if (!alone && !options->pattern->one_way)
 		await_end(setup);
 	now_doing("checking what was received");
-	link_check_phase(here, WINDOW);
+	check_phase(WINDOW);
 	client_phase(options, FAREWELL, options->clients);
 	if (options->pattern->keeps_listening)
 		transport_joined(setup, CLIENT);

@@ -109,6 +109,8 @@ void transport_join(struct setup *setup, struct link *link, enum role role)
 		link->in = setup->ends[role].in;
 		link->out = setup->ends[role].out;
 	}
+	if (transport->thread)
+		transport->thread();
 	if (transport->settle)
 		transport->settle(setup, link);
 }

@@ -29,6 +29,8 @@ struct transport {
 	void (*prepare)(struct setup *setup);
 	/* In each process, with a socket that has just been joined; NULL: nothing to do. */
 	void (*tune)(const struct setup *setup, int fd);
+	/* In each thread, before its first message; NULL: nothing to do. */
+	void (*thread)(void);
 	/* In each process, once its link is joined; NULL: nothing to do. */
 	void (*settle)(const struct setup *setup, struct link *link);
 	/*

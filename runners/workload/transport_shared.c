@@ -55,19 +55,18 @@ static void shared_touch(const struct setup *setup, struct link *link)
 }
 
 /*
- * Sleeps while `word` is `seen`. The flag is up before the kernel looks at the word, and the
- * other side looks at the flag after it has changed the word: one of them sees the other.
+ * Sleeps while `word` is `seen`; false and errno when interrupted. The flag is up before the kernel
+ * looks at the word, and the other side looks at the flag after it has changed the word: one of
+ * them sees the other.
  */
-static int futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
+static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
 {
 	atomic_store(flag, 1);
 	if (atomic_load(word) != seen) {
-		atomic_store(flag, 0);
-		return 0;
+		atomic_store_explicit(flag, 0, memory_order_relaxed);
+		return true;
 	}
-	if (enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0, 0) < 0 && errno != EAGAIN)
-		return -1;
-	return 0;
+	return enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0) == 0 || errno == EAGAIN;
 }
 
 static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
@@ -76,22 +75,18 @@ static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 	if (!atomic_load(flag))
 		return;
 	atomic_store_explicit(flag, 0, memory_order_relaxed);
-	enter(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+	enter_raw(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0);
 }
 
-static inline void relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
-static inline int spin(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
+static inline bool spin(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
 {
 	(void)flag;
-	while (atomic_load_explicit(word, memory_order_acquire) == seen)
-		relax();
-	return 0;
+	while (atomic_load_explicit(word, memory_order_acquire) == seen) {
+#ifdef __x86_64__
+		__builtin_ia32_pause();
+#endif
+	}
+	return true;
 }
 
 static inline void wake_nobody(_Atomic uint32_t *word, _Atomic uint32_t *flag)
@@ -100,15 +95,17 @@ static inline void wake_nobody(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 	(void)flag;
 }
 
-typedef int (*sleep_call)(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag);
+typedef bool (*sleep_call)(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag);
 typedef void (*wake_call)(_Atomic uint32_t *word, _Atomic uint32_t *flag);
 
-static inline uint32_t least(size_t a, uint32_t b)
+/* Up to the ring's edge at most: the caller comes again for the rest, as with any short read. */
+static inline size_t least(size_t wanted, uint32_t there, uint32_t place)
 {
-	return a < b ? (uint32_t)a : b;
+	size_t most = there < RING_SIZE - place ? there : RING_SIZE - place;
+
+	return wanted < most ? wanted : most;
 }
 
-/* Up to the ring's edge at most: the caller comes again for the rest, as with any short read. */
 static inline ssize_t take(int number, void *buffer, size_t size, sleep_call nap, wake_call wake)
 {
 	struct ring *ring = ring_of[number];
@@ -116,13 +113,13 @@ static inline ssize_t take(int number, void *buffer, size_t size, sleep_call nap
 	uint32_t place = taken % RING_SIZE, there;
 
 	while (!(there = atomic_load_explicit(&ring->written, memory_order_acquire) - taken))
-		if (nap(&ring->written, taken, &ring->reader_sleeps) < 0)
+		if (!nap(&ring->written, taken, &ring->reader_sleeps))
 			return -1;
-	there = least(size, least(there, RING_SIZE - place));
-	memcpy(buffer, ring->data + place, there);
-	atomic_store(&ring->taken, taken + there);
+	size = least(size, there, place);
+	memcpy(buffer, ring->data + place, size);
+	atomic_store(&ring->taken, taken + (uint32_t)size);
 	wake(&ring->taken, &ring->writer_sleeps);
-	return there;
+	return size;
 }
 
 static inline ssize_t put(int number, const void *buffer, size_t size, sleep_call nap,
@@ -130,17 +127,16 @@ static inline ssize_t put(int number, const void *buffer, size_t size, sleep_cal
 {
 	struct ring *ring = ring_of[number];
 	uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	uint32_t place = written % RING_SIZE, room, taken;
+	uint32_t full = written - RING_SIZE, place = written % RING_SIZE, room;
 
-	while (taken = atomic_load_explicit(&ring->taken, memory_order_acquire),
-	       !(room = RING_SIZE - (written - taken)))
-		if (nap(&ring->taken, taken, &ring->writer_sleeps) < 0)
+	while (!(room = atomic_load_explicit(&ring->taken, memory_order_acquire) - full))
+		if (!nap(&ring->taken, full, &ring->writer_sleeps))
 			return -1;
-	room = least(size, least(room, RING_SIZE - place));
-	memcpy(ring->data + place, buffer, room);
-	atomic_store(&ring->written, written + room);
+	size = least(size, room, place);
+	memcpy(ring->data + place, buffer, size);
+	atomic_store(&ring->written, written + (uint32_t)size);
 	wake(&ring->written, &ring->reader_sleeps);
-	return room;
+	return size;
 }
 
 static ssize_t shared_read(int ring, void *buffer, size_t size)

@@ -2,7 +2,8 @@
 /*
  * The stream sockets of unix and tcp, entered through io_uring: each send and each receive is
  * submitted and awaited by one io_uring_enter. No liburing: the three system calls are enough.
- * Every thread has a ring of its own.
+ * Every thread has a ring of its own, with room for one entry and one completion: there is never
+ * more than one call at a time, so what was ever submitted and completed are one number.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -17,12 +18,11 @@
 #include "transport.h"
 
 struct ring {
-	int fd; /* 0: not made yet */
+	struct io_uring_sqe *entry; /* NULL: there is none yet */
 	_Atomic unsigned *submit_tail;
 	_Atomic unsigned *complete_head, *complete_tail;
-	struct io_uring_sqe *entry; /* one entry is enough for one call at a time */
-	struct io_uring_cqe *completions;
-	unsigned complete_mask;
+	const struct io_uring_cqe *completion;
+	long fd;
 };
 
 static _Thread_local struct ring ring;
@@ -38,7 +38,7 @@ static void *map_ring(int fd, size_t size, off_t what)
 
 static int make_ring(struct io_uring_params *parameters)
 {
-	memset(parameters, 0, sizeof(*parameters));
+	*parameters = (struct io_uring_params){.flags = IORING_SETUP_CQSIZE, .cq_entries = 1};
 	return (int)syscall(SYS_io_uring_setup, 1, parameters);
 }
 
@@ -47,6 +47,8 @@ static void open_ring(void)
 	struct io_uring_params parameters;
 	unsigned char *submit, *complete;
 
+	if (ring.entry)
+		return; /* this thread has one */
 	ring.fd = make_ring(&parameters);
 	if (ring.fd < 0)
 		call_failed("io_uring_setup");
@@ -55,58 +57,75 @@ static void open_ring(void)
 			    parameters.cq_off.cqes +
 				    parameters.cq_entries * sizeof(struct io_uring_cqe),
 			    IORING_OFF_CQ_RING);
-	ring.entry = map_ring(ring.fd, sizeof(struct io_uring_sqe), IORING_OFF_SQES);
 	ring.submit_tail = (_Atomic unsigned *)(submit + parameters.sq_off.tail);
 	ring.complete_head = (_Atomic unsigned *)(complete + parameters.cq_off.head);
 	ring.complete_tail = (_Atomic unsigned *)(complete + parameters.cq_off.tail);
-	ring.complete_mask = *(unsigned *)(complete + parameters.cq_off.ring_mask);
-	ring.completions = (struct io_uring_cqe *)(complete + parameters.cq_off.cqes);
+	ring.completion = (struct io_uring_cqe *)(complete + parameters.cq_off.cqes);
 	*(unsigned *)(submit + parameters.sq_off.array) = 0;
+	ring.entry = map_ring(ring.fd, sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+}
+
+static inline long submit_and_wait(unsigned fresh)
+{
+	return enter_raw(SYS_io_uring_enter, ring.fd, fresh, 1, IORING_ENTER_GETEVENTS, 0);
+}
+
+static inline bool is_complete(unsigned number)
+{
+	return atomic_load_explicit(ring.complete_tail, memory_order_acquire) == number;
+}
+
+/* As read() returns it, -1 and errno. */
+__attribute__((noinline, cold)) static ssize_t failed(long error)
+{
+	errno = (int)-error;
+	return -1;
+}
+
+__attribute__((noinline, cold)) static ssize_t completed_with_error(void)
+{
+	return failed(ring.completion->res);
+}
+
+static inline ssize_t take_completion(unsigned number)
+{
+	int result = ring.completion->res;
+
+	atomic_store_explicit(ring.complete_head, number, memory_order_release);
+	return __builtin_expect(result < 0, 0) ? completed_with_error() : result;
 }
 
 /* A signal may end the waiting after the entry was taken: then only the waiting is repeated. */
-static inline int submit_and_wait(unsigned head)
+__attribute__((noinline, cold)) static ssize_t wait_again(unsigned number, long taken)
 {
 	unsigned fresh = 1;
 
 	do {
-		long taken =
-			enter(SYS_io_uring_enter, ring.fd, fresh, 1, IORING_ENTER_GETEVENTS, 0, 0);
-
-		if (__builtin_expect(taken < 0, 0)) {
-			if (errno != EINTR)
-				return -1;
-			taken = 0;
-		}
-		fresh -= (unsigned)taken;
-	} while (atomic_load_explicit(ring.complete_tail, memory_order_acquire) == head);
-	return 0;
+		if (taken < 0 && taken != -EINTR)
+			return failed(taken);
+		if (taken > 0)
+			fresh -= (unsigned)taken;
+		taken = submit_and_wait(fresh);
+	} while (!is_complete(number));
+	return take_completion(number);
 }
 
+/* What happens seldom is left by a last call each: so little is saved and restored. */
 static inline ssize_t call(unsigned char operation, int fd, const void *buffer, size_t size)
 {
-	struct io_uring_sqe *entry;
-	unsigned head;
-	int result;
+	struct io_uring_sqe *entry = ring.entry; /* its other fields stay as they were made: 0 */
+	unsigned number = atomic_load_explicit(ring.complete_head, memory_order_relaxed) + 1;
+	long taken;
 
-	if (__builtin_expect(!ring.fd, 0))
-		open_ring();
-	entry = ring.entry; /* its other fields stay as they were made: 0 */
 	entry->opcode = operation;
 	entry->fd = fd;
 	entry->addr = (uintptr_t)buffer;
 	entry->len = (unsigned)size;
-	head = atomic_load_explicit(ring.complete_head, memory_order_relaxed);
-	atomic_store_explicit(ring.submit_tail, *ring.submit_tail + 1, memory_order_release);
-	if (submit_and_wait(head) < 0)
-		return -1;
-	result = ring.completions[head & ring.complete_mask].res;
-	atomic_store_explicit(ring.complete_head, head + 1, memory_order_release);
-	if (__builtin_expect(result < 0, 0)) {
-		errno = -result;
-		return -1;
-	}
-	return result;
+	atomic_store_explicit(ring.submit_tail, number, memory_order_release);
+	taken = submit_and_wait(1);
+	if (__builtin_expect(!is_complete(number), 0))
+		return wait_again(number, taken);
+	return take_completion(number);
 }
 
 static ssize_t ring_read(int fd, void *buffer, size_t size)
@@ -151,6 +170,7 @@ const struct transport uring_unix = {
 	.connects = true,
 	.polls = true,
 	.type = SOCK_STREAM,
+	.thread = open_ring,
 	.read = ring_read,
 	.write = ring_write,
 	.prepare = uring_unix_prepare,
@@ -162,6 +182,7 @@ const struct transport uring_tcp = {
 	.connects = true,
 	.polls = true,
 	.type = SOCK_STREAM,
+	.thread = open_ring,
 	.read = ring_read,
 	.write = ring_write,
 	.prepare = uring_tcp_prepare,

@@ -29,7 +29,7 @@ static inline uint32_t take_note(int fd)
 
 	note.msg_control = control;
 	note.msg_controllen = sizeof(control);
-	if (enter(SYS_recvmsg, fd, (long)&note, MSG_ERRQUEUE, 0, 0, 0) < 0) {
+	if (enter(SYS_recvmsg, fd, (long)&note, MSG_ERRQUEUE, 0, 0) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			call_failed("recvmsg MSG_ERRQUEUE");
 		return 0;
@@ -44,17 +44,16 @@ static inline uint32_t take_note(int fd)
 static bool await_note(int fd)
 {
 	struct pollfd errors = {.fd = fd};
-	int patience = fcntl(fd, F_GETFL) & O_NONBLOCK ? 1000 : -1;
-	int ready = poll(&errors, 1, patience);
+	int ready = poll(&errors, 1, 1000);
 
 	if (ready < 0 && errno != EINTR)
 		call_failed("poll");
-	return ready != 0;
+	return ready != 0 || !(fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
 static ssize_t zerocopy_write(int fd, const void *buffer, size_t size)
 {
-	long sent = enter(SYS_sendto, fd, (long)buffer, (long)size, MSG_ZEROCOPY, 0, 0);
+	ssize_t sent = send(fd, buffer, size, MSG_ZEROCOPY);
 	uint32_t left;
 
 	if (sent < 0)

@@ -16,15 +16,9 @@ from .workload import PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
 LAPS = 23
-# What these do in user space is the transport itself, as the kernel is elsewhere: the rings of
-# shared memory and of io_uring, the notes of zero copy. It is not counted as the loop's.
-OWN = {
-    "shm": ["shared_read", "shared_write"],
-    "shm-spin": ["spin_read", "spin_write"],
-    "tcp-zerocopy": ["zerocopy_write"],
-    "uring-unix": ["ring_read", "ring_write"],
-    "uring-tcp": ["ring_read", "ring_write"],
-}
+# Shared memory is kept up in user space, which the kernel does for all the others: the rings, the
+# copies, the futex. Stepped over, so that what is counted is the loop, as with the others.
+RINGS = {"shm": ["shared_read", "shared_write"], "shm-spin": ["spin_read", "spin_write"]}
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +42,7 @@ def steps(stepper: Path, program: Path, private: Path, transport: str, role: int
     argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
     options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
     options += ["--messages", str(2 * LAPS)]
-    over = " ".join(where[name] for name in OWN.get(transport, []))
+    over = " ".join(where[name] for name in RINGS.get(transport, []))
     ended = subprocess.run(
         [*argv, *options],
         capture_output=True,
@@ -72,10 +66,11 @@ def test_instructions(
 ) -> None:
     need(transport)
     counts = steps(stepper, program, private, transport, role)
-    if transport in OWN:
-        # Their system calls are not counted either: take the whole of the window.
-        assert sum(counts) <= 2 * LAPS * MOST + 2 * 200
+    if transport in RINGS:
+        # Their system calls lie in what is stepped over: how many there are says nothing.
+        assert sum(counts) <= 2 * LAPS * MOST
         return
-    assert len(counts) == 2 * LAPS + 1
+    # A server whose client is slow may find a note of zero copy still missing, and look again.
+    assert len(counts) >= 2 * LAPS + 1
     # Before the first and after the last lie the marker and the clock.
     assert max(counts[1:-1]) <= MOST
