@@ -69,6 +69,8 @@ class Cell:
     scripts: tuple[str, ...]
     lost: int  # events that ftrace lost in the window
     missed: dict[str, int]  # script → events of the machine that its probes missed, where known
+    calls_missed: dict[str, int]  # script → of these, calls of functions on the network's path
+    programs: dict[str, tuple[int, int]]  # instrument → runs of its BPF programs, nanoseconds
     error: str | None
     result: Result | None
 
@@ -197,7 +199,9 @@ def _cell(line: Record) -> Cell:
         instruments=tuple(line.texts("instruments")),
         scripts=tuple(line.texts("scripts")),
         lost=line.whole("lost") if "lost" in line.fields else 0,
-        missed=_missed(line),
+        missed=_missed(line, "missed"),
+        calls_missed=_missed(line, "calls_missed"),
+        programs=_programs(line),
         error=error,
         result=_result(result) if result else None,
     )
@@ -213,8 +217,14 @@ def _placement(line: Record) -> str:
     return "+".join([_word(line, "placement"), *unusual])
 
 
-def _missed(line: Record) -> dict[str, int]:
-    missed = line.object("missed") if "missed" in line.fields else None
+def _programs(line: Record) -> dict[str, tuple[int, int]]:
+    programs = line.object("programs") if "programs" in line.fields else None
+    found = {name: programs.object(name) for name in programs.fields} if programs else {}
+    return {name: (ran.whole("runs"), ran.whole("ns")) for name, ran in found.items()}
+
+
+def _missed(line: Record, key: str) -> dict[str, int]:
+    missed = line.object(key) if key in line.fields else None
     known = [name for name, count in missed.fields.items() if count is not None] if missed else []
     return {name: missed.whole(name) for name in known} if missed else {}
 

@@ -24,6 +24,7 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     # OutSegs leaves out segments that are sent again.
     ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs", "RetransSegs")),
     ("/proc/net/netstat", "segments", "data", snmp("TcpExt", "TCPOrigDataSent")),
+    ("/proc/net/snmp", "segments", "again", snmp("Tcp", "RetransSegs")),
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
     ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),

@@ -9,6 +9,7 @@ stderr, only where nothing can be measured at all; a cell or a script that fails
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from runners.collect.bpftrace import Bpftrace
 from runners.collect.environment import environment
 from runners.collect.ftrace import Functions
 from runners.collect.instrument import Context, Instrument
+from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
 
@@ -48,9 +50,13 @@ class Collector:
     def run(self) -> None:
         """All passes in order."""
         _write_json(self._out / "environment.json", environment())
+        with program_statistics():
+            self._passes()
+        _write_json(self._out / "missing.json", self._missing)
+
+    def _passes(self) -> None:
         for number, one in enumerate(self._plan.passes):
             self._pass(one, number)
-        _write_json(self._out / "missing.json", self._missing)
 
     def _pass(self, one: plan.Pass, number: int) -> None:
         with ExitStack() as stack:
@@ -129,6 +135,14 @@ class Collector:
         losses = [instrument.after(run) for instrument in attached]
         record["lost"] = sum(one.lost for one in losses)
         record["missed"] = {name: count for one in losses for name, count in one.missed.items()}
+        record["calls_missed"] = {
+            name: count for one in losses for name, count in one.calls_missed.items()
+        }
+        record["programs"] = {
+            instrument.name: vars(one.ran)
+            for instrument, one in zip(attached, losses, strict=True)
+            if one.ran
+        }
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -141,6 +155,20 @@ class Collector:
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
+
+
+@contextmanager
+def program_statistics() -> Iterator[None]:
+    """The kernel counts runs and time of BPF programs meanwhile, where it can (Linux 5.8)."""
+    try:
+        descriptor = enable_statistics()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _words(attached: list[Instrument]) -> str:

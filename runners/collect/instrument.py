@@ -44,11 +44,29 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Ran:
+    """How often an instrument's BPF programs ran, and for how long, by the kernel's count."""
+
+    runs: int = 0
+    ns: int = 0
+
+    def __add__(self, other: Ran) -> Ran:
+        return Ran(self.runs + other.runs, self.ns + other.ns)
+
+
+@dataclass(frozen=True)
 class Losses:
-    """Of one cell: events that were lost, and script → events missed (None: nobody knows)."""
+    """Of one cell: events that were lost, and script → events missed (None: nobody knows).
+
+    `missed` counts all programs, most of whose events have nothing to do with the cell;
+    `calls_missed` those on the network's path, which is mostly the workload's (Program.on_path).
+    `ran` is what its programs did meanwhile, None where it has none.
+    """
 
     lost: int = 0
     missed: dict[str, int | None] = field(default_factory=dict)
+    calls_missed: dict[str, int | None] = field(default_factory=dict)
+    ran: Ran | None = None
 
 
 class Instrument:

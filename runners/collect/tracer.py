@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Instruments that are processes of their own, one for each script (bpftrace, bcc)."""
+"""Instruments that are processes of their own (bpftrace, bcc)."""
 
 from __future__ import annotations
 
@@ -9,54 +9,39 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from runners.collect.children import command, stop
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, Ran, Window
 from runners.collect.plan import CellRun
+from runners.collect.programs import Program, Programs
 from runners.collect.scripts import Script
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
 
-
-def missed(pid: int) -> int | None:
-    """Events that the process's programs were not run for, by the kernel's count.
-
-    An event inside another program on the same CPU (an interrupt's, mostly) runs none. The kernel
-    counts those for each program, from 5.12 on; before, or with no program, None: nobody knows.
-    """
-    counts: dict[str, int] = {}
-    for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
-        try:
-            lines = file.read_text(encoding="ascii").splitlines()
-        except OSError:
-            continue
-        fields = dict(line.split(":", 1) for line in lines if ":" in line)
-        if "recursion_misses" in fields:
-            counts[fields["prog_id"].strip()] = int(fields["recursion_misses"])
-    return sum(counts.values()) if counts else None
+Kind = TypeVar("Kind", bound="Child")
 
 
-class Tracer:
+class Child:
     """One process: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on the way out.
 
-    Its maps go to `output`, all else that it says to `words`. A kind of tracer says how it is
-    started, how it shows that it is attached, and what in its words is a complaint.
+    Its maps go to `output`, all else that it says to `words`. A kind of it says how it is started,
+    how it shows that it is attached, and what in its words is a complaint; `file` is its name in
+    sentences.
     """
 
-    def __init__(self, rows: Sequence[Script], workload: str, out: Path) -> None:
-        self.name = rows[0].name
-        self.quantities = rows[0].quantities
-        self.file = Path(rows[0].file).name
-        self.output = out / f"{self.name}.json"
-        self.words = out / f"{self.name}.stderr"
-        self._rows = rows
-        self._workload = workload
+    def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
+        self.name = name
+        self.file = file
+        self.output = output
+        self.words = words
         self._process: subprocess.Popen[bytes] | None = None
+        self._programs: Programs | None = None
         self._ended_early = False
 
     def argv(self) -> list[str]:
-        """Raises AttachError where this kernel lacks what the script needs."""
+        """Raises AttachError where this kernel lacks what it needs."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -82,7 +67,7 @@ class Tracer:
             )
 
     def wait_attached(self) -> None:
-        """Return when every probe of the script is attached; raises AttachError."""
+        """Return when every probe is attached; raises AttachError."""
         assert self._process is not None
         deadline = time.monotonic() + ATTACH_SECONDS
         while not self.is_attached():
@@ -92,17 +77,31 @@ class Tracer:
                 raise AttachError(f"{self.file} was not attached in {ATTACH_SECONDS} s.")
             time.sleep(0.02)
         self.check_attached()
+        self._programs = Programs(self._process.pid)
 
-    def missed(self) -> int | None:
-        """Events missed so far: see `missed`."""
+    def freeze(self) -> None:
+        """Stop the process; its programs go on counting.
+
+        A look at a map from user space, as bpftrace takes one ten times a second, keeps every BPF
+        program off that CPU until it is over (bpf_disable_instrumentation), and it can be
+        preempted by the workload: that loses events. It would cost the workload time as well.
+        """
         assert self._process is not None
-        return missed(self._process.pid)
+        if self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def counted(self) -> list[Program]:
+        """What its programs have counted so far."""
+        return self._programs.read() if self._programs else []
 
     def ask_to_finish(self) -> None:
         """Let it begin to detach, so that several do so side by side."""
         assert self._process is not None
         self._ended_early = self._process.poll() is not None
         self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGCONT)
 
     def finish(self) -> None:
         """Wait until it has detached and printed its maps; raises AttachError if it had died."""
@@ -119,6 +118,7 @@ class Tracer:
     def stop(self) -> None:
         """End it, whatever its state."""
         if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
             stop(self._process, 2)
 
     def said(self) -> str:
@@ -130,53 +130,96 @@ class Tracer:
         return lines[-1].strip() if lines else "it gave no reason."
 
 
-class Tracers(Instrument):
-    """Several tracers of one kind, attached and detached side by side."""
+class Tracer(Child):
+    """A process with one script."""
+
+    def __init__(self, rows: Sequence[Script], workload: str, out: Path) -> None:
+        name = rows[0].name
+        super().__init__(
+            name, Path(rows[0].file).name, out / f"{name}.json", out / f"{name}.stderr"
+        )
+        self.quantities = rows[0].quantities
+        self._rows = rows
+        self._workload = workload
+
+
+class Tracers(Instrument, Generic[Kind]):
+    """Several children, attached and detached side by side."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.all: list[Kind] = []
+        self.attached: list[Kind] = []
+        self._before: list[list[Program]] = []
+
+    def freeze(self) -> None:
+        for one in self.attached:
+            one.freeze()
+
+    def before(self, run: CellRun) -> Window:
+        self._before = [one.counted() for one in self.attached]
+        return Window()
+
+    def after(self, run: CellRun) -> Losses:
+        missed: dict[str, int | None] = {}
+        calls: dict[str, int | None] = {}
+        ran = Ran()
+        for one, before in zip(self.attached, self._before, strict=True):
+            for first, last in zip(before, one.counted(), strict=True):
+                ran += Ran(last.runs - first.runs, last.ns - first.ns)
+                grown = _sum(last.missed, first.missed and -first.missed)
+                for script in self.scripts_of(one, first.name):
+                    missed[script] = _sum(missed.get(script, 0), grown)
+                    if first.on_path:
+                        calls[script] = _sum(calls.get(script, 0), grown)
+        return Losses(0, missed, calls, ran)
+
+    def scripts_of(self, tracer: Kind, program: str) -> list[str]:
+        """The scripts that a program of this tracer belongs to."""
+        return [tracer.name]
+
+    def ask_to_finish(self) -> None:
+        for one in self.attached:
+            one.ask_to_finish()
+
+    def stop(self) -> None:
+        for one in self.all:
+            one.stop()
+
+
+def _sum(*counts: int | None) -> int | None:
+    """None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+class SingleTracers(Tracers[Tracer]):
+    """Tracers of one script each."""
 
     tracer: type[Tracer]
 
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+        super().__init__(context)
         folder = context.folder(self.name)
-        self._context = context
-        self._all = [self.tracer(rows, context.workload, folder) for rows in scripts]
-        self._attached: list[Tracer] = []
-        self._missed: dict[str, int | None] = {}
+        self.all = [self.tracer(rows, context.workload, folder) for rows in scripts]
 
     def attach(self) -> None:
-        self._attached = [one for one in self._all if self._try(one, one.start)]
+        self.attached = [one for one in self.all if self._try(one, one.start)]
 
     def wait(self) -> list[str]:
-        self._attached = [one for one in self._attached if self._try(one, one.wait_attached)]
-        return [one.name for one in self._attached]
-
-    def before(self, run: CellRun) -> Window:
-        self._missed = {one.name: one.missed() for one in self._attached}
-        return Window()
-
-    def after(self, run: CellRun) -> Losses:
-        grown: dict[str, int | None] = {}
-        for one in self._attached:
-            first, last = self._missed[one.name], one.missed()
-            grown[one.name] = None if first is None or last is None else last - first
-        return Losses(0, grown)
-
-    def ask_to_finish(self) -> None:
-        for one in self._attached:
-            one.ask_to_finish()
+        self.attached = [one for one in self.attached if self._try(one, one.wait_attached)]
+        self.freeze()
+        return [one.name for one in self.attached]
 
     def finish(self) -> None:
-        for one in self._attached:
+        for one in self.attached:
             self._try(one, one.finish)
-
-    def stop(self) -> None:
-        for one in self._all:
-            one.stop()
 
     def _try(self, tracer: Tracer, step: Callable[[], None]) -> bool:
         """Do a step of a tracer; False, with its quantities recorded as missing, if it fails."""
         try:
             step()
         except AttachError as error:
-            self._context.miss(", ".join(tracer.quantities), str(error))
+            self.context.miss(", ".join(tracer.quantities), str(error))
             return False
         return True

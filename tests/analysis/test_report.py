@@ -117,8 +117,10 @@ def test_disagreement_comes_before_the_answer(tmp_path: Path) -> None:
 def test_unsound_cells_are_marked_and_explained(tmp_path: Path) -> None:
     run, page = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
     assert '<abbr title="unsound: used in no verdict">' in page
-    assert "bpftrace copies lost 5 events" in page
-    assert "bpftrace copies lost 5 events" in (run / "report.md").read_text(encoding="utf-8")
+    assert "bpftrace copies, others lost 5 events" in page
+    assert "bpftrace copies, others lost 5 events" in (run / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_missing_is_said(tmp_path: Path) -> None:

@@ -62,7 +62,60 @@ def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
 def test_events_lost_on_stderr(analysed: Analyse, said: str) -> None:
     unsound = analysed(MadeUp(stderr=said)).tables.unsound
     assert {one.cell.transport for one in unsound} == {"unix", "tcp"}
-    assert all("bpftrace copies lost" in one.reasons[0] for one in unsound)
+    assert all("bpftrace copies, others lost" in one.reasons[0] for one in unsound)
+
+
+def test_calls_that_probes_missed(analysed: Analyse) -> None:
+    def miss(cell: Cell) -> None:
+        if cell["instruments"] == ["bpftrace"] and cell["transport"] == "tcp":
+            cell["calls_missed"] = {"copies": 2, "others": 0}
+
+    (unsound,) = analysed(MadeUp(change=miss)).tables.unsound
+    assert unsound.cell.transport == "tcp"
+    assert unsound.reasons == (
+        "probes were not run for some calls, which happened inside another probe: copies 2",
+    )
+
+
+def test_nobody_knows_what_an_old_kernel_missed(analysed: Analyse) -> None:
+    def unknown(cell: Cell) -> None:
+        cell["calls_missed"] = {"copies": None}
+
+    assert analysed(MadeUp(change=unknown)).tables.unsound == ()
+
+
+@pytest.mark.parametrize(
+    ("maps", "reason"),
+    [
+        (
+            {"@segments": {"4,data": 7, "4,data elsewhere": 0}},
+            "probes counted 7 segments with payload, and the kernel 8",
+        ),
+        ({"@lo_packets": {"4": 6}}, "probes counted 6 packets on lo, and the kernel 8"),
+        (
+            {"@lo_packets": {"4": 8}, "@receives": {"4,sender": 6, "4,user": 1}},
+            "probes counted 8 packets on lo, and 7 received",
+        ),
+        (
+            {
+                **{"@lo_packets": {"4": 8}, "@stranger_packets": {"4": 0}},
+                "@segments": {"4,data": 8, "4,ack": 1, "4,data elsewhere": 0},
+            },
+            "probes counted 9 segments, and 8 packets on lo",
+        ),
+    ],
+)
+def test_segments_that_a_probe_missed(
+    analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
+) -> None:
+    (unsound,) = analysed(MadeUp(maps=maps)).tables.unsound
+    assert (unsound.lane.lane, unsound.cell.id) == ("vm", 4)
+    assert unsound.reasons == (reason,)
+
+
+def test_an_acknowledgement_at_the_edge_of_the_window_is_sound(analysed: Analyse) -> None:
+    maps = {"@lo_packets": {"4": 7}, "@segments": {"4,data": 8, "4,ack": 0}}
+    assert analysed(MadeUp(maps=maps)).tables.unsound == ()
 
 
 def test_ftrace_that_lost_events(analysed: Analyse) -> None:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Several bpftrace scripts as one: one bpftrace to start, one program for each hook.
+
+The scripts stay what they are, tools that each run alone. Put together at run time, they share a
+start (which reads the kernel's types, and takes seconds under emulation) and their hooks: what five
+scripts do at one function becomes one program, which looks the task up once. It also opens the
+window of all of them at the same instant.
+
+What a script must keep to, so that it can be put together with others: blocks of attach points, an
+optional predicate and a body, `BEGIN` and `END` among them; no functions and no macros. Its maps
+are its own, but for the two that mean the same in every script: @helper_cell[tid], the cell whose
+window a task is in, and @helper_open, the cell whose client's window is open.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+SHARED = ("helper_cell", "helper_open")
+COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|^#![^\n]*', re.DOTALL)
+HEAD = re.compile(r"(?P<probes>.*?)(?:\s/(?P<predicate>.*)/)?", re.DOTALL)
+TASK = "@helper_cell[tid]"
+JOINT = "__"
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a script does at one attach point."""
+
+    probe: str
+    predicate: str
+    body: str
+
+
+def parse(text: str, parameters: Sequence[str] = ()) -> list[Block]:
+    """The blocks of a script, one for each attach point. Raises ValueError for what is no script.
+
+    `parameters` take the place of $1, $2, …
+    """
+    bare = COMMENT_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
+    blocks = []
+    for head, body in _braces(bare):
+        found = HEAD.fullmatch(head.strip())
+        if not found or not found["probes"]:
+            raise ValueError(f"no attach point before {{ in: {head.strip()}")
+        for probe in found["probes"].split(","):
+            blocks.append(
+                Block(
+                    _substitute(probe.strip(), parameters),
+                    _substitute((found["predicate"] or "").strip(), parameters),
+                    _substitute(body, parameters),
+                )
+            )
+    return blocks
+
+
+def _braces(text: str) -> Iterator[tuple[str, str]]:
+    """(what stands before, what stands between) for each outermost pair of braces."""
+    depth, start, head = 0, 0, ""
+    for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{}]', text):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if found[0] == "{" and depth == 1:
+            head, start = text[start : found.start()], found.end()
+        elif found[0] == "}" and depth == 0:
+            yield head, text[start : found.start()]
+            start = found.end()
+    if depth or text[start:].strip():
+        raise ValueError("the braces of a script do not match")
+
+
+def _substitute(text: str, parameters: Sequence[str]) -> str:
+    return re.sub(r"\$(\d+)", lambda found: parameters[int(found[1]) - 1], text)
+
+
+def merge(scripts: Iterable[tuple[str, list[Block]]]) -> str:
+    """One script that does what all of these do. Each is a name and its blocks."""
+    hooks: dict[str, list[str]] = {}
+    for name, blocks in scripts:
+        for block in blocks:
+            body, predicate = (_own(name, part) for part in (block.body, block.predicate))
+            whole = [f"if ({predicate}) {{{body}}}"]
+            statements = whole if predicate else list(_statements(body))
+            known = hooks.setdefault(block.probe, [])
+            known += [one for one in statements if one not in known]
+    return "\n".join(f"{probe}\n{{\n{_body(parts)}}}\n" for probe, parts in hooks.items())
+
+
+def _own(script: str, text: str) -> str:
+    """The script's maps under names that no other script has."""
+    return re.sub(
+        r"@(\w+)",
+        lambda found: found[0] if found[1] in SHARED else f"@{script}{JOINT}{found[1]}",
+        text,
+    )
+
+
+def _statements(body: str) -> Iterator[str]:
+    """The outermost statements of a body: an `if` with its `else` is one."""
+    ends, depth = [0], 0
+    for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{};]', body):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        rest = body[found.end() :].lstrip()
+        if depth == 0 and found[0] in ";}" and not rest.startswith("else"):
+            ends.append(found.end())
+    yield from (body[start:end].strip() for start, end in pairwise(ends))
+
+
+def _body(statements: list[str]) -> str:
+    """The statements, with the task's cell looked up once where it is only read."""
+    text = "".join(f"\t{statement}\n" for statement in statements)
+    if TASK not in text or f"{TASK} =" in text or f"delete({TASK})" in text:
+        return text
+    return f"\t$cell = {TASK};\n" + text.replace(TASK, "$cell")
+
+
+def split(lines: Iterable[str], names: Sequence[str]) -> dict[str, str]:
+    """What a merged bpftrace printed (`-f json`), as each of the scripts would have printed it."""
+    texts = dict.fromkeys(names, "")
+    for line in filter(str.strip, lines):
+        record = json.loads(line)
+        if record["type"] != "map":
+            texts = {name: text + line for name, text in texts.items()}
+            continue
+        for map_name, entries in record["data"].items():
+            name, joint, own = map_name.removeprefix("@").partition(JOINT)
+            if joint and name in texts:
+                data = {"type": "map", "data": {f"@{own}": entries}}
+                texts[name] += json.dumps(data) + "\n"
+    return texts

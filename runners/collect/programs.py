@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A process's BPF programs: how often they ran, for how long, and what they were not run for.
+
+Read from /proc/PID/fdinfo (kernel/bpf/syscall.c, bpf_prog_show_fdinfo); names by bpf(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SYS_BPF = 321  # x86-64
+PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, ENABLE_STATS = 13, 15, 32
+INFO_SIZE = 256
+ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_")  # bpftrace's names, cut
+NAME = slice(64, 80)  # of struct bpf_prog_info: 15 characters, and a zero
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the kernel counts for one program since it was loaded.
+
+    runs, ns    how often it ran and for how long, while statistics were enabled
+    missed      events for which it was not run, because another program was running on that CPU;
+                None before Linux 5.12, which does not count them
+    """
+
+    name: str
+    runs: int
+    ns: int
+    missed: int | None
+
+    @property
+    def on_path(self) -> bool:
+        """Whether it sits on the network's path, which mostly the workload takes: a kernel function
+        or an event of `net`. Those of the scheduler, of memory and of interrupts are everybody's.
+        """
+        return self.name.startswith(ON_PATH)
+
+
+class Programs:
+    """The programs that a process holds now."""
+
+    def __init__(self, pid: int) -> None:
+        self._names: dict[Path, str] = {}
+        for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
+            if "prog_id" in (fields := _fields(file)):
+                self._names[file] = name(int(fields["prog_id"]))
+
+    def read(self) -> list[Program]:
+        """What they have counted so far."""
+        return [_program(name, _fields(file)) for file, name in self._names.items()]
+
+
+def _program(name: str, fields: Mapping[str, str]) -> Program:
+    missed = fields.get("recursion_misses")
+    return Program(
+        name,
+        int(fields.get("run_cnt", 0)),
+        int(fields.get("run_time_ns", 0)),
+        None if missed is None else int(missed),
+    )
+
+
+def _fields(file: Path) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def name(program: int) -> str:
+    """Its name, as the loader gave it, cut to 15 characters; empty where it is gone."""
+    try:
+        descriptor = _bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
+    except OSError:
+        return ""
+    info = ctypes.create_string_buffer(INFO_SIZE)
+    try:
+        _bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", descriptor, INFO_SIZE, ctypes.addressof(info)))
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return info.raw[NAME].split(b"\0")[0].decode(errors="replace")
+
+
+def enable_statistics() -> int:
+    """A descriptor: while it is open the kernel counts each program's runs and time.
+
+    BPF_ENABLE_STATS, Linux 5.8; no setting of the machine is changed. Raises OSError.
+    """
+    return _bpf(ENABLE_STATS, struct.pack("I", 0))
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    library = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    result: int = library.syscall(SYS_BPF, command, buffer, len(attributes))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result
