@@ -146,16 +146,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The transports beside each other, on one kernel with one scheduling."""
+    """The transports beside each other, on one kernel with one scheduling and one placement."""
 
     kernel: str
     scheduling: str
     size: int
+    placement: str
     cells: tuple[Cell, ...]
 
     @property
     def title(self) -> str:
-        return SCHEDULINGS.get(self.scheduling, self.scheduling)
+        words = SCHEDULINGS.get(self.scheduling, self.scheduling)
+        return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the dearest first."""
@@ -300,9 +302,10 @@ def _nodes(text: str, name: str) -> tuple[Node, ...]:
 
 def compare(cells: tuple[Cell, ...]) -> tuple[Comparison, ...]:
     """Each kernel, scheduling and size once, transports side by side."""
-    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    groups: dict[tuple[str, str, int, str], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.kernel, cell.scheduling, cell.size), []).append(cell)
+        key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+        groups.setdefault(key, []).append(cell)
     order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
     return tuple(
         Comparison(*key, tuple(sorted(group, key=lambda cell: order.get(cell.transport, 9))))

@@ -18,6 +18,9 @@
 static FILE *trace, *blocks, *tasks_file;
 static char trace_path[4096], blocks_path[4096], tasks_path[4096];
 
+static const uint64_t *executed;
+static unsigned int present_cpu;
+
 /* The block that runs now: how much of it has run is known when the next one begins. */
 static struct block *present;
 static uint64_t present_since;
@@ -143,9 +146,10 @@ static void put_event(enum event event, uint32_t value)
 }
 
 /* Writes what has run of the present block. */
-static void settle(uint64_t executed)
+static void settle(void)
 {
-	uint64_t ran = executed - present_since;
+	uint64_t now = *executed;
+	uint64_t ran = now - present_since;
 
 	if (!present || ran == 0)
 		return;
@@ -154,7 +158,18 @@ static void settle(uint64_t executed)
 	position++;
 	put_block(present->number << COUNT_BITS | (uint32_t)ran);
 	present_offset += ran;
-	present_since = executed;
+	present_since = now;
+}
+
+/* What follows ran on this CPU. Another CPU's block has run to its end when this one's begins. */
+static void settle_on(unsigned int cpu)
+{
+	settle();
+	if (cpu == present_cpu)
+		return;
+	put_event(EVENT_CPU, cpu);
+	present_cpu = cpu;
+	present = NULL;
 }
 
 static uint32_t task_number(uint64_t task)
@@ -167,9 +182,9 @@ static uint32_t task_number(uint64_t task)
 }
 
 /* An event in the midst of a block parts it in two. */
-static void record_event(enum event event, uint64_t task, uint64_t executed)
+static void record_event(unsigned int cpu, enum event event, uint64_t task)
 {
-	settle(executed);
+	settle_on(cpu);
 	put_event(event, task_number(task));
 }
 
@@ -189,13 +204,18 @@ static void number_block(struct block *block)
 		fail_to_write(blocks_path);
 }
 
-void record_block(struct block *block, uint64_t executed)
+void record_count(const uint64_t *count)
 {
-	settle(executed);
+	executed = count;
+}
+
+void record_block(unsigned int cpu, struct block *block)
+{
+	settle_on(cpu);
 	if (!block->number)
 		number_block(block);
 	present = block;
-	present_since = executed;
+	present_since = *executed;
 	present_offset = 0;
 }
 
@@ -215,16 +235,16 @@ void record_name(uint64_t task, const char *name)
 		fail_to_write(tasks_path);
 }
 
-void record_switch(uint64_t task, uint64_t executed)
+void record_switch(unsigned int cpu, uint64_t task)
 {
-	record_event(EVENT_SWITCH, task, executed);
+	record_event(cpu, EVENT_SWITCH, task);
 }
 
-void record_marker(enum event event, uint64_t task, uint64_t executed)
+void record_marker(unsigned int cpu, enum event event, uint64_t task)
 {
-	record_event(event, task, executed);
+	record_event(cpu, event, task);
 	if (event != EVENT_SERVER_BEGIN)
-		edges[event == EVENT_CLIENT_END] = executed;
+		edges[event == EVENT_CLIENT_END] = *executed;
 }
 
 uint64_t record_position(void)

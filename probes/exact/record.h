@@ -16,7 +16,10 @@ enum event {
 	EVENT_CLIENT_BEGIN,
 	EVENT_CLIENT_END,
 	EVENT_RESUME,
+	EVENT_CPU,
 };
+
+#define MAX_CPUS 8
 
 /* A translation of one stretch of code. Blocks are numbered when they first run in a record. */
 struct block {
@@ -30,12 +33,14 @@ struct block {
 struct block *block_of(const struct qemu_plugin_tb *tb);
 
 void record_open(const char *folder);
-void record_block(struct block *block, uint64_t executed);
+/* Where executed instructions are counted: of all CPUs, of which QEMU runs one at a time. */
+void record_count(const uint64_t *executed);
+void record_block(unsigned int cpu, struct block *block);
 /* True when this task is new: then it wants a name. */
 bool record_task(uint64_t task);
 void record_name(uint64_t task, const char *name);
-void record_switch(uint64_t task, uint64_t executed);
-void record_marker(enum event event, uint64_t task, uint64_t executed);
+void record_switch(unsigned int cpu, uint64_t task);
+void record_marker(unsigned int cpu, enum event event, uint64_t task);
 void record_close(void);
 
 /* The place in the record of the stretch that runs now, from 1 up. */

@@ -35,10 +35,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 
 static struct qemu_plugin_scoreboard *score;
 static qemu_plugin_u64 executed_entry;
-static uint64_t *executed; /* instructions since the recording began */
+static uint64_t *executed; /* instructions since the recording began, of all CPUs */
 static qemu_plugin_id_t self;
 static bool recording;
-static struct qemu_plugin_register *rdi, *rsi, *rdx;
+static struct qemu_plugin_register *rdi, *rsi, *rdx, *gs, *kernel_gs;
 static array_t *bytes;
 
 static void translate_to_record(qemu_plugin_id_t id);
@@ -48,8 +48,11 @@ static const char *program; /* the workload's name, as the kernel keeps it: 15 c
 static uint64_t switch_start, switch_end;
 static bool with_memory;
 
-static uint64_t current_task; /* the address of its saved stack pointer: as good as a name */
-static size_t comm_offset;    /* from there back to the task's name; 0: not known yet */
+static unsigned int cpu_count;
+static uint64_t cpu_bases[MAX_CPUS]; /* of each CPU's own data: the kernel's %gs */
+static unsigned int known_cpus;
+static uint64_t current_task[MAX_CPUS]; /* the address of its saved stack pointer: its name here */
+static size_t comm_offset;		/* from there back to the task's comm; 0: not known yet */
 
 static void fail(const char *what)
 {
@@ -69,6 +72,30 @@ static uint64_t reg(struct qemu_plugin_register *handle)
 	return value;
 }
 
+/*
+ * Who is running. QEMU's own number is that of the CPU for which the code was translated, where
+ * CPUs take turns in one thread (plugin-gen.c takes it for a constant): the guest knows better.
+ */
+static unsigned int this_cpu(void)
+{
+	uint64_t base;
+	unsigned int cpu = 0;
+
+	if (cpu_count == 1)
+		return 0;
+	base = reg(gs);
+	if (!(base >> 63)) /* in user space it is swapped */
+		base = reg(kernel_gs);
+	while (cpu < known_cpus && cpu_bases[cpu] != base)
+		cpu++;
+	if (cpu == known_cpus) {
+		if (known_cpus == MAX_CPUS)
+			fail("the guest has more CPUs than it was given");
+		cpu_bases[known_cpus++] = base;
+	}
+	return cpu;
+}
+
 /* The bytes stand in `bytes` until the next reading. */
 static const char *peek(uint64_t address, size_t size)
 {
@@ -76,12 +103,12 @@ static const char *peek(uint64_t address, size_t size)
 }
 
 /* The task_struct ends with what holds the saved stack pointer, so the name lies before it. */
-static void find_comm(void)
+static void find_comm(uint64_t task)
 {
 	size_t length = strlen(program);
 
 	for (size_t back = 64; back < TASK_REACH; back += 8) {
-		const char *at = peek(current_task - back, COMM_SIZE);
+		const char *at = peek(task - back, COMM_SIZE);
 
 		if (!at)
 			break;
@@ -93,53 +120,75 @@ static void find_comm(void)
 	fail("the workload's name is not in its task_struct");
 }
 
+static void name_task(uint64_t task)
+{
+	const char *comm;
+
+	if (!record_task(task))
+		return;
+	comm = comm_offset ? peek(task - comm_offset, COMM_SIZE) : NULL;
+	record_name(task, comm ? comm : "?");
+}
+
 static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
+	unsigned int cpu = this_cpu();
+
 	(void)vcpu, (void)info, (void)data;
-	current_task = address;
+	current_task[cpu] = address;
 	if (!recording)
 		return;
-	if (record_task(address)) {
-		const char *comm = comm_offset ? peek(address - comm_offset, COMM_SIZE) : NULL;
-
-		record_name(address, comm ? comm : "?");
-	}
-	record_switch(address, *executed);
+	name_task(address);
+	record_switch(cpu, address);
 }
 
 static void on_block(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	if (recording)
-		record_block(data, *executed);
+		record_block(this_cpu(), data);
+}
+
+/* What the other CPUs are at when the record begins. */
+static void record_others(unsigned int cpu)
+{
+	for (unsigned int other = 0; other < known_cpus; other++) {
+		if (other == cpu || !current_task[other])
+			continue;
+		name_task(current_task[other]);
+		record_switch(other, current_task[other]);
+	}
 }
 
 static void on_begin(unsigned int vcpu, void *data)
 {
-	uint64_t role = reg(rsi);
+	unsigned int cpu = this_cpu();
+	uint64_t role = reg(rsi), task = current_task[cpu];
 
 	(void)vcpu, (void)data;
-	if (!current_task)
+	if (!task)
 		fail("the guest never switched tasks where its symbols say that it does");
 	if (!comm_offset)
-		find_comm();
-	record_task(current_task);
-	record_name(current_task, role == ROLE_SERVER ? "server" : "client");
-	record_marker(role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, current_task,
-		      *executed);
-	if (!recording)
+		find_comm(task);
+	record_task(task);
+	record_name(task, role == ROLE_SERVER ? "server" : "client");
+	if (!recording) {
+		record_others(cpu);
 		qemu_plugin_reset(self, translate_to_record);
-	recording = true;
+		recording = true;
+	}
+	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, task);
 }
 
 static void on_end(unsigned int vcpu, void *data)
 {
+	unsigned int cpu = this_cpu();
 	uint64_t role = reg(rsi);
 
 	(void)vcpu, (void)data;
 	if (!recording || role != ROLE_CLIENT)
 		return;
-	record_marker(EVENT_CLIENT_END, current_task, *executed);
+	record_marker(cpu, EVENT_CLIENT_END, current_task[cpu]);
 	recording = false;
 }
 
@@ -194,7 +243,7 @@ static void watch_switch(struct qemu_plugin_insn *insn)
 		return;
 	if (qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
 	    memcmp(code, load, sizeof(load)) == 0)
-		qemu_plugin_register_vcpu_mem_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS,
+		qemu_plugin_register_vcpu_mem_cb(insn, on_switch, QEMU_PLUGIN_CB_R_REGS,
 						 QEMU_PLUGIN_MEM_R, NULL);
 }
 
@@ -221,18 +270,35 @@ static void on_waiting_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *t
 		watch(qemu_plugin_tb_get_insn(tb, i));
 }
 
+static void on_instruction(unsigned int vcpu, void *data)
+{
+	(void)vcpu, (void)data;
+	++*executed;
+}
+
+/* By instruction: a block that a fault leaves early has not run to its end. */
+static void count_instruction(struct qemu_plugin_insn *insn)
+{
+	if (cpu_count == 1)
+		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
+	else /* inline code would count where this_cpu() says that it must not */
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
+						       NULL);
+}
+
 static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block_of(tb));
+	qemu_plugin_register_vcpu_tb_exec_cb(
+		tb, on_block, cpu_count == 1 ? QEMU_PLUGIN_CB_NO_REGS : QEMU_PLUGIN_CB_R_REGS,
+		block_of(tb));
 	for (size_t i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
-		/* By instruction: a block that a fault leaves early has not run to its end. */
-		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
-			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
+		count_instruction(insn);
 		watch(insn);
 		if (with_memory)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_memory, QEMU_PLUGIN_CB_NO_REGS,
@@ -271,12 +337,16 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
 	const array_t *all = qemu_plugin_get_registers();
 
 	(void)id;
-	if (vcpu != 0)
-		fail("the recorder knows one CPU only");
+	if (vcpu >= MAX_CPUS)
+		fail("the recorder has no room for so many CPUs");
 	rdi = register_named(all, "rdi");
 	rsi = register_named(all, "rsi");
 	rdx = register_named(all, "rdx");
+	gs = register_named(all, "gs_base");
+	kernel_gs = register_named(all, "k_gs_base");
+	cpu_count = vcpu + 1;
 	executed = qemu_plugin_scoreboard_find(score, 0);
+	record_count(executed);
 }
 
 static void read_option(char *text)
@@ -314,7 +384,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		fail("the recorder needs out= and program=");
 	bytes = g_byte_array_new();
 	self = id;
-	score = qemu_plugin_scoreboard_new(sizeof(*executed));
+	score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	executed_entry = (qemu_plugin_u64){score, 0};
 	record_open(folder);
 	if (with_memory)

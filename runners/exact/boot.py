@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A deterministic machine: it executes the same instructions every time.
 
-Time in it is a count: one nanosecond an instruction, and idling skips ahead. It has one CPU, no
+Time in it is a count: one nanosecond an instruction, and idling skips ahead. It has no
 disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
 quiet the guest reads its order, from a device and not from its files: up to there every boot of
 a kernel is the same, and can be stored (runners.exact.snapshot) and gone on with.
@@ -34,7 +34,7 @@ COMM = WORKLOAD.name[:15]  # as much of a program's name as the kernel keeps
 MACHINE = (
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "42",
-    "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-smp", "1", "-m", str(MEMORY),
+    "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-m", str(MEMORY),
     "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     "-serial", "stdio", "-device", "pvpanic",
 )  # fmt: skip
@@ -44,12 +44,21 @@ KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cry
 
 @dataclass(frozen=True)
 class Machine:
-    """What every boot of one kernel shares. `cpu` is QEMU's model, `knobs` more kernel options."""
+    """What every boot of one kernel shares.
+
+    `cpu` is QEMU's model, `cpus` how many there are, `knobs` more kernel options.
+    """
 
     qemu: Qemu
     kernel: Kernel
     cpu: str = CPU
+    cpus: int = 1
     knobs: str = ""
+
+    @property
+    def hardware(self) -> list[str]:
+        """QEMU's options that the guest can see."""
+        return [*MACHINE, "-cpu", self.cpu, "-smp", str(self.cpus)]
 
     @property
     def command_line(self) -> str:
@@ -61,7 +70,7 @@ class Machine:
         return {
             "qemu": [self.qemu.key, self.qemu.version],
             "kernel": digest(self.kernel.file.read_bytes()),
-            "machine": [*MACHINE, "-cpu", self.cpu],
+            "machine": self.hardware,
             "command_line": self.command_line,
             "programs": {name: digest(data) for name, data in programs().items()},
         }
@@ -111,16 +120,20 @@ def boot(
     the console's last lines, when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
-    told = {"out": str(out), "program": COMM, **plugin}
-    options += ["-plugin", ",".join([str(PLUGIN), *(f"{name}={told[name]}" for name in told)])]
-    ended = Boot(machine, options, order, user).run(timeout)
+    ended = Boot(machine, [*options, *recorder(out, plugin)], order, user).run(timeout)
     if ended.status != 0 or DONE not in ended.lines:
         raise why(ended)
 
 
+def recorder(out: Path, plugin: Mapping[str, str]) -> list[str]:
+    """QEMU's option that loads it; `plugin` is what it has to know of the kernel."""
+    told = {"out": str(out), "program": COMM, **plugin}
+    return ["-plugin", ",".join([str(PLUGIN), *(f"{name}={told[name]}" for name in told)])]
+
+
 def _command_line(machine: Machine, folder: Path) -> list[str]:
     return [
-        *machine.qemu.argv, *MACHINE, "-cpu", machine.cpu,
+        *machine.qemu.argv, *machine.hardware,
         "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
         "-append", machine.command_line,
         "-fw_cfg", f"name=opt/pathcost/order,file={folder}/order",

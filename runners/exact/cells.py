@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 SCHEDULINGS = ("fifo", "other")
+CPUS = {"same-cpu": 1, "cross-cpu": 2}  # of the machine that a placement asks for
 # TCP's receive window settles after some thousand round trips, the last tick after four million
 # instructions: enough warm-up for the first, enough laps to see the second for what it is.
 WARMUP = 3_000
@@ -29,6 +30,11 @@ class Cell:
     pattern: str = "pingpong"
     placement: str = "same-cpu"
     setup: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def cpus(self) -> int:
+        """Of its machine."""
+        return CPUS[self.placement]
 
     @property
     def round_trips(self) -> int:
@@ -63,19 +69,22 @@ class Cell:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.transport} {self.size} B, {self.scheduling}"
+        where = "" if self.cpus == 1 else f", {self.placement}"
+        return f"{self.transport} {self.size} B, {self.scheduling}{where}"
 
 
 def plan(
-    transports: Sequence[str], sizes: Sequence[int], messages: int | None = None
+    transports: Sequence[str],
+    sizes: Sequence[int],
+    messages: int | None = None,
+    placements: Sequence[str] = ("same-cpu",),
 ) -> list[Cell]:
     """Every combination, transports innermost."""
     wanted = [
-        (transport, size, scheduling)
+        Cell(0, transport, size, scheduling, messages or MESSAGES, placement=placement)
+        for placement in placements
         for scheduling in SCHEDULINGS
         for size in sizes
         for transport in transports
     ]
-    return [
-        Cell(number, *one, messages=messages or MESSAGES) for number, one in enumerate(wanted, 1)
-    ]
+    return [replace(cell, id=number) for number, cell in enumerate(wanted, 1)]

@@ -68,12 +68,20 @@ def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
     except (GuestError, RecordError) as error:
         return Result(line | {"error": str(error)}, "")
     line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
-    if cell.scheduling == "fifo" and cell.size >= LEAST_SIZE:
+    if payload_is_followed(cell):
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, cell, user))
         except (GuestError, RecordError) as error:
             line["payload_error"] = str(error)
     return Result(line, "".join(tree_lines(window.tree, window.steady.counts)))
+
+
+def payload_is_followed(cell: Cell) -> bool:
+    """Whether it can be, and would tell more than another cell's: it hangs on no scheduler.
+
+    The follower knows the registers of one CPU.
+    """
+    return cell.scheduling == "fifo" and cell.cpus == 1 and cell.size >= LEAST_SIZE
 
 
 def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:

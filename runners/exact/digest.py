@@ -12,7 +12,6 @@ from runners.exact.laps import Shape, Window
 from runners.exact.replay import Counts, Tree
 
 SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
-OWN_TASKS = ("client", "server")
 NAMED_DIFFERENCES = 3
 
 
@@ -98,7 +97,8 @@ def name_shape(tree: Tree, steady: Shape, shape: Shape) -> str:
     usual = {tree.functions[node] for node in steady.counts.steps}
     mine = {tree.functions[node] for node in shape.counts.steps}
     entries = sorted(name.removeprefix("asm_") for name in mine - usual if name.startswith("asm_"))
-    tasks = [task for task in _by_task(tree, shape.counts) if task not in OWN_TASKS]
+    present = _by_task(tree, steady.counts)
+    tasks = [task for task in _by_task(tree, shape.counts) if task not in present]
     if entries or tasks:
         return ", ".join([*entries, *tasks])
     more = by_function(tree, shape.counts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.exact.boot import MACHINE, Machine, boot
+from runners.exact.boot import Machine, boot
 from runners.exact.snapshot import store
 from runners.exact.symbols import Symbols, read_symbols
 from runners.guest import GuestError
@@ -62,13 +62,21 @@ class Guest:
             "package": kernel.version,
             "qemu": self.machine.qemu.version,
             "cpu": self.machine.cpu,
-            "machine": list(MACHINE),
+            "machine": self.machine.hardware,
             "command_line": self.machine.command_line,
             "sha256": self.recipe["programs"],
         }
 
 
-def prepare(cache: Path, kernel: str, say: Say, user: User | None = None, knobs: str = "") -> Guest:
+def prepare(
+    cache: Path,
+    kernel: str,
+    say: Say,
+    user: User | None = None,
+    *,
+    cpus: int = 1,
+    knobs: str = "",
+) -> Guest:
     """All that counting needs, from the cache or made there; `knobs` are more kernel options.
 
     A stored machine is found by everything that it hangs on, so an older one is never used.
@@ -76,7 +84,8 @@ def prepare(cache: Path, kernel: str, say: Say, user: User | None = None, knobs:
     """
     with Cache(cache, say) as cached, workshop(cached) as shop:
         qemu = prepare_qemu(cached, shop)
-        machine = Machine(qemu, prepare_kernel(cached, shop, qemu, kernel), knobs=knobs)
+        found = prepare_kernel(cached, shop, qemu, kernel)
+        machine = Machine(qemu, found, cpus=cpus, knobs=knobs)
         recipe = machine.recipe()
 
         def store_once(partial: Path) -> dict[str, object]:

@@ -93,11 +93,8 @@ class Window:
 def replay(record: Record, symbols: Symbols, round_trips: int) -> Window:
     """Replay a record. Raises RecordError."""
     begin, end = _find(record, Event.CLIENT_BEGIN), _find(record, Event.CLIENT_END)
-    first = _find(record, Event.SERVER_BEGIN)
     machine = Replay(record.blocks, record.tasks, symbols)
-    state, _ = machine.run(
-        machine.start(record.words[first] & VALUE_MASK), record.words[first + 1 : begin]
-    )
+    state, _ = machine.run(machine.start(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
     cuts = find_laps(record, begin + 1, end, client, round_trips)
     window = Window(machine.tree, counted=record.window)
@@ -109,9 +106,14 @@ def replay(record: Record, symbols: Symbols, round_trips: int) -> Window:
 
 def _find(record: Record, event: Event) -> int:
     for index, word in enumerate(record.words):
-        if word & EVENT_BIT and word >> KIND_SHIFT & KIND_MASK == event:
+        if _kind(word) == event:
             return index
     raise RecordError(f"the record has no {event.name.lower().replace('_', ' ')}")
+
+
+def _kind(word: int) -> int | None:
+    """Of an event; None for a block."""
+    return word >> KIND_SHIFT & KIND_MASK if word & EVENT_BIT else None
 
 
 def find_laps(record: Record, begin: int, end: int, client: int, round_trips: int) -> list[int]:
@@ -119,13 +121,21 @@ def find_laps(record: Record, begin: int, end: int, client: int, round_trips: in
     in_user = [0 < block.address < USER_LIMIT for block in record.blocks]
     places: dict[int, list[int]] = {}
     current = client
+    cpu = next(
+        (word & VALUE_MASK for word in reversed(record.words[:begin]) if _kind(word) == Event.CPU),
+        0,
+    )
+    running: dict[int, int] = {}
     resumed = False
     for index in range(begin, end):
         word = record.words[index]
-        if word & EVENT_BIT:
-            kind = word >> KIND_SHIFT & KIND_MASK
+        if (kind := _kind(word)) is not None:
             if kind == Event.SWITCH:
                 current = word & VALUE_MASK
+            elif kind == Event.CPU:
+                running[cpu] = current
+                cpu = word & VALUE_MASK
+                current = running.get(cpu, -1)
             resumed = kind == Event.RESUME
             continue
         if current == client and in_user[word >> COUNT_BITS] and word & COUNT_MASK and not resumed:

@@ -16,7 +16,7 @@ BLOCK = struct.Struct("<QHH")
 
 
 class Event(enum.IntEnum):
-    """What a word with the event bit says; its value is a count, a task, or an offset."""
+    """What a word with the event bit says; its value is a count, a task, an offset, or a CPU."""
 
     REPEAT = 0
     SWITCH = 1
@@ -24,6 +24,7 @@ class Event(enum.IntEnum):
     CLIENT_BEGIN = 3
     CLIENT_END = 4
     RESUME = 5
+    CPU = 6
 
 
 class Jump(enum.Enum):

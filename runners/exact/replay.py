@@ -50,18 +50,32 @@ class Frame(NamedTuple):
     resume: int
 
 
-class Task(NamedTuple):
-    """A task's stack, and the last block that it ran to its end (0: it stopped inside one)."""
+class Running(NamedTuple):
+    """What a CPU is at: its task, and the last block that ran to its end (0: stopped inside)."""
 
-    stack: tuple[Frame, ...]
+    task: int
     last: int
 
 
 class State(NamedTuple):
-    """Everything that the replay of a stretch depends on, beside the stretch."""
+    """Everything that the replay of a stretch depends on, beside the stretch.
 
-    current: int
-    tasks: tuple[tuple[int, Task], ...]
+    `running` by CPU, `stacks` by task.
+    """
+
+    cpu: int
+    running: tuple[tuple[int, Running], ...]
+    stacks: tuple[tuple[int, tuple[Frame, ...]], ...]
+
+
+NOBODY = Running(-1, 0)
+
+
+class Before(NamedTuple):
+    """What a CPU ran last: a block's number, and the whole word."""
+
+    block: int
+    word: int
 
 
 @dataclass
@@ -128,17 +142,18 @@ class Replay:
         self._repeats = [block.repeats() for block in blocks]
         self._targets = [_direct_target(block) for block in blocks]
 
-    def start(self, task: int) -> State:
-        """The state of a record that begins in user space."""
-        return State(task, ((task, Task(self._base(task), 0)),))
+    def start(self) -> State:
+        """The state when a record begins; its first words say who runs."""
+        return State(0, (), ())
 
     def run(self, state: State, words: Iterable[int]) -> tuple[State, Counts]:
         """Replay `words` from `state`."""
         counts = Counts()
-        tasks = dict(state.tasks)
-        current = state.current
-        stack = list(tasks[current].stack)
-        last = tasks[current].last
+        stacks, running = dict(state.stacks), dict(state.running)
+        before: dict[int, Before] = {}
+        cpu = state.cpu
+        current, last = running.get(cpu, NOBODY)
+        stack = self._stack(stacks, current)
         previous = word_before = offset = 0
         for word in words:
             if word & EVENT_BIT:
@@ -146,26 +161,40 @@ class Replay:
                 if kind == Event.REPEAT:
                     ran = word_before & COUNT_MASK
                     self._again(counts, stack[-1].node, word_before >> COUNT_BITS, ran * value)
-                elif kind == Event.SWITCH:
-                    tasks[current] = Task(tuple(stack), last)
-                    if value != current:
-                        counts.switches[self.tasks.get(value, "?")] += 1
-                    current = value
-                    stack = list(tasks.get(current, Task(self._base(current), 0)).stack)
                 elif kind == Event.RESUME:
                     offset = value
+                elif kind == Event.CPU:
+                    stacks[current] = tuple(stack)
+                    running[cpu], before[cpu] = (
+                        Running(current, last),
+                        Before(previous, word_before),
+                    )
+                    cpu = value
+                    current, last = running.get(cpu, NOBODY)
+                    previous, word_before = before.get(cpu, Before(0, 0))
+                    stack = self._stack(stacks, current)
+                elif value != current:  # a switch, or a marker, which says who runs, too
+                    stacks[current] = tuple(stack)
+                    if kind == Event.SWITCH:
+                        counts.switches[self.tasks.get(value, "?")] += 1
+                    current = value
+                    stack = self._stack(stacks, current)
                 continue
             number, ran = word >> COUNT_BITS, word & COUNT_MASK
             if not offset:
-                self._move(stack, last, previous, number, counts, current)
+                self._move(stack, last, previous, number, counts)
             node = stack[-1].node
             counts.steps[node] += ran
             if self._repeats[number] and not offset and self._begins_again(previous, number):
                 counts.repeats[node] += 1
             last = number if offset + ran == self._lengths[number] else 0
             previous, word_before, offset = number, word, 0
-        tasks[current] = Task(tuple(stack), last)
-        return State(current, tuple(sorted(tasks.items()))), counts
+        stacks[current], running[cpu] = tuple(stack), Running(current, last)
+        return State(cpu, tuple(sorted(running.items())), tuple(sorted(stacks.items()))), counts
+
+    def _stack(self, stacks: dict[int, tuple[Frame, ...]], task: int) -> list[Frame]:
+        """A task's stack, to be changed."""
+        return list(stacks.get(task) or self._base(task))
 
     def _again(self, counts: Counts, node: int, number: int, steps: int) -> None:
         counts.steps[node] += steps
@@ -182,7 +211,7 @@ class Replay:
         return (Frame(self.tree.child(root, USER), 0, False, -1),)
 
     def _move(
-        self, stack: list[Frame], last: int, previous: int, number: int, counts: Counts, task: int
+        self, stack: list[Frame], last: int, previous: int, number: int, counts: Counts
     ) -> None:
         """Bring the stack to where block `number` runs, after `last` has run to its end."""
         place = self._places[number]

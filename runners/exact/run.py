@@ -7,7 +7,8 @@ import datetime
 import os
 import tempfile
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from runners import guest as guests
 from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact import lane
-from runners.exact.cells import Cell, plan
+from runners.exact.cells import CPUS, Cell, plan
 from runners.exact.count import count_cells
 from runners.exact.digest import SEND
 from runners.exact.kept import Kept
@@ -44,7 +45,13 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
         started, began = datetime.datetime.now().astimezone(), time.monotonic()
         who.make(who.cache / "exact-kept")
         kept = Kept(who.cache / "exact-kept")
-        entries = _run_kernels(options, cells, folder, who, kept, progress)
+        station = Station(folder.raw, who, kept, progress)
+        try:
+            entries = [station.count(one) for one in lanes_of(options.kernels, cells)]
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
+            ) from None
         manifest: dict[str, Any] = {
             "format": 1,
             "name": folder.target.name,
@@ -73,15 +80,18 @@ def plan_cells(options: Options) -> list[Cell]:
             raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {size} B.")
     if options.messages is not None and options.messages < 20:
         raise UsageError("--exact needs at least 20 messages to tell the steady round trip.")
-    return plan(options.transports, options.sizes, options.messages)
+    placements = [one for one in options.placements if one in CPUS]
+    if not placements:
+        raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
+    return plan(options.transports, options.sizes, options.messages, placements)
 
 
 def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
     """What was asked for and exact mode does not give, for each kernel."""
     found = [
-        (f"exact cells, {placement}", "the recorder follows one CPU only")
+        (f"exact cells, {placement}", "where nothing is pinned, chance would decide")
         for placement in options.placements
-        if placement != "same-cpu"
+        if placement not in CPUS
     ]
     if any(size < LEAST_SIZE for size in options.sizes):
         why = f"payload of less than {LEAST_SIZE} bytes cannot be told from other reads"
@@ -93,51 +103,66 @@ def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, 
     ]
 
 
-def _run_kernels(
-    options: Options,
-    cells: list[Cell],
-    folder: RunFolder,
-    who: Invoker,
-    kept: Kept,
-    progress: Progress,
-) -> list[dict[str, Any]]:
-    try:
-        return [
-            _run_kernel(kernel, cells, folder, who, kept, progress) for kernel in options.kernels
-        ]
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {kept.count} finished cells are kept: the same command goes on there."
-        ) from None
+@dataclass(frozen=True)
+class Lane:
+    """Cells that share a machine: a kernel, how many CPUs, and more kernel options if any."""
+
+    kernel: str
+    cells: tuple[Cell, ...]
+    cpus: int = 1
+    knobs: str = ""
 
 
-def _run_kernel(
-    kernel: str,
-    cells: list[Cell],
-    folder: RunFolder,
-    who: Invoker,
-    kept: Kept,
-    progress: Progress,
-) -> dict[str, Any]:
-    try:
-        with progress.step(f"exact {kernel}: preparing"):
-            guest = lane.prepare(who.cache, kernel, progress.say, who.drop)
-        release = guest.machine.kernel.release
-        out = folder.raw / f"exact-{release}"
-        with progress.step(f"exact {release}: counting"):
-            count_cells(
-                guest,
-                cells,
-                out,
-                kept,
-                who.drop,
-                lambda number, cell: progress.count(number, len(cells), str(cell)),
-            )
-    except guests.UnknownKernelError as error:
-        raise UsageError(f"{error}.") from error
-    except guests.GuestError as error:
-        raise RunError(str(error)) from error
-    return {"folder": out.name, "kernel": release, "runs": len(cells)}
+def lanes_of(kernels: Sequence[str], cells: Sequence[Cell]) -> list[Lane]:
+    """Each kernel's cells, by the machine that they need."""
+    return [
+        Lane(kernel, those, cpus)
+        for kernel in kernels
+        for cpus in sorted(set(CPUS.values()))
+        if (those := tuple(cell for cell in cells if cell.cpus == cpus))
+    ]
+
+
+@dataclass(frozen=True)
+class Station:
+    """Where lanes are counted into, and what that needs."""
+
+    raw: Path
+    who: Invoker
+    kept: Kept
+    progress: Progress
+
+    def count(self, asked: Lane) -> dict[str, Any]:
+        """Count a lane; its entry in run.json. Raises UsageError, RunError."""
+        progress = self.progress
+        name = asked.kernel if asked.cpus == 1 else f"{asked.kernel} on {asked.cpus} CPUs"
+        try:
+            with progress.step(f"exact {name}: preparing"):
+                guest = lane.prepare(
+                    self.who.cache,
+                    asked.kernel,
+                    progress.say,
+                    self.who.drop,
+                    cpus=asked.cpus,
+                    knobs=asked.knobs,
+                )
+            release = guest.machine.kernel.release
+            out = self.raw / f"exact-{release}{'' if asked.cpus == 1 else f'-{asked.cpus}cpus'}"
+            total = len(asked.cells)
+            with progress.step(f"exact {name}: counting"):
+                count_cells(
+                    guest,
+                    asked.cells,
+                    out,
+                    self.kept,
+                    self.who.drop,
+                    lambda number, cell: progress.count(number, total, str(cell)),
+                )
+        except guests.UnknownKernelError as error:
+            raise UsageError(f"{error}.") from error
+        except guests.GuestError as error:
+            raise RunError(str(error)) from error
+        return {"folder": out.name, "kernel": release, "runs": total}
 
 
 def target_of(options: Options) -> Path:

@@ -25,8 +25,19 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 def exact_guest(built: None) -> lane.Guest:
-    """The default kernel; skips where it cannot be had, with the reason."""
+    """The default kernel on one CPU."""
+    return _prepare(1)
+
+
+@pytest.fixture(scope="session")
+def two_cpu_guest(built: None) -> lane.Guest:
+    """The default kernel on two CPUs."""
+    return _prepare(2)
+
+
+def _prepare(cpus: int) -> lane.Guest:
+    """Skips where it cannot be had, with the reason."""
     try:
-        return lane.prepare(invoker().cache, "6.12", lambda _: None)
+        return lane.prepare(invoker().cache, "6.12", lambda _: None, cpus=cpus)
     except GuestError as error:
         pytest.skip(error.sentence)

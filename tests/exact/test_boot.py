@@ -41,15 +41,29 @@ def two_busy_processes() -> Iterator[None]:
 @pytest.mark.parametrize("scheduling", ["fifo", "other"])
 def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: str) -> None:
     cell = replace(CELL, transport=transport, scheduling=scheduling)
-    window, result, _ = measure(exact_guest, cell)
+    # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
+    assert _conserved(exact_guest, cell)[0] == {"client", "server"}
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_cell_on_two_cpus_conserves_and_repeats(
+    two_cpu_guest: lane.Guest, transport: str
+) -> None:
+    cell = replace(CELL, transport=transport, placement="cross-cpu")
+    tasks, digest = _conserved(two_cpu_guest, cell)
+    assert tasks == {"client", "server", "swapper/0", "swapper/1"}
+    assert _conserved(two_cpu_guest, cell) == (tasks, digest)
+
+
+def _conserved(guest: lane.Guest, cell: Cell) -> tuple[set[str], str]:
+    """The tasks of the steady round trip, and the record's sha256."""
+    window, result, digest = measure(guest, cell)
     described = describe(cell, window, result)
     assert described["sound"], described["checks"]
     assert window.laps == cell.round_trips - 1
     assert window.total.steps.total() == window.counted
     assert result["client"]["sent_messages"] == cell.round_trips
-    # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
-    tasks = {window.tree.path(node)[0] for node in window.steady.counts.steps}
-    assert tasks == {"client", "server"}
+    return {window.tree.path(node)[0] for node in window.steady.counts.steps}, digest
 
 
 def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(

@@ -29,6 +29,7 @@ NAMES = (
 )
 AT = {name: KERNEL + number * 0x100 for number, name in enumerate(NAMES)}
 SYMBOLS = Symbols(list(AT.values()), list(AT))
+CLIENT_RUNS = EVENT_BIT | Event.CLIENT_BEGIN << KIND_SHIFT
 CALL, RETURN, SYSCALL, SYSRET, IRET = "call", "ret", "syscall", "sysret", "iret"
 CODE = {
     CALL: b"\xff\xd0",
@@ -69,7 +70,7 @@ class Machine:
     def replay(self) -> dict[str, tuple[int, int]]:
         """Path below the user's frame → (calls, steps)."""
         machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
-        _, counts = machine.run(machine.start(0), self.words)
+        _, counts = machine.run(machine.start(), [CLIENT_RUNS, *self.words])
         return found(machine, counts)
 
 
@@ -187,7 +188,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(Event.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
-    _, counts = replayed.run(replayed.start(0), machine.words)
+    _, counts = replayed.run(replayed.start(), [CLIENT_RUNS, *machine.words])
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
 
@@ -216,6 +217,30 @@ def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -
     assert [(len(one.laps), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].laps == [7]
     assert window.total.steps.total() == window.counted
+
+
+def test_each_cpu_goes_on_with_its_own_task_and_its_own_call() -> None:
+    machine = Machine()
+    machine.event(Event.CPU, 1)
+    machine.event(Event.SWITCH, 1)
+    machine.event(Event.CPU, 0)
+    machine.run("", SYSCALL)
+    machine.run("entry_SYSCALL_64", CALL)
+    machine.event(Event.CPU, 1)
+    machine.run("", SYSCALL)
+    machine.run("entry_SYSCALL_64", CALL)
+    machine.run("h")
+    machine.event(Event.CPU, 0)
+    machine.run("f")
+    assert machine.replay() == {
+        f"{task}{path}": counts
+        for task, function in (("client", "f"), ("server", "h"))
+        for path, counts in {
+            "": (0, 2),
+            ";entry_SYSCALL_64": (1, 2),
+            f";entry_SYSCALL_64;{function}": (1, 2),
+        }.items()
+    }
 
 
 def test_laps_that_call_the_same_are_of_one_shape_whatever_their_branches_cost() -> None:

@@ -131,28 +131,31 @@ static void set_fifo(pid_t pid, int priority)
 		call_failed("sched_setscheduler");
 }
 
-static pid_t find_task(const char *wanted)
+/* The receive work of every CPU. */
+static void prefer_softirqs(void)
 {
+	static const char name[] = "ksoftirqd/";
 	DIR *all = opendir("/proc");
 	struct dirent *one;
-	pid_t found = 0;
+	int found = 0;
 
 	if (!all)
 		call_failed("open /proc");
-	while (!found && (one = readdir(all))) {
-		char path[300], name[64];
-		size_t length;
+	while ((one = readdir(all))) {
+		char path[300], comm[64];
 
 		if (one->d_name[0] < '0' || one->d_name[0] > '9')
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/comm", one->d_name);
-		length = read_file(path, name, sizeof(name));
-		name[length ? length - 1 : 0] = '\0';
-		if (strcmp(name, wanted) == 0)
-			found = atoi(one->d_name);
+		comm[read_file(path, comm, sizeof(comm))] = '\0';
+		if (strncmp(comm, name, sizeof(name) - 1) == 0) {
+			set_fifo(atoi(one->d_name), SOFTIRQ_PRIORITY);
+			found++;
+		}
 	}
 	closedir(all);
-	return found;
+	if (!found)
+		fail("there is no %s0", name);
 }
 
 static void write_text(const char *path, const char *text)
@@ -170,12 +173,8 @@ static void write_text(const char *path, const char *text)
  */
 static void step_fifo(char **words)
 {
-	pid_t softirq = find_task("ksoftirqd/0");
-
 	(void)words;
-	if (!softirq)
-		fail("there is no ksoftirqd/0");
-	set_fifo(softirq, SOFTIRQ_PRIORITY);
+	prefer_softirqs();
 	write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
 	above_all = true;
 }
