@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
+# A module that does not load costs its transport, which then says what it lacks.
+LOAD_MODULES = 'for one in modules/*.ko; do [ ! -e "$one" ] || insmod "$one"; done; exec "$@"'
+COLLECT = ("python3", "-B", "-m", "runners.collect", "plan.json", "out")
 GUEST_SECONDS = 300
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
@@ -120,7 +124,13 @@ def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> li
     with progress.step("guest: preparing"):
         try:
             return [
-                guest.prepare(invoker.cache, kernel, progress.say, invoker.drop)
+                guest.prepare(
+                    invoker.cache,
+                    kernel,
+                    progress.say,
+                    invoker.drop,
+                    transports=options.transports,
+                )
                 for kernel in options.kernels
             ]
         except guest.UnknownKernelError as error:
@@ -160,13 +170,13 @@ def run_plan_in_guest(
     """This plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
-    _pack(payload, scratch / "plan.json")
+    _pack(payload, scratch / "plan.json", machine.modules)
     out = raw / f"vm-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
             payload,
             out,
-            ["python3", "-B", "-m", "runners.collect", "plan.json", "out"],
+            ["sh", "-c", LOAD_MODULES, "sh", *COLLECT],
             timeout=GUEST_SECONDS,
             memory=GUEST_MEMORY,
             on_line=lambda line: follow(line, progress),
@@ -175,12 +185,14 @@ def run_plan_in_guest(
     return _finish(out, "vm", "function", machine.accelerator, plan.runs, [])
 
 
-def _pack(payload: Path, plan: Path) -> None:
+def _pack(payload: Path, plan: Path, modules: Sequence[Path]) -> None:
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
             tar.add(REPOSITORY / folder, folder, filter=_source_only)
         tar.add(WORKLOAD, WORKLOAD.name)
         tar.add(plan, "plan.json")
+        for number, module in enumerate(modules):
+            tar.add(module, f"modules/{number}-{module.name}")
 
 
 def _source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -21,7 +21,7 @@ packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
 # Where apt knows no Debian mirror, mmdebstrap knows one.
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
-dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt strace)
+dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock
 install=yes
 exact=no

@@ -11,14 +11,20 @@ from collections.abc import Sequence
 User = tuple[int, int]
 
 
-def command(argv: Sequence[str], user: User | None = None) -> list[str]:
+def command(
+    argv: Sequence[str], user: User | None = None, capabilities: Sequence[str] = ()
+) -> list[str]:
     """`argv` as a child that the kernel kills when we die (PR_SET_PDEATHSIG), run as `user`.
 
-    setpriv(1) of util-linux does both in the right order: a change of user clears the signal.
+    `capabilities` are kept where the user is changed. setpriv(1) of util-linux does all of it in
+    the right order: a change of user clears the signal.
     """
     prefix = ["setpriv", "--pdeathsig", "KILL"]
     if user is not None:
         prefix += ["--reuid", str(user[0]), "--regid", str(user[1]), "--clear-groups"]
+        if capabilities:
+            kept = ",".join(f"+{one}" for one in capabilities)
+            prefix += ["--inh-caps", kept, "--ambient-caps", kept]
     return [*prefix, "--", *argv]
 
 

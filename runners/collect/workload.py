@@ -18,6 +18,9 @@ from runners.collect.children import User, command, stop
 from runners.collect.instrument import Window
 from runners.collect.plan import CellRun, Plan
 
+# What a transport cannot do without, capabilities(7): the rest of root's rights is dropped still.
+CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf")}
+
 
 class CellError(Exception):
     """The workload failed; the message is its own sentence."""
@@ -49,7 +52,9 @@ def run_cell(
         if samples is not None:
             argv += ["--samples", str(written)]
         argv += [word for window in windows for word in window.options]
-        result = _run(argv, plan, [fd for window in windows for fd in window.descriptors])
+        kept = CAPABILITIES.get(run.cell.transport, ())
+        descriptors = [fd for window in windows for fd in window.descriptors]
+        result = _run(command(argv, plan.user, kept), plan, descriptors)
         if samples is not None:
             shutil.copyfile(written, samples)
     return result
@@ -64,7 +69,7 @@ def _options(plan: Plan, run: CellRun) -> list[str]:
 
 def _run(argv: list[str], plan: Plan, descriptors: Sequence[int]) -> dict[str, Any]:
     process = subprocess.Popen(
-        command(argv, plan.user),
+        argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -48,6 +48,7 @@ class Guest:
     qemu: Qemu
     accelerator: str
     why: str
+    modules: tuple[Path, ...] = ()  # in the order in which they are to be loaded
 
     @property
     def release(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from runners.guest.accel import kvm_boots
@@ -13,6 +14,7 @@ from runners.guest.errors import GuestError
 from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, prepare_kernel
 from runners.guest.machine import User
+from runners.guest.modules import prepare_modules
 from runners.guest.qemu import prepare_qemu
 from runners.guest.workshop import workshop
 
@@ -24,10 +26,12 @@ def prepare(
     user: User | None = None,
     *,
     may_build: bool = True,
+    transports: Sequence[str] = (),
 ) -> Guest:
     """A guest with this kernel, from the cache or built there: see `runners.guest.kernels`.
 
     Needs no root. `user` is who will run QEMU, and so whose right to KVM counts.
+    `transports` are those whose kernel modules are wanted too.
     Without `may_build` only what is cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
@@ -36,6 +40,7 @@ def prepare(
     with Cache(cache, say, may_build=may_build) as store, workshop(store) as shop:
         qemu = prepare_qemu(store, shop)
         chosen = prepare_kernel(store, shop, qemu, kernel)
+        modules = prepare_modules(store, shop, chosen, transports)
         image = prepare_image(store, shop)
         works, why = kvm_boots(store, qemu, chosen, image, user)
-    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why)
+    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

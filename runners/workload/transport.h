@@ -77,7 +77,8 @@ void tcp_settle(const struct setup *setup, struct link *link);
 void tcp_describe(const struct link *link, char *text, size_t size);
 /* How much a unix socket takes in one message that must stay whole. */
 size_t unix_limit(void);
-/* TCP_INFO of all the links of this process; `there` is false for what is not TCP. */
+/* TCP_INFO of all the links of this process; `there` is false for what is not TCP, and
+ * in pattern connect, whose connections do not last. */
 void tcp_count(const struct link *link, struct tcp_counts *counts);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "pattern.h"
 #include "transport.h"
 
 void tcp_prepare(struct setup *setup)
@@ -97,7 +98,11 @@ static void add_counts(int fd, struct tcp_counts *counts)
 
 void tcp_count(const struct link *link, struct tcp_counts *counts)
 {
-	*counts = (struct tcp_counts){.there = is_tcp(link->out)};
+	/* In connect a connection's counters end with it, and asking for them before would be one
+	 * system call more in each lap. */
+	bool lasting = !link->setup->options.pattern->keeps_listening;
+
+	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};
 	if (!counts->there)
 		return;
 	if (link->in != link->out)

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .workload import TRANSPORTS, InWindow, is_gone, run
+from runners import leftovers
+
+from .workload import PATIENCE, SOURCE, TRANSPORTS, InWindow, child_of, is_gone, run
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +72,45 @@ def test_client_killed(program: Path, private: Path, transport: str) -> None:
     assert ended.stdout == ended.stderr == ""
     assert running.rest_of_gate() == b""
     check_nothing_left(running, private)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from runners import leftovers
+from runners.cells import HOST, cells
+from runners.collect.plan import CellRun, Plan
+from runners.collect.workload import run_cell
+from runners.options import parse
+
+cache, scratch, workload = map(Path, sys.argv[1:])
+asked = ["--transports", "unix", "--patterns", "connect", "--placements", "same-cpu"]
+(cell,) = cells(parse([*asked, "--messages", "100000000"]), HOST)
+with leftovers.journal(cache) as journal:
+    journal.add(scratch)
+    run_cell(Plan(str(workload), ()), CellRun(1, cell, 0), None, [])
+"""
+
+
+def test_what_sigkill_leaves_of_connect_is_swept(program: Path, tmp_path: Path) -> None:
+    """Its socket has a path for the whole of the window: the runner's journal names the folder."""
+    cache, scratch = tmp_path / "cache", tmp_path / "scratch"
+    for folder in (cache / "running", scratch):
+        folder.mkdir(parents=True)
+    runner = subprocess.Popen(
+        [sys.executable, "-c", KILLED, cache, scratch, program],
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(SOURCE.parents[1])},
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not (sockets := list(scratch.glob("*/socket"))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    client = child_of(runner.pid)
+    runner.kill()
+    runner.wait()
+    assert is_gone(client), "setpriv --pdeathsig"
+    assert sockets[0].is_socket()
+    assert leftovers.sweep(cache) == [str(scratch)]
+    assert not scratch.exists()
 
 
 def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:

@@ -197,6 +197,13 @@ def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
         assert info["data_segs_in"] >= 120
 
 
+def test_connect_says_nothing_of_connections_that_are_gone(program: Path) -> None:
+    """Not the counts of the silent first one, which would be 0."""
+    chosen = ["--transport", "tcp", "--pattern", "connect", "--messages", 240]
+    result = run(program, *chosen).result
+    assert result["client"]["tcp_info"] is None and result["server"]["tcp_info"] is None
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_verify_finds_a_wrong_byte_in_the_window(
     planted: Path, private: Path, need: Callable[[str], None], transport: str

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Our own workload, for the same statistic as the peer prints."""
+
+from __future__ import annotations
+
+import array
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners.collect.workload import private_directory
+from runners.compare.peers import Load
+from runners.compare.process import Where, client
+
+PROGRAM = Path(__file__).resolve().parents[1] / "workload/build/pathcost-workload"
+
+
+def measure(
+    transport: str, where: Where, load: Load, statistic: str, prefix: Sequence[str] = ()
+) -> float:
+    """Its p50 or mean, in ns for a round trip; a mean takes no clock reading each lap."""
+    with private_directory(None) as directory:
+        samples = directory / "samples"
+        argv = [*prefix, str(PROGRAM), "--transport", transport, "--dir", str(directory)]
+        argv += ["--size", str(load.size), "--messages", str(2 * load.round_trips)]
+        argv += ["--placement", where.placement, "--cpus", f"{where.client},{where.server}"]
+        if statistic == "p50":
+            argv += ["--samples", str(samples)]
+        # Pinned only by its own option: both of its processes must be able to get to their CPUs.
+        result = json.loads(client(argv, None, 0))
+        if statistic == "p50":
+            return float(statistics.median(array.array("I", samples.read_bytes())))
+    return float(result["window_ns"] / result["round_trips"])

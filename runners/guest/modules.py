@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel modules that a transport needs, from Debian's package of the guest's kernel.
+
+The guest has none by itself: what every cell needs is built into the kernel. They go in with the
+input, and are loaded before the command starts. A kernel of the user's own must have them built in.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners.guest.cache import Cache, read_manifest
+from runners.guest.debian import unpack
+from runners.guest.errors import GuestError
+from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
+from runners.guest.workshop import Workshop
+
+# By transport, in the order in which they depend on each other.
+NEEDED = {"vsock": ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopback")}
+
+
+def prepare_modules(
+    cache: Cache, workshop: Workshop, kernel: Kernel, transports: Sequence[str]
+) -> tuple[Path, ...]:
+    """The files of what these transports need, unpacked, in order. Raises GuestError."""
+    names = [name for one in transports for name in NEEDED.get(one, ())]
+    if not names or kernel.version is None:
+        return ()
+
+    def build(partial: Path) -> dict[str, object]:
+        with cache.scratch("module-package") as root:
+            unpack(_packages(workshop, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"])
+            for name in names:
+                _store(root, name, partial)
+        return {"release": kernel.release, "modules": names}
+
+    recipe = {"version": 1, "release": kernel.release, "package": kernel.version, "modules": names}
+    entry = cache.entry("modules", recipe, build)
+    found = read_manifest(entry)["modules"]
+    assert isinstance(found, list)
+    return tuple(entry / f"{name}.ko" for name in found)
+
+
+def _packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
+    """The package that holds the kernel's modules: its image, or where that is split, a third."""
+    for suites in SUITES.values():
+        archive = workshop.archive(suites)
+        for offer in read_offers(archive.versions(PACKAGE)):
+            if (offer.release, offer.version) == (kernel.release, kernel.version):
+                split = offer.package.startswith("linux-binary-")
+                name = f"linux-modules-{offer.release}" if split else offer.package
+                plan = archive.plan([name], dependencies=False)
+                return archive.fetch(plan, f"guest: modules of {offer.release}")
+    raise GuestError(
+        f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
+        "cannot be had: delete the kernel from the cache to take a newer one"
+    )
+
+
+def _store(root: Path, name: str, folder: Path) -> None:
+    """One module, as the kernel loads it: without compression."""
+    found = [path for path in root.rglob("*.ko*") if re.fullmatch(rf"{name}\.ko(\.xz)?", path.name)]
+    if not found:
+        raise GuestError(f"the kernel's package holds no module {name}")
+    data = found[0].read_bytes()
+    plain = lzma.decompress(data) if found[0].suffix == ".xz" else data
+    (folder / f"{name}.ko").write_bytes(plain)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/adding-a-transport.md, done: its example, added to a copy by its own steps, runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .workload import SOURCE, run
+
+PAGE = SOURCE.parents[1] / "docs" / "adding-a-transport.md"
+MOST_LINES = 40
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program with one transport more: steps 1 and 2 of the page."""
+    copy = tmp_path_factory.mktemp("workload") / "workload"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("build"))
+    (example,) = re.findall(r"```c\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(example.splitlines()) < MOST_LINES
+    (copy / "transport_seqpair.c").write_text(example)
+    add(copy / "transport.h", "/* shared memory: ", "extern const struct transport seqpair;\n")
+    add(copy / "transport.c", "NULL,\n};", "&seqpair, ")
+    subprocess.run(["make", "-s", "-j2", "-C", copy, "all"], check=True)
+    return copy / "build/pathcost-workload"
+
+
+def add(path: Path, before: str, text: str) -> None:
+    old = path.read_text()
+    assert old.count(before) == 1
+    path.write_text(old.replace(before, text + before))
+
+
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline", "selfloop"])
+def test_the_example_runs(extended: Path, pattern: str) -> None:
+    chosen = ["--transport", "seqpair", "--pattern", pattern, "--messages", 240, "--verify"]
+    assert run(extended, *chosen).result["client"]["sent_messages"] in (120, 240)
+
+
+def test_the_example_says_what_it_cannot(extended: Path) -> None:
+    for words, said in (
+        (["--pattern", "connect"], "seqpair is joined only once"),
+        (["--topology", "two"], "leave --topology out"),
+        (["--size", str(1 << 20)], "seqpair carries at most"),
+    ):
+        ended = run(extended, "--transport", "seqpair", *words)
+        assert ended.status == 2 and said in ended.stderr and ended.stderr.count("\n") == 1
+
+
+def test_list_finds_it(extended: Path) -> None:
+    assert "transport\tseqpair\tyes\t\n" in run(extended, "--list").stdout
