@@ -11,11 +11,13 @@ import pandas as pd
 from analysis import output
 from analysis.analyse import Analysis, analyse
 from analysis.claims import claims_table
+from analysis.drawn import Drawn
 from analysis.errors import RunError, UsageError
-from analysis.figures import Drawn, draw_figures
+from analysis.figures import draw_counts
 from analysis.raw import read_run
 from analysis.report import html, markdown
 from analysis.terminal import show
+from analysis.time_figures import draw_times
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
@@ -45,14 +47,24 @@ def _parser() -> argparse.ArgumentParser:
 def make_report(folder: Path, quiet: bool = False) -> int:
     """Read, analyse, draw, write, show."""
     analysis = analyse(read_run(folder))
-    first = analysis.ledgers[0] if analysis.ledgers else None
-    figures = draw_figures(analysis.run, first, analysis.measured, analysis.unsound_cells)
+    figures = _draw(analysis)
     output.write_all(folder, _files(analysis, figures))
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
     return 0
+
+
+def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
+    """Of the first ledger: its pattern and size are what the report is about."""
+    if not analysis.ledgers:
+        return ()
+    first = analysis.ledgers[0]
+    return (
+        *draw_counts(first, analysis.measured),
+        *draw_times(first, analysis.regimes, analysis.parts, analysis.laps),
+    )
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
@@ -68,6 +80,8 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
         if figure.svg:
             files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
             files[f"figures/{figure.name}.png"] = output.data(figure.png)
+        if figure.data is not None:
+            files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
     return files
 
 

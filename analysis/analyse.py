@@ -12,11 +12,14 @@ from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
 from analysis.functions import FunctionTable, function_tables
 from analysis.kernels import Kernels, compare_kernels
+from analysis.laps import Key, Laps, read_laps
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
+from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.raw import Run
 from analysis.tables import Tables, build_tables
-from analysis.timing import ProbeCost, Regime, build_regimes, probe_costs
+from analysis.timing import Regime, build_regimes
+from analysis.waterfall import Decomposition, decompose
 
 
 @dataclass(frozen=True)
@@ -29,29 +32,30 @@ class Analysis:
     ledgers: tuple[Ledger, ...]
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
+    laps: dict[Key, list[Laps]]
     regimes: tuple[Regime, ...]
+    parts: tuple[Decomposition, ...]
     functions: tuple[FunctionTable, ...]
     kernels: Kernels
     costs: tuple[ProbeCost, ...]
-    answer: tuple[str, str]
+    answer: tuple[str, ...]
     exact: tuple[exact.Comparison, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
         return tuple(c for c in self.comparisons if not c.agree)
 
-    @property
-    def unsound_cells(self) -> set[tuple[str, int]]:
-        return {(one.lane.folder, one.cell.id) for one in self.tables.unsound}
-
 
 def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     tables = build_tables(run)
-    measured = measure_all(tables.tidy)
+    asked = _asked(run, tables.tidy)
+    measured = measure_all(asked)
     figures = over_repeats(measured)
     ledgers = build_ledgers(figures, tables.missing)
-    regimes = build_regimes(tables.tidy)
+    laps = read_laps(run, {(one.lane.folder, one.cell.id) for one in tables.unsound})
+    regimes = build_regimes(tables.tidy, laps)
+    parts = decompose(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
     return Analysis(
         run=run,
@@ -60,12 +64,21 @@ def analyse(run: Run) -> Analysis:
         ledgers=ledgers,
         verdicts=judge(load_claims(), measured, tables.missing),
         comparisons=compare(tables.tidy),
+        laps=laps,
         regimes=regimes,
-        functions=function_tables(tables.tidy),
-        kernels=compare_kernels(run, figures, tables.tidy, tables.missing),
-        costs=probe_costs(
-            tables.tidy[tables.tidy["instrument"] != "exact"], tables.probes, folders
-        ),
-        answer=answer(ledgers[0] if ledgers else None, regimes),
+        parts=parts,
+        functions=function_tables(asked),
+        kernels=compare_kernels(run, figures, asked, tables.missing),
+        costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
+        answer=answer(ledgers[0] if ledgers else None, regimes, parts),
         exact=exact.compare(exact.read_exact(run)),
     )
+
+
+def _asked(run: Run, tidy: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the cells that somebody asked for: the others are there for their times only."""
+    extra = {
+        (lane.lane, lane.kernel, cell.id) for lane in run.lanes for cell in lane.cells if cell.extra
+    }
+    cells = zip(tidy["lane"], tidy["kernel"], tidy["cell"], strict=True)
+    return tidy[pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)]

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The answer in two sentences, one of counts and one of times, made from the data."""
+"""The answer in a few sentences, of counts, of times and of what divides them, from the data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from analysis.ledger import Ledger
 from analysis.quantities import MEASURE_BY_ID
-from analysis.timing import Ratio, Regime, Spread
-from analysis.wording import PLACEMENTS, TRANSPORTS, amount, listed, number, size_text, spread
+from analysis.time_words import gap_text, interval_text, modes_text, packing
+from analysis.timing import Latency, Regime
+from analysis.waterfall import Decomposition
+from analysis.wording import (
+    TRANSPORTS,
+    amount,
+    listed,
+    number,
+    place,
+    size_text,
+    spread,
+    ways,
+)
+
+MOST_IN_A_SENTENCE = 2  # transports
 
 # Measure → how a sentence says it, before and after its first figure.
 COUNTS = {
@@ -16,20 +29,34 @@ COUNTS = {
 }
 
 
-def answer(ledger: Ledger | None, regimes: Iterable[Regime]) -> tuple[str, str]:
-    """What a message costs over each transport, and how long its round trip takes."""
+def answer(
+    ledger: Ledger | None, regimes: Iterable[Regime], parts: Iterable[Decomposition]
+) -> tuple[str, ...]:
+    """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
-        return "This run holds no figures: see what is missing.", ""
-    times = [r for r in regimes if (r.pattern, r.size) == (ledger.pattern, ledger.size)]
-    counts, durations = _counts(ledger), _times(ledger.size, times)
-    if counts:
-        return counts, durations or "No sound, unprobed cell of the host gave times."
-    unknown = "What the kernel does for a message was not measured by any sound cell of this run."
-    return (durations, unknown) if durations else (unknown, "")
+        return ("This run holds no figures: see what is missing.",)
+    asked = {where for where, _ in ledger.columns}
+    times = [
+        one
+        for one in regimes
+        if (one.pattern, one.size) == (ledger.pattern, ledger.size) and one.placement in asked
+    ]
+    counts = [sentence] if (sentence := _counts(ledger)) else []
+    durations = [*_times(ledger.size, times), *_gap(ledger.size, parts)]
+    if not counts:
+        unknown = "What the kernel does for a message was measured by no sound cell of this run."
+        return (*durations, unknown)
+    return (*counts, *(durations or ["No sound, unprobed cell of the host gave times."]))
+
+
+def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
+    """Of the first two transports."""
+    gaps = [gap for one in parts if one.size == size for gap in one.gaps]
+    return [gap_text(gap, size) for gap in gaps[:1]]
 
 
 def _counts(ledger: Ledger) -> str:
-    transports = list(dict.fromkeys(transport for _, transport in ledger.columns))
+    transports = ledger.transports[:MOST_IN_A_SENTENCE]
     clauses = []
     for measure, (before, after) in COUNTS.items():
         found = {t: text for t in transports if (text := _figure(ledger, measure, t))}
@@ -67,30 +94,45 @@ def _figure(ledger: Ledger, measure: str, transport: str) -> str:
     return spread(low, high, unit) or amount(low, unit)
 
 
-def _times(size: int, regimes: list[Regime]) -> str:
-    parts = [text for regime in regimes if (text := _regime(regime))]
-    if not parts:
-        return ""
-    return f"A round trip of {size_text(size)} takes, at the median, {'; '.join(parts)}."
+def _times(size: int, regimes: Sequence[Regime]) -> list[str]:
+    """Medians and ratios, placement by placement, and then the regime that they hold for."""
+    shown = [regime for regime in regimes if any(one.p50 for one in _first(regime))]
+    if not shown:
+        return []
+    medians = listed([_medians(regime) for regime in shown])
+    takes = f"A {shown[0].lap} of {size_text(size)} takes, at the median, {medians}."
+    return [takes, _regime(shown)]
 
 
-def _regime(regime: Regime) -> str:
+def _first(regime: Regime) -> tuple[Latency, ...]:
+    """Two transports are a sentence, nineteen are a table."""
+    return regime.latencies[:MOST_IN_A_SENTENCE]
+
+
+def _medians(regime: Regime) -> str:
     medians = [
         f"{amount(one.p50.value, 'ns')} over {TRANSPORTS.get(one.transport, one.transport)}"
-        for one in regime.latencies
-        if isinstance(one.p50, Spread)
+        for one in _first(regime)
+        if one.p50
     ]
-    if not medians:
-        return ""
-    where = PLACEMENTS.get(regime.placement, regime.placement)
-    ratios = [ratio_text(ratio) for ratio in regime.ratios]
-    return f"{where} {listed(medians)}" + (f" ({'; '.join(ratios)})" if ratios else "")
+    text = f"{place(regime.placement)} {listed(medians)}"
+    if regime.ratios and regime.ratios[0].both == _first(regime):
+        ratio = regime.ratios[0]
+        text += f" ({number(ratio.value)} times as long, {interval_text(ratio)})"
+    return text
 
 
-def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix, 95 % interval 1.55 to 1.66, 5 repeats`."""
-    text = f"{ratio.slow} takes {number(ratio.value)} times as long as {ratio.fast}"
-    if ratio.low is not None and ratio.high is not None:
-        text += f", 95 % interval {number(ratio.low)} to {number(ratio.high)}"
-    text += f", {ratio.repeats} repeats" if ratio.repeats > 1 else ", one repeat"
-    return f"{text}; {ratio.regime}" if ratio.regime else text
+def _regime(regimes: Sequence[Regime]) -> str:
+    """What a ratio means nothing without: said once where it is the same for all placements."""
+    said: list[str] = []
+    for texts in (
+        {place(one.placement): ways(one.placement) for one in regimes},
+        {place(one.placement): packing(_first(one)) for one in regimes},
+        {place(one.placement): modes_text(_first(one)) for one in regimes},
+    ):
+        if len(set(texts.values())) == 1:
+            said.append(next(iter(texts.values())))
+        else:
+            said += [f"{where} {text}" for where, text in texts.items() if text]
+    text = "; ".join(filter(None, said))
+    return f"{text[:1].upper()}{text[1:]}."

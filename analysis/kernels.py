@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The same cells on several kernels: what a message costs on each, and which functions changed."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pandas as pd
 
-from analysis.ledger import FIRST_TRANSPORTS, Entry, Row, build_ledgers, order, regimes
+from analysis.ledger import FIRST_TRANSPORTS, Entry, Row, build_ledgers, order, regimes, version
 from analysis.measures import round_trips
 from analysis.quantities import MEASURES, Measure
 from analysis.raw import Missing, Run
@@ -57,11 +56,6 @@ def compare_kernels(
     missing = tuple(missing)
     tables = tuple(_table(figures, regime, kernels, missing) for regime in regimes(figures))
     return Kernels(tables, _changes(tidy[tidy["lane"] == LANE], kernels))
-
-
-def version(kernel: str) -> tuple[int, ...]:
-    """A sort key: 5.10 before 6.1 before 6.12."""
-    return tuple(int(number) for number in re.findall(r"\d+", kernel)[:3])
 
 
 def _table(

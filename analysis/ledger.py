@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The ledger: measure by transport, every source side by side."""
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -11,6 +12,7 @@ from analysis.quantities import MEASURES, Measure
 from analysis.raw import Missing
 
 Column = tuple[str, str]  # placement, transport
+MOST_TOGETHER = 4  # transports that one screen or one plot holds
 FIRST_PATTERNS = ("pingpong",)
 FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
@@ -71,6 +73,17 @@ class Ledger:
         """All rows but those that say another's figure again."""
         return tuple(row for row in self.rows if not row.measure.again)
 
+    @property
+    def transports(self) -> list[str]:
+        return list(dict.fromkeys(transport for _, transport in self.columns))
+
+    def narrow(self, most: int) -> "Ledger":
+        """The first two transports only, where there are more than `most`."""
+        if len(self.transports) <= most:
+            return self
+        first = self.transports[:2]
+        return replace(self, columns=tuple(one for one in self.columns if one[1] in first))
+
     def row(self, measure: str) -> Row:
         return next(row for row in self.rows if row.measure.id == measure)
 
@@ -108,6 +121,7 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
         failed = any(m.asked for m in _about(measure, missing))
         return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
+    lines.sort(key=lambda line: version(line.kernel), reverse=True)
     return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
 
 
@@ -130,9 +144,17 @@ def _line(source: pd.DataFrame) -> Line:
 
 
 def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Sound figures first, then the better source, then the one that fills more columns."""
+    """Sound figures first, then the better source, then the one that fills more columns.
+
+    Of several kernels that are alike in this, the newest stands first.
+    """
     sound = any(entry.sound for entry in line.entries.values())
     return (int(not sound), *source_rank(measure, line), -len(line.entries))
+
+
+def version(kernel: str) -> tuple[int, ...]:
+    """A sort key: 5.10 before 6.1 before 6.12."""
+    return tuple(int(number) for number in re.findall(r"\d+", kernel)[:3])
 
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:

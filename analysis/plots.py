@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -20,7 +19,7 @@ from matplotlib.lines import Line2D
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
-OTHERS = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 STYLE: Any = {
     "svg.hashsalt": "pathcost",
@@ -71,15 +70,6 @@ class Panel:
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True)
-class Times:
-    """The sorted round-trip times of one repeat, thinned to quantiles."""
-
-    transport: str
-    repeat: int
-    microseconds: tuple[float, ...]
-
-
 def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
     """A figure as SVG and PNG, the same bytes for the same data."""
     with mpl.rc_context(STYLE):
@@ -100,7 +90,7 @@ def colour(transport: str, transports: list[str]) -> str:
     return COLOURS.get(transport) or OTHERS[others.index(transport) % len(OTHERS)]
 
 
-def _axes(panels: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+def axes_row(panels: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False, **shared)
     return figure, list(axes[0])
@@ -123,7 +113,7 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
     """A dumbbell for each measure: read the distance between the two marks, not their place."""
     labels = list(dict.fromkeys(p.label for panel in panels for p in panel.points))
     transports = _transports(panels)
-    figure, axes = _axes(len(panels), 9, 1.3 + 0.42 * len(labels), sharey=True, sharex=True)
+    figure, axes = axes_row(len(panels), 9, 1.3 + 0.42 * len(labels), sharey=True, sharex=True)
     for ax, panel in zip(axes, panels, strict=True):
         ax.set_title(panel.title)
         for label in labels:
@@ -144,43 +134,10 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
     return figure
 
 
-def cdf_plot(panels: dict[str, tuple[Times, ...]]) -> Figure:
-    """Share of round trips that took no longer than x: one line for each repeat."""
-    figure, axes = _axes(len(panels), 9, 3.6, sharey=True, sharex=True)
-    transports = list(dict.fromkeys(t.transport for times in panels.values() for t in times))
-    for ax, (title, times) in zip(axes, panels.items(), strict=True):
-        ax.set_title(title)
-        for one in times:
-            share = np.linspace(0, 100, len(one.microseconds))
-            ax.plot(one.microseconds, share, linewidth=1.3, alpha=0.8,
-                    color=colour(one.transport, transports))  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_xlabel("round-trip time, µs (log scale)")
-    _plain_log(axes[0], [one.microseconds for times in panels.values() for one in times])
-    axes[0].set_ylabel("share of round trips, %")
-    handles = [
-        Line2D([], [], color=colour(t, transports), linewidth=3, label=t) for t in transports
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
-    return figure
-
-
-def _plain_log(ax: Axes, lines: list[tuple[float, ...]]) -> None:
-    """Plain numbers at 1, 2 and 5 of every decade, as far as most of each line goes."""
-    low = min(float(np.percentile(line, 0.5)) for line in lines) / 1.2
-    high = max(float(np.percentile(line, 95)) for line in lines) * 1.5
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    ticks = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    ax.set_xlim(low, high)
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.set_xticks([], minor=True)
-
-
 def switches_plot(panels: tuple[Panel, ...]) -> Figure:
     """Each dot is one repeat. Two groups in a column are two regimes."""
     transports = _transports(panels)
-    figure, axes = _axes(len(panels), 9, 3.6, sharey=True)
+    figure, axes = axes_row(len(panels), 9, 3.6, sharey=True)
     for ax, panel in zip(axes, panels, strict=True):
         ax.set_title(panel.title)
         columns = list(dict.fromkeys((p.label, p.transport) for p in panel.points))
@@ -208,7 +165,7 @@ def _beside(x: float, count: int) -> Iterator[float]:
 def functions_plot(panels: tuple[Panel, ...]) -> Figure:
     """Bars with their numbers: how many functions, how many calls."""
     transports = _transports(panels)
-    figure, axes = _axes(len(panels), 9, 3.2)
+    figure, axes = axes_row(len(panels), 9, 3.2)
     for ax, panel in zip(axes, panels, strict=True):
         ax.set_title(panel.title)
         labels = list(dict.fromkeys(p.label for p in panel.points))

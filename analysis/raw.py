@@ -73,6 +73,7 @@ class Cell:
     programs: dict[str, tuple[int, int]]  # instrument → runs of its BPF programs, nanoseconds
     error: str | None
     result: Result | None
+    extra: bool = False  # nobody asked for it: only its times are used
 
     @property
     def probed(self) -> bool:
@@ -204,6 +205,7 @@ def _cell(line: Record) -> Cell:
         programs=_programs(line),
         error=error,
         result=_result(result) if result else None,
+        extra=line.optional("extra", bool) is True,
     )
 
 

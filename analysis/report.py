@@ -10,11 +10,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis import agreement, plots, timing, wording
+from analysis import agreement, intervals, plots, time_words, wording
 from analysis.analyse import Analysis
-from analysis.answer import ratio_text
-from analysis.figures import Drawn
-from analysis.ledger import Column, Entry, Line, Row
+from analysis.drawn import Drawn
+from analysis.failures import ABSENT
+from analysis.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHOWN_DISAGREEMENTS = 4
@@ -55,12 +55,11 @@ def _environment(autoescape: bool) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(
-        number=wording.number, size=wording.size_text, listed=wording.listed, ratio=ratio_text
-    )
+    environment.filters.update(number=wording.number, size=wording.size_text, listed=wording.listed)
     environment.globals.update(
         amount=wording.amount,
         counted=wording.counted,
+        words=time_words,
         entry=entry_text,
         figure_text=figure_text,
         source=line_source,
@@ -72,19 +71,29 @@ def _environment(autoescape: bool) -> Environment:
 def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
     manifest = analysis.run.manifest
     command = manifest.get("command")
+    ledger = analysis.ledgers[0] if analysis.ledgers else None
+    main = [
+        regime
+        for regime in analysis.regimes
+        if ledger and (regime.pattern, regime.size) == (ledger.pattern, ledger.size)
+    ]
     return {
         "a": analysis,
-        "ledger": analysis.ledgers[0] if analysis.ledgers else None,
+        "ledger": ledger,
+        "first_screen": ledger.narrow(MOST_TOGETHER) if ledger else None,
         "figures": {figure.name: figure for figure in figures},
         "manifest": manifest,
         "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
         "shown_disagreements": analysis.disagreements[:SHOWN_DISAGREEMENTS],
         "within": agreement.WITHIN_SHARE,
         "within_per_message": agreement.WITHIN_PER_MESSAGE,
-        "resamples": timing.RESAMPLES,
-        "least_repeats": timing.LEAST_REPEATS,
+        "resamples": intervals.RESAMPLES,
+        "least_repeats": intervals.LEAST_REPEATS,
         "missing_mark": wording.NOT_MEASURED,
         "clock_cost": _clock_cost(analysis),
+        "absent": [one for one in analysis.tables.missing if one.what.startswith(ABSENT)],
+        "main_regimes": main,
+        "other_regimes": [regime for regime in analysis.regimes if regime not in main],
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import exact
+from analysis.failures import failures
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
 from analysis.quantities import SAMPLED, TIMES, unit_of
@@ -70,6 +71,7 @@ def build_tables(run: Run) -> Tables:
     missing = list(run.missing)
     for lane in run.lanes:
         scripts = read_scripts(lane)
+        missing += failures(lane)
         for cell in lane.cells:
             missing += _missing(lane, cell, scripts)
             if cell.result is None:
@@ -177,10 +179,9 @@ def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
 
 
 def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
-    """What a cell run should have brought and did not."""
+    """What a cell run should have brought and did not; for a whole cell: analysis/failures.py."""
     name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
     if cell.error is not None:
-        yield Missing(name, lane.folder, cell.error)
         return
     for script in cell.scripts:
         if not scripts.of(cell.id, script):

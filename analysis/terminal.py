@@ -10,10 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.analyse import Analysis
-from analysis.ledger import Ledger, Line, Row
+from analysis.kernels import LANE
+from analysis.ledger import MOST_TOGETHER, Ledger, Line, Row
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
+from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
-from analysis.wording import NOT_MEASURED, amount, number, size_text
+from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 TIMES = (
@@ -21,6 +23,7 @@ TIMES = (
     ("round-trip time, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
+MOST_LEDGERS = 4
 VERDICT_STYLES = {"CONFIRMED": "green", "REFUTED": "red", "CONDITIONAL": "yellow"}
 
 
@@ -29,18 +32,51 @@ def show(analysis: Analysis, report: Path) -> None:
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else PLAIN_WIDTH, highlight=False)
     _warnings(console, analysis)
-    for sentence in filter(None, analysis.answer):
+    for sentence in analysis.answer:
         console.print(Text(sentence))
-    for ledger in analysis.ledgers:
+    for ledger in analysis.ledgers[:MOST_LEDGERS]:
         sources = Sources()
-        console.print(_table(ledger, analysis.regimes, sources, terminal))
+        console.print(_table(ledger.narrow(MOST_TOGETHER), analysis.regimes, sources, terminal))
         console.print(Text(sources.legend()), style="dim")
+    _print_left_out(console, analysis)
+    _print_ratios(console, analysis, terminal)
     for verdict in analysis.verdicts:
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'dim')}"
         console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
     console.print(Text(f"\nReport: {report}"), soft_wrap=True)
+
+
+def _print_left_out(console: Console, analysis: Analysis) -> None:
+    """What the screen has no room for stands in the report, and that is said."""
+    more = analysis.ledgers[MOST_LEDGERS:]
+    wide = any(len(one.transports) > MOST_TOGETHER for one in analysis.ledgers)
+    kernels = {lane.kernel for lane in analysis.run.lanes if lane.lane == LANE}
+    left_out = [
+        *([counted(len(more), "more pattern or size", "more patterns and sizes")] if more else []),
+        *(["the other transports"] if wide else []),
+        *(["the other kernels, side by side"] if len(kernels) > 1 else []),
+    ]
+    if left_out:
+        console.print(Text(f" In the report: {listed(left_out)}.\n"), style="dim")
+
+
+def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
+    """Those that the answer has no room for, each with the regime that it holds for."""
+    first = analysis.ledgers[0] if analysis.ledgers else None
+    if first is None or len(first.transports) > MOST_TOGETHER:
+        return
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
+    for name in ("what takes how many times as long", "in this regime"):
+        table.add_column(name, overflow="fold")
+    for regime in analysis.regimes:
+        if (regime.pattern, regime.size) == (first.pattern, first.size):
+            for ratio in regime.ratios[1:]:
+                table.add_row(Text(ratio_text(ratio)), Text(regime_of_ratio(regime, ratio)))
+    if table.row_count:
+        console.print(table)
+        console.print()
 
 
 def _warnings(console: Console, analysis: Analysis) -> None:

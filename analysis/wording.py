@@ -6,6 +6,12 @@ NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 PLACEMENTS = {"same-cpu": "on one CPU", "cross-cpu": "across two CPUs", "free": "placed freely"}
 TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
+# How a placement's name says what else is not as usual (docs/run-folder.md), in its order.
+WAYS = (
+    ("blocking reads", {"epoll": "epoll", "spin": "spinning, never asleep"}),
+    ("default scheduler", {"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"}),
+    ("one connection", {"two": "two one-way connections"}),
+)
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
@@ -50,6 +56,23 @@ def size_text(size: int) -> str:
         if size >= scale and size % scale == 0:
             return f"{size // scale} {name}"
     return f"{size} B"
+
+
+def ways(placement: str) -> str:
+    """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
+    unusual = placement.split("+")[1:]
+    said = []
+    for usual, words in WAYS:
+        found = [words[one] for one in unusual if one in words]
+        said += found or [usual]
+    return ", ".join(said)
+
+
+def place(placement: str) -> str:
+    """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
+    name, *unusual = placement.split("+")
+    words = [words[one] for _, words in WAYS for one in unusual if one in words]
+    return PLACEMENTS.get(name, name) + (f" ({', '.join(words)})" if words else "")
 
 
 def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:

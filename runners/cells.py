@@ -33,10 +33,13 @@ class Defaults:
     bytes: int
 
 
-HOST = Defaults(messages=20_000, warmup=2_000, repeats=4, bytes=2 << 30)
+# Fewer than six repeats give a median no interval of 95 % (analysis/intervals.py).
+HOST = Defaults(messages=10_000, warmup=2_000, repeats=6, bytes=1 << 30)
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.
 GUEST = Defaults(messages=2_000, warmup=500, repeats=2, bytes=64 << 20)
+# The two transports whose times every report takes apart.
+DECOMPOSED = ("unix", "tcp")
 
 
 def cells(options: Options, defaults: Defaults) -> list[Cell]:
@@ -44,7 +47,7 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
 
     What the workload refuses is run all the same: its sentence belongs to the report.
     """
-    return [
+    asked = [
         _cell(options, defaults, transport, pattern, size, placement, *regime)
         for pattern in options.patterns
         for size in options.sizes
@@ -52,6 +55,30 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
         for regime in product(options.waits, options.scheds, options.topologies)
         for transport in options.transports
     ]
+    # An emulated CPU's times are not times, so a guest has none to take apart.
+    return asked + (_extra(asked) if defaults is HOST else [])
+
+
+def _extra(asked: Sequence[Cell]) -> list[Cell]:
+    """What takes a message's time apart, where ping-pong on one CPU and on two is asked for.
+
+    Of the smallest size: the path alone, which is a thread that talks to itself, and two CPUs that
+    never sleep.
+    """
+    smallest = min(cell.size for cell in asked)
+    usual = [cell for cell in asked if _usual(cell) and cell.size == smallest]
+    extra = []
+    for one in usual:
+        twin = replace(one, placement="same-cpu")
+        if one.placement == "cross-cpu" and twin in usual:
+            extra.append(replace(twin, pattern="selfloop"))
+            extra.append(replace(one, wait="spin"))
+    return [replace(cell, extra=True) for cell in extra if cell not in asked]
+
+
+def _usual(cell: Cell) -> bool:
+    way = (cell.pattern, cell.wait, cell.sched, cell.topology)
+    return way == ("pingpong", "block", "other", "one") and cell.transport in DECOMPOSED
 
 
 def _placements(options: Options, pattern: str) -> tuple[str, ...]:
@@ -96,7 +123,10 @@ def _cell(
 def passes(
     todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, seed: int
 ) -> tuple[Pass, ...]:
-    """Each cell `repeats` times without probes and with those that count, then once a stretch."""
+    """Each cell `repeats` times without probes and with those that count, then once a stretch.
+
+    An extra cell is there for its time: without probes only.
+    """
     ids = count(1)
     table = read_scripts()
     stretches: dict[str, list[str]] = {}
@@ -110,7 +140,8 @@ def passes(
     ]
     for names in stretches.values():
         most = min((n for name in names if (n := table[name][0].most)), default=None)
-        runs = tuple(CellRun(next(ids), _short(cell, most), 0) for cell in todo)
+        short = (_short(cell, most) for cell in todo if not cell.extra)
+        runs = tuple(CellRun(next(ids), cell, 0) for cell in short)
         result.append(Pass(tuple(names), runs))
     return tuple(result)
 
@@ -134,4 +165,5 @@ def _interleaved(
         forward = repeat % 2 == 0
         for kind in kinds if forward else reversed(kinds):
             for cell in block if forward else reversed(block):
-                yield kind, cell, repeat
+                if not (kind and cell.extra):
+                    yield kind, cell, repeat

@@ -80,8 +80,8 @@ def parse(argv: list[str]) -> Options:
     refuse_not_built(argv)
     given = build_parser().parse_args(argv)
     return Options(
-        transports=choices("transport", given.transports, TRANSPORTS),
-        patterns=choices("pattern", given.patterns, PATTERNS),
+        transports=choices_or_all("transport", given.transports, TRANSPORTS),
+        patterns=choices_or_all("pattern", given.patterns, PATTERNS),
         sizes=tuple(parse_size(word) for word in words(given.sizes)),
         placements=choices("placement", given.placements, PLACEMENTS),
         waits=choices("way of waiting", given.wait, WAITS),
@@ -113,8 +113,18 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--transports", default="unix,tcp", metavar="LIST", help="of --list (default: unix,tcp)")
-    add("--patterns", default="pingpong", metavar="LIST", help="of --list (default: pingpong)")
+    add(
+        "--transports",
+        default="unix,tcp",
+        metavar="LIST",
+        help="of --list, or all (default: unix,tcp)",
+    )
+    add(
+        "--patterns",
+        default="pingpong",
+        metavar="LIST",
+        help="of --list, or all (default: pingpong)",
+    )
     add("--sizes", default="64", metavar="LIST", help="bytes of payload (default: 64)")
     add(
         "--placements",
@@ -202,6 +212,10 @@ def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
         if word not in known:
             raise UsageError(f"unknown {what} '{word}': there is {', '.join(known)}.")
     return tuple(words(text))
+
+
+def choices_or_all(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    return known if text == "all" else choices(what, text, known)
 
 
 def parse_size(word: str) -> int:

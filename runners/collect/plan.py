@@ -23,6 +23,7 @@ class Cell:
     topology: str = "one"
     in_flight: int | None = None  # pipeline
     clients: int | None = None  # clients
+    extra: bool = False  # not asked for: run for its time, never probed (runners/cells.py)
 
     def __str__(self) -> str:
         words = [self.transport, self.pattern, f"{self.size} B", self.placement]

@@ -62,6 +62,7 @@ def run_cell(
 
 def _options(plan: Plan, run: CellRun) -> list[str]:
     options = asdict(run.cell) | {"cell": run.id, "timeout": plan.cell_timeout}
+    del options["extra"]  # why it is run is no concern of the workload
     given = {name: value for name, value in options.items() if value is not None}
     names = {name: "--" + name.replace("_", "-") for name in given}
     return [word for name, value in given.items() for word in (names[name], str(value))]

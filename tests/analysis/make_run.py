@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 TRIPS = 4
-MESSAGES = 2 * TRIPS
+MESSAGES = 2 * TRIPS  # of a cell, unless its laps are made up as well
 SIZE = 10
 PLACEMENTS = ("same-cpu", "cross-cpu")
 TRANSPORTS = ("unix", "tcp")
+PROCESS_COUNTS = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
 HOST, GUEST = "9.9.0-made-up", "8.8.0-made-up"
 
 Cell = dict[str, Any]
@@ -33,6 +34,11 @@ class MadeUp:
     kernel_copies: Callable[[str], int] = lambda _: 5
     # (transport, placement, repeat) -> nanoseconds of every round trip.
     rtt: Callable[[str, str, int], int] = lambda t, p, r: (111_000 if t == "unix" else 222_000) + r
+    # (transport, placement, repeat) -> nanoseconds of each lap, of the host's cells; for `rtt`.
+    laps: Callable[[str, str, int], list[int]] | None = None
+    # Pattern, placement and wait of cells of the host that nobody asked for; their `placement`
+    # in the callables above is `selfloop` or `spin`.
+    extra: tuple[tuple[str, str, str], ...] = ()
     repeats: int = 3
     guest: bool = True
     change: Change = lambda _: None  # changes a cell's line before it is written
@@ -91,10 +97,10 @@ def _lane(
     cells = list(_host_cells(made)) if lane == "host" else list(_guest_cells(made))
     for number, cell in enumerate(cells, 1):
         cell["id"] = number
+        laps = cell.pop("laps")
         made.change(cell)
         if cell["instruments"] != ["ftrace"] and lane == "host":
-            nanoseconds = made.rtt(cell["transport"], cell["placement"], cell["repeat"])
-            samples = struct.pack(f"<{TRIPS}I", *[nanoseconds] * TRIPS)
+            samples = struct.pack(f"<{len(laps)}I", *laps)
             (path / "samples" / f"{number}.u32").write_bytes(samples)
     lines = [json.dumps(cell) for cell in cells]
     (path / "cells.jsonl").write_text("\n".join(lines) + "\n")
@@ -113,11 +119,32 @@ def _lane(
 
 def _host_cells(made: MadeUp) -> list[Cell]:
     return [
-        _cell(made, transport, placement, repeat, [])
+        cell
         for repeat in range(made.repeats)
-        for placement in PLACEMENTS
-        for transport in TRANSPORTS
+        for cell in (
+            *(
+                _cell(made, t, placement, repeat, [])
+                for placement in PLACEMENTS
+                for t in TRANSPORTS
+            ),
+            *(_extra(made, t, what, repeat) for what in made.extra for t in TRANSPORTS),
+        )
     ]
+
+
+def _extra(made: MadeUp, transport: str, what: tuple[str, str, str], repeat: int) -> Cell:
+    pattern, placement, wait = what
+    alone = pattern == "selfloop"
+    cell = _cell(made, transport, pattern if alone else wait, repeat, [])
+    if alone:  # each lap is one message, and one process does both parts
+        laps = len(cell["laps"])
+        counts = dict.fromkeys(PROCESS_COUNTS[::2], laps) | dict.fromkeys(
+            PROCESS_COUNTS[1::2], laps * SIZE
+        )
+        cell["messages"] = laps
+        client = cell["result"]["client"] | counts
+        cell["result"] |= {"client": client, "server": None, "proc": _proc(transport, laps)}
+    return cell | {"pattern": pattern, "placement": placement, "wait": wait, "extra": True}
 
 
 def _guest_cells(made: MadeUp) -> list[Cell]:
@@ -132,13 +159,17 @@ def _cell(
     made: MadeUp, transport: str, placement: str, repeat: int, instruments: list[str]
 ) -> Cell:
     voluntary, involuntary = made.switches(transport, placement, repeat)
-    nanoseconds = made.rtt(transport, placement, repeat)
+    laps = [made.rtt(transport, placement, repeat)] * TRIPS
+    if made.laps and not instruments:
+        laps = made.laps(transport, placement, repeat)
+    messages = 2 * len(laps)
     return {
+        "laps": laps,
         "transport": transport,
         "pattern": "pingpong",
         "size": SIZE,
         "placement": placement,
-        "messages": MESSAGES,
+        "messages": messages,
         "warmup": 2,
         "repeat": repeat,
         "instruments": instruments,
@@ -146,21 +177,20 @@ def _cell(
         "lost": 0,
         "error": None,
         "result": {
-            "window_ns": nanoseconds * TRIPS,
-            "round_trips": TRIPS,
+            "window_ns": sum(laps),
+            "round_trips": len(laps),
             "clock_cost_ns": 99,
             "cpus": [0, 0],
             "socket": {},
             # The server sleeps for all of them: only the sum of both is ever used.
-            "client": _process(101, 0, 0),
-            "server": _process(102, voluntary * TRIPS, involuntary * TRIPS),
-            "proc": _proc(transport),
+            "client": _process(101, 0, 0, messages // 2),
+            "server": _process(102, voluntary * len(laps), involuntary * len(laps), messages // 2),
+            "proc": _proc(transport, messages),
         },
     }
 
 
-def _process(pid: int, voluntary: int, involuntary: int) -> Cell:
-    half = MESSAGES // 2
+def _process(pid: int, voluntary: int, involuntary: int, half: int) -> Cell:
     return {
         "pid": pid,
         "sent_messages": half,
@@ -179,9 +209,9 @@ def _process(pid: int, voluntary: int, involuntary: int) -> Cell:
     }
 
 
-def _proc(transport: str) -> dict[str, list[str]]:
+def _proc(transport: str, messages: int) -> dict[str, list[str]]:
     """TCP: each message is one segment, one packet and one softirq, on top of what was before."""
-    n = MESSAGES if transport == "tcp" else 0
+    n = messages if transport == "tcp" else 0
     lo = "Inter-|   Receive\n face |bytes\n    lo: 0 0 0 0 0 0 0 0 {} {} 0 0 0 0 0 0\n"
     return {
         "/proc/net/snmp": [

@@ -2,7 +2,7 @@
 """Several kernels in one run: the ledger by kernel, and functions that came and went."""
 
 from analysis.analyse import analyse
-from analysis.kernels import version
+from analysis.ledger import version
 from analysis.raw import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import GUEST, MESSAGES, MadeUp
@@ -62,3 +62,11 @@ def test_versions_are_numbers() -> None:
     assert (
         version("5.10.0-46-cloud") < version("6.1.0") < version("6.12.117+deb13") < version("7.2")
     )
+
+
+def test_the_first_screen_shows_the_newest_kernel(analysed: Analyse) -> None:
+    """Of several kernels that measured the same; in whatever order their names sort."""
+    newest = "10.1.0-made-up"
+    analysis = analysed(MadeUp(more_guests=(newest, OLD)))
+    lines = [row.lines[0] for row in analysis.ledgers[0].rows if row.lines]
+    assert {line.kernel for line in lines if line.lane == "vm"} == {newest}

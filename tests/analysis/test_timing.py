@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Times, ratios with their intervals, and what probes cost."""
+"""Times and their ratios: paired by repeat, with an interval and never without a regime."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis import time_words
+from analysis.__main__ import main
 from analysis.analyse import Analysis
-from analysis.timing import interval
+from analysis.intervals import LEAST_REPEATS, interval
 from tests.analysis.conftest import Analyse
-from tests.analysis.make_run import Cell, MadeUp
+from tests.analysis.make_run import TRIPS, Cell, MadeUp, make_run
 
 
 def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
@@ -16,51 +20,71 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
     def rtt(transport: str, _: str, repeat: int) -> int:
         return 1000 * (repeat + 2 if transport == "tcp" else 1)
 
-    regime = analysed(MadeUp(rtt=rtt)).regimes[0]
-    (ratio,) = regime.ratios
-    assert (ratio.slow, ratio.fast, ratio.value, ratio.repeats) == ("tcp", "unix", 3.0, 3)
-    assert (ratio.low, ratio.high) == (2.0, 4.0)
+    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).regimes[0].ratios
+    assert [one.transport for one in ratio.both] == ["unix", "tcp"]
+    assert (ratio.value, ratio.repeats) == (5.0, 7)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert 2.0 <= ratio.low < 5.0 < ratio.high <= 8.0
 
 
-def test_two_repeats_give_no_interval(analysed: Analyse) -> None:
-    (ratio,) = analysed(MadeUp(repeats=2)).regimes[0].ratios
+def test_too_few_repeats_give_no_interval(analysed: Analyse) -> None:
+    (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).regimes[0].ratios
     assert (ratio.low, ratio.high) == (None, None)
+    assert time_words.interval_text(ratio) == "5 repeats, too few for an interval"
 
 
-def test_interval_holds_the_median_and_is_always_the_same() -> None:
-    values = np.array([1.1, 1.2, 1.3, 1.4, 9.9])
-    low, high = interval(values)
-    assert low is not None
-    assert high is not None
-    assert low <= 1.3 <= high
-    assert interval(values) == (low, high)
+@pytest.mark.parametrize("spread", ["normal", "skewed"])
+def test_interval_covers_the_truth(spread: str) -> None:
+    """Of 200 made-up runs of eight repeats, nine in ten intervals hold the true median."""
+    chance = np.random.default_rng(17)
+    held = 0
+    for _ in range(200):
+        noise = chance.normal(0, 1, 8) if spread == "normal" else chance.exponential(1, 8)
+        truth = 0 if spread == "normal" else np.log(2)
+        low, high = interval(1.6 * np.exp(0.05 * noise))
+        assert low is not None
+        assert high is not None
+        held += low <= 1.6 * np.exp(0.05 * truth) <= high
+    assert 180 <= held < 200
+
+
+def test_the_same_interval_again() -> None:
+    values = np.array([1.1, 1.2, 1.3, 1.4, 9.9, 1.0])
+    assert interval(values) == interval(values)
+
+
+def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
+    """Sends of a stream take as long as there is no room: what a message costs is window / n."""
+
+    def stream(cell: Cell) -> None:
+        cell["pattern"], cell["messages"] = "stream", TRIPS
+        cell["result"]["window_ns"] = 1000 if cell["transport"] == "unix" else 3000
+        silent = {"sent_messages": 0, "sent_bytes": 0}
+        deaf = {"received_messages": 0, "received_bytes": 0}
+        cell["result"]["client"] |= deaf
+        cell["result"]["server"] |= silent
+
+    (ratio,) = analysed(MadeUp(change=stream, guest=False)).regimes[0].ratios
+    assert ratio.value == pytest.approx(3.0)
+
+
+def test_no_ratio_without_its_regime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the page, in Markdown and in the terminal: each ratio, and beside it how it was taken."""
+    run = make_run(tmp_path, MadeUp(repeats=6))
+    assert main([str(run)]) == 0
+    page, markdown = (
+        (run / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")
+    )
+    for text in (page, markdown, capsys.readouterr().out):
+        flat = " ".join(text.split())
+        assert "2.00 times as long, 95 % interval 2.00 to 2.00, 6 repeats" in flat
+        assert "default scheduler, one connection" in flat
+        assert "1.00 messages a read (unix, tcp)" in flat
+        assert "one mode (unix, tcp)" in flat
 
 
 def test_no_p99_of_four_round_trips(plain: Analysis) -> None:
     latency = plain.regimes[0].latencies[0]
     assert latency.p50 is not None
     assert latency.p99 is None
-
-
-def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
-    def probe_last_repeat(cell: Cell) -> None:
-        if cell["repeat"] == 2:
-            cell["instruments"], cell["scripts"] = ["bpftrace"], []
-
-    made = MadeUp(
-        rtt=lambda _t, _p, repeat: 777_000 if repeat == 2 else 111_000,
-        change=probe_last_repeat,
-        guest=False,
-    )
-    costs = analysed(made).costs
-    (cost,) = (c for c in costs if (c.transport, c.placement) == ("unix", "same-cpu"))
-    assert cost.rtt_without == pytest.approx(111_000)
-    assert cost.rtt_with == pytest.approx(777_000)
-    assert (cost.switches_without, cost.switches_with) == (3.0, 3.0)
-
-
-def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
-    guest = [cost for cost in plain.costs if cost.lane == "vm"]
-    assert {cost.probes for cost in guest} == {"bpftrace (copies, others)", "ftrace"}
-    assert {(cost.rtt_without, cost.rtt_with) for cost in guest} == {(None, None)}
-    assert {(cost.switches_without, cost.switches_with) for cost in guest} == {(3.0, 3.0)}

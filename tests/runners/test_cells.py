@@ -83,3 +83,38 @@ def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     written = plan.Plan("/bin/workload", order(2), (1000, 1000))
     written.dump(tmp_path / "plan.json")
     assert plan.load(tmp_path / "plan.json") == written
+
+
+def test_the_default_run_takes_times_apart() -> None:
+    """Cells that nobody asked for: on the host, never probed, and named as such."""
+    todo = cells.cells(options.parse([]), cells.HOST)
+    extra = [cell for cell in todo if cell.extra]
+    assert {(cell.transport, cell.pattern, cell.placement, cell.wait) for cell in extra} == {
+        (transport, *what)
+        for transport in ("unix", "tcp")
+        for what in (("selfloop", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
+    }
+    runs = cells.passes(todo, 2, ["copies", "path"], seed=1)
+    probed = [run.cell for one in runs if one.scripts for run in one.runs]
+    assert probed
+    assert not any(cell.extra for cell in probed)
+    assert sum(run.cell.extra for one in runs for run in one.runs) == 2 * len(extra)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--placements", "same-cpu"],
+        ["--patterns", "stream"],
+        ["--wait", "epoll"],
+        ["--transports", "pipe,udp"],
+    ],
+)
+def test_nothing_is_added_where_it_would_tell_nothing(asked: list[str]) -> None:
+    assert not any(cell.extra for cell in cells.cells(options.parse(asked), cells.HOST))
+
+
+def test_what_is_asked_for_is_not_added_again() -> None:
+    given = options.parse(["--patterns", "pingpong,selfloop", "--wait", "block,spin"])
+    assert not any(cell.extra for cell in cells.cells(given, cells.HOST))
+    assert not any(cell.extra for cell in cells.cells(options.parse([]), cells.GUEST))

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Are there two kinds of round trip? Modes of times, found by a test and said with their shares.
+
+The rule, in this order:
+
+1. At most 20,000 values, drawn with a fixed seed: the dip test's table ends at 72,000.
+2. A clock that ticks every 10 ns makes a comb of any sample, and a comb has many modes. Each value
+   is therefore moved by less than half a tick (the usual gap between neighbouring values).
+3. Hartigan's dip test on the logarithms, since times spread by factors: p < 0.01 or it is one mode.
+4. With thousands of values the test sees every ripple. What is called a mode must also matter:
+   a peak of the density (Gaussian kernel, Silverman's width, 3 % at least) with 5 % of the values
+   or more, 10 % or more away from the next one, and between the two the density falls below 80 %
+   of the lower peak.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import diptest
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import find_peaks
+
+from analysis.wording import amount, counted, listed
+
+MOST_VALUES = 20_000
+LEAST_VALUES = 6
+SEED = 0
+SIGNIFICANT = 0.01
+LEAST_SHARE, LEAST_FACTOR, DEEPEST_VALLEY = 0.05, 1.1, 0.8
+LEAST_WIDTH = 0.03  # of the kernel, in logarithms: 3 %
+LARGEST_TICK = 0.05  # of the median: what is further apart is no clock's tick
+BINS_IN_A_WIDTH = 8
+STRETCH = 256  # laps: short against a second, long against a lap
+PURE = 0.9  # a stretch is of one kind when so many of its laps are
+NUMBERS = {2: "two", 3: "three", 4: "four"}
+
+Times = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A peak, in nanoseconds, and the share of the values between the valleys beside it."""
+
+    at: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The modes of one set of values. `cuts`: the valleys between them."""
+
+    modes: tuple[Mode, ...]
+    cuts: tuple[float, ...]
+    dip: float
+    p: float
+
+    @property
+    def several(self) -> bool:
+        return len(self.modes) > 1
+
+    def words(self) -> str:
+        """`two modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
+        if not self.several:
+            return "one mode"
+        count = NUMBERS.get(len(self.modes), str(len(self.modes)))
+        places = [f"{amount(mode.at, 'ns')} ({mode.share:.0%})" for mode in self.modes]
+        return f"{count} modes at {listed(places).replace('%', ' %')}"
+
+
+@dataclass(frozen=True)
+class Modality:
+    """Modes of a cell's laps, of its stretches' medians and of its repeats' medians."""
+
+    laps: Modes
+    stretches: Modes | None
+    repeats: Modes | None
+    rhythm: str  # how laps of different modes follow on each other
+
+    def words(self) -> str:
+        """One clause: what holds for laps, else for stretches, else for repeats."""
+        if self.laps.several:
+            return f"{self.laps.words()}, {self.rhythm}"
+        for of, modes in (("stretch", self.stretches), ("repeat", self.repeats)):
+            if modes and modes.several:
+                return f"medians of {of}{'es' if of == 'stretch' else 's'} have {modes.words()}"
+        return "one mode"
+
+
+def modality(repeats: Sequence[Times]) -> Modality | None:
+    """What the laps of a cell's repeats say; None where there are too few."""
+    every = np.concatenate(repeats) if repeats else np.empty(0)
+    laps = find_modes(every)
+    if laps is None:
+        return None
+    medians = np.array([np.median(one) for one in repeats])
+    parts = [part for one in repeats for part in _stretches(one)]
+    stretches = np.array([np.median(part) for part in parts])
+    rhythm = _rhythm(repeats, parts, laps.cuts) if laps.several else ""
+    return Modality(laps, find_modes(stretches), find_modes(medians), rhythm)
+
+
+def find_modes(values: Times) -> Modes | None:
+    """The modes by the rule above; None for too few values."""
+    if len(values) < LEAST_VALUES:
+        return None
+    chance = np.random.default_rng(SEED)
+    if len(values) > MOST_VALUES:
+        values = chance.choice(values, MOST_VALUES, replace=False)
+    logs = np.log(_off_the_comb(values.astype(float), chance))
+    dip, p = diptest.diptest(logs)
+    density = _Density(logs)
+    peaks = density.peaks() if p < SIGNIFICANT else density.highest()
+    cuts = density.valleys(peaks)
+    modes = [
+        Mode(density.time(peak), share)
+        for peak, share in zip(peaks, density.shares(cuts), strict=True)
+    ]
+    return Modes(tuple(modes), tuple(density.time(cut) for cut in cuts), float(dip), float(p))
+
+
+def _off_the_comb(values: Times, chance: np.random.Generator) -> Times:
+    gaps = np.diff(np.unique(values))
+    tick = min(float(np.median(gaps)), LARGEST_TICK * float(np.median(values))) if len(gaps) else 0
+    moved = values + chance.uniform(-tick / 2, tick / 2, len(values))
+    return np.maximum(moved, values.min() / 2 or 1)
+
+
+class _Density:
+    """A density on a grid of logarithms, and its peaks by their index in it."""
+
+    def __init__(self, logs: Times) -> None:
+        quartiles = np.percentile(logs, [25, 75])
+        spread = float(np.ptp(quartiles)) / 1.349 or float(logs.std())
+        # Silverman's rule of thumb.
+        width = max(LEAST_WIDTH, 0.9 * min(float(logs.std()), spread) * len(logs) ** -0.2)
+        # The slowest laps are hiccups, far away and few: a grid that reached them would be wasted.
+        low, high = np.percentile(logs, [0.5, 99.5]) + np.array([-4, 4]) * width
+        self._count = len(logs)
+        self._step = width / BINS_IN_A_WIDTH
+        self._low = low
+        bins = int(np.ceil((high - low) / self._step))
+        self._bins, _ = np.histogram(logs, bins, (low, low + bins * self._step))
+        self._heights = gaussian_filter1d(
+            self._bins.astype(float), BINS_IN_A_WIDTH, mode="constant"
+        )
+
+    def time(self, index: int) -> float:
+        return float(np.exp(self._low + (index + 0.5) * self._step))
+
+    def highest(self) -> list[int]:
+        return [int(self._heights.argmax())]
+
+    def valleys(self, peaks: list[int]) -> list[int]:
+        return [a + int(self._heights[a : b + 1].argmin()) for a, b in pairwise(peaks)]
+
+    def shares(self, cuts: list[int]) -> list[float]:
+        return [float(part.sum()) / self._count for part in np.split(self._bins, cuts)]
+
+    def peaks(self) -> list[int]:
+        """The peaks that matter: the least of them goes until all do."""
+        peaks = [int(peak) for peak in find_peaks(self._heights)[0]] or self.highest()
+        while len(peaks) > 1:
+            unfit = self._shallow(peaks)
+            if unfit is None:
+                shares = self.shares(self.valleys(peaks))
+                unfit = int(np.argmin(shares))
+                if shares[unfit] >= LEAST_SHARE:
+                    break
+            peaks.pop(unfit)
+        return peaks
+
+    def _shallow(self, peaks: list[int]) -> int | None:
+        """The lower one of two peaks that are not apart enough; None where all are."""
+        cuts = self.valleys(peaks)
+        for left, cut in enumerate(cuts):
+            a, b = peaks[left], peaks[left + 1]
+            lower = left if self._heights[a] < self._heights[b] else left + 1
+            deep = self._heights[cut] < DEEPEST_VALLEY * self._heights[peaks[lower]]
+            if not deep or (b - a) * self._step < np.log(LEAST_FACTOR):
+                return lower
+        return None
+
+
+def _stretches(laps: Times) -> list[Times]:
+    """Parts of at least STRETCH laps that follow on each other."""
+    count = len(laps) // STRETCH
+    return np.array_split(laps, count) if count else []
+
+
+def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float, ...]) -> str:
+    """When the mode changes: with the repeat, from time to time, or with each lap."""
+    if all(_pure(one, cuts) for one in repeats):
+        return "from repeat to repeat"
+    pure = sum(_pure(part, cuts) for part in parts)
+    if parts and pure >= PURE * len(parts):
+        return f"in stretches of {counted(STRETCH, 'lap')} or more"
+    return "from lap to lap"
+
+
+def _pure(laps: Times, cuts: tuple[float, ...]) -> bool:
+    counts = np.bincount(np.searchsorted(cuts, laps), minlength=len(cuts) + 1)
+    return bool(counts.max() >= PURE * len(laps))

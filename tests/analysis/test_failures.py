@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells without a result: an absent transport, or what one cannot carry, said once."""
+
+from pathlib import Path
+
+from analysis.__main__ import main
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import PLACEMENTS, Cell, MadeUp, make_run
+
+WHY = "this made-up kernel has no such socket."
+
+
+def no_tcp(cell: Cell) -> None:
+    if cell["transport"] == "tcp":
+        cell["error"], cell["result"] = WHY, None
+
+
+def test_a_transport_that_cannot_run_is_absent_in_one_sentence(analysed: Analyse) -> None:
+    missing = analysed(MadeUp(change=no_tcp, guest=False)).tables.missing
+    assert [(one.what, one.why) for one in missing] == [("transport tcp", WHY)]
+
+
+def test_the_report_lists_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, MadeUp(change=no_tcp, guest=False))
+    assert main([str(run), "--quiet"]) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert f"Absent here: <strong>transport tcp</strong> (host): {WHY}" in page
+    assert f"- transport tcp (host): {WHY}" in (run / "report.md").read_text(encoding="utf-8")
+
+
+def test_what_only_some_cells_cannot_do_is_said_of_them(analysed: Analyse) -> None:
+    def no_tcp_across(cell: Cell) -> None:
+        if cell["placement"] == PLACEMENTS[1]:
+            no_tcp(cell)
+
+    (one,) = analysed(MadeUp(change=no_tcp_across, guest=False)).tables.missing
+    assert one.what == "tcp: pingpong of 10 B, cross-cpu, in 3 runs"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Modes of made-up times: what is there is named, and what is not there is not."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from analysis.modes import Modes, find_modes, modality
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp
+
+Times = npt.NDArray[np.float64]
+COUNT = 20_000
+
+
+def lognormal(at: float, count: int, seed: int, spread: float = 0.05) -> Times:
+    """Times around `at` nanoseconds, with the long right tail that times have."""
+    chance = np.random.default_rng(seed)
+    times = at * np.exp(chance.normal(0, spread, count))
+    times[::400] *= 5  # hiccups
+    return times
+
+
+def mixed(first: Times, second: Times) -> Times:
+    both = np.concatenate([first, second])
+    np.random.default_rng(5).shuffle(both)
+    return both
+
+
+def modes(times: Times) -> Modes:
+    found = find_modes(times)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("tick", [1, 10, 42, 100])
+def test_one_mode_whatever_the_clock_ticks(tick: int) -> None:
+    """10 µs read from a clock that ticks every 100 ns is a comb of a dozen values, and one mode."""
+    times = np.round(lognormal(10_000, COUNT, 1, spread=0.03) / tick) * tick
+    assert modes(times).words() == "one mode"
+
+
+def test_one_mode_with_a_shoulder() -> None:
+    """5 % apart: the dip test of 20,000 values may see it, and no reader needs it."""
+    times = mixed(lognormal(13_400, 12_000, 1, 0.004), lognormal(14_000, 8_000, 2, 0.004))
+    found = modes(times)
+    assert found.p < 0.01
+    assert found.words() == "one mode"
+
+
+def test_a_few_hiccups_are_no_mode() -> None:
+    times = mixed(lognormal(10_000, 19_600, 1), lognormal(80_000, 400, 2))
+    assert modes(times).words() == "one mode"
+
+
+def test_two_modes_are_named_with_their_shares() -> None:
+    found = modes(mixed(lognormal(22_000, 12_200, 1), lognormal(41_000, 7_800, 2)))
+    first, second = found.modes
+    assert first.at == pytest.approx(22_000, rel=0.02)
+    assert second.at == pytest.approx(41_000, rel=0.02)
+    assert found.words().startswith("two modes at 2")
+    assert "µs (61 %) and 4" in found.words()
+    assert found.words().endswith("µs (39 %)")
+
+
+def test_three_modes() -> None:
+    low, middle = lognormal(10_000, 6_000, 1), lognormal(20_000, 8_000, 2)
+    found = modes(mixed(mixed(low, middle), lognormal(40_000, 6_000, 3)))
+    assert [round(mode.share, 1) for mode in found.modes] == [0.3, 0.4, 0.3]
+
+
+def test_a_ramp_between_two_ends_is_one_mode() -> None:
+    """Uniform: broad, and without any valley."""
+    assert modes(np.random.default_rng(1).uniform(20_000, 40_000, COUNT)).words() == "one mode"
+
+
+def test_ten_million_laps_are_sampled() -> None:
+    """The same statement as of a part of them."""
+    times = np.tile(mixed(lognormal(22_000, 12_200, 1), lognormal(41_000, 7_800, 2)), 500)
+    assert [round(mode.share, 2) for mode in modes(times).modes] == [0.61, 0.39]
+
+
+def test_too_few_values_say_nothing() -> None:
+    assert find_modes(np.array([1.0, 2.0, 3.0])) is None
+    assert modality([np.array([1.0, 2.0])]) is None
+
+
+def test_how_the_modes_alternate() -> None:
+    low = [lognormal(22_000, 5_000, seed, 0.02) for seed in range(3)]
+    high = [lognormal(41_000, 5_000, seed, 0.02) for seed in range(3, 6)]
+    halves = [np.concatenate(pair) for pair in zip(low, high, strict=True)]
+    shuffled = [mixed(*pair) for pair in zip(low, high, strict=True)]
+    for repeats, rhythm in (
+        ([*low, *high], "from repeat to repeat"),
+        (halves, "in stretches of 256 laps or more"),
+        (shuffled, "from lap to lap"),
+    ):
+        found = modality(repeats)
+        assert found is not None
+        assert len(found.laps.modes) == 2
+        assert found.words().endswith(rhythm)
+
+
+def test_repeats_that_form_two_groups() -> None:
+    """Medians of repeats are tested as well: three at 22 µs and three at 41."""
+    repeats = [lognormal(at, 5_000, at, 0.02) for at in (22_000, 22_100, 22_200, 41_000, 41_100)]
+    repeats.append(lognormal(41_200, 5_000, 6, 0.02))
+    found = modality(repeats)
+    assert found is not None
+    assert found.repeats is not None
+    assert [mode.share for mode in found.repeats.modes] == [0.5, 0.5]
+
+
+def test_the_report_names_them(analysed: Analyse) -> None:
+    def laps(transport: str, _: str, repeat: int) -> list[int]:
+        one = lognormal(22_000, 1_500, repeat, 0.02)
+        two = lognormal(41_000 if transport == "unix" else 22_000, 500, repeat + 9, 0.02)
+        return [int(time) for time in mixed(one, two)]
+
+    made = analysed(MadeUp(laps=laps, guest=False))
+    unix, tcp = (latency.modality for latency in made.regimes[0].latencies)
+    assert unix is not None
+    assert tcp is not None
+    assert "(75 %)" in unix.words()
+    assert "(25 %), from lap to lap" in unix.words()
+    assert tcp.words() == "one mode"
+    assert any("from lap to lap; tcp: one mode" in sentence for sentence in made.answer)
