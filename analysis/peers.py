@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import RunError
-from analysis.timing import interval
+from analysis.intervals import interval
 
 CELL = ["placement", "transport", "peer", "size", "statistic"]
 
