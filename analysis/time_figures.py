@@ -188,8 +188,8 @@ def _waterfall(one: Decomposition | None, source: str) -> Drawn:
     caption = (
         f"Read from top to bottom ({size_text(one.size)}): each bar is what one more difference "
         "between two cells costs a message, and begins where the one above ends. "
-        + " ".join(f"{STEPS[name][0]}: {STEPS[name][1]}." for name in CELLS)
-        + " A round trip is two messages. Black: 95 % interval, where there are repeats enough. "
+        + "; ".join(f"“{STEPS[name][0]}”: {STEPS[name][1]}" for name in CELLS)
+        + ". A round trip is two messages. Black: 95 % interval, where there are repeats enough. "
         + "".join(f"{text} " for w in shown if (text := uneven(w)))
         + "".join(f"{lacking(w, one.size)} " for w in short)
     )

@@ -191,9 +191,7 @@ def _last(cluster: list[float]) -> float:
 def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
     """Bars that begin where the one above ends: each is what one more difference costs."""
     labels = list(dict.fromkeys(bar.label for bars in panels.values() for bar in bars))
-    figure, axes = axes_row(
-        len(panels), 9, 1.2 + 0.42 * len(labels), sharey=True, sharex=len(panels) < 3
-    )
+    figure, axes = axes_row(len(panels), 9, 1.2 + 0.42 * len(labels), sharey=True, sharex=True)
     furthest = max(max(bar.start, bar.end, bar.high or 0) for b in panels.values() for bar in b)
     for ax, (title, bars) in zip(axes, panels.items(), strict=True):
         ax.set_title(title)

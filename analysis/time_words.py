@@ -9,11 +9,12 @@ from analysis.wording import TRANSPORTS, amount, counted, listed, number, place,
 
 # What the step to a cell adds, and which cells it compares.
 STEPS = {
-    PATH: ("the path alone", "selfloop: one thread writes, then reads what it wrote"),
+    PATH: ("the path alone", "selfloop, one thread that writes and then reads what it wrote"),
     SWITCH: ("+ the switch", "two processes on one CPU"),
     WAKEUP: ("+ wake-up, idle exit", "on two CPUs, each asleep until its message comes"),
     SLEEP: ("\N{MINUS SIGN} sleep", "on two CPUs that poll and never sleep"),
 }
+WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
 OF_GAP_WORDS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
 
 
@@ -112,11 +113,11 @@ def _without(gap: Gap) -> str:
 
 
 def _share(gap: Gap, name: str) -> str:
-    """Its share, where the gap is sure to be one: shares of what may be 0 mean nothing."""
-    total = gap.total
-    if total.low is None or total.high is None or total.low <= 0 <= total.high:
+    """Its share, where that is known well: shares of what may be 0 mean nothing."""
+    share = gap.shares[name]
+    if share.low is None or share.high is None or not share.high - share.low <= WIDEST_SHARE:
         return ""
-    return f", {gap.shares[name].value * 100:.0f} %,".replace("-", "\N{MINUS SIGN}")
+    return f", {share.value * 100:.0f} %,".replace("-", "\N{MINUS SIGN}")
 
 
 def _times(part: Part, factor: int) -> Part:
