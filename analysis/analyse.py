@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis import exact
-from analysis.agreement import Comparison, compare
+from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
@@ -33,6 +33,7 @@ class Analysis:
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
     laps: dict[Key, list[Laps]]
+    agreements: tuple[Agreement, ...]
     regimes: tuple[Regime, ...]
     parts: tuple[Decomposition, ...]
     functions: tuple[FunctionTable, ...]
@@ -65,6 +66,7 @@ def analyse(run: Run) -> Analysis:
         verdicts=judge(load_claims(), measured, tables.missing),
         comparisons=compare(tables.tidy),
         laps=laps,
+        agreements=agreements(tables.tidy),
         regimes=regimes,
         parts=parts,
         functions=function_tables(asked),

@@ -10,6 +10,8 @@ from analysis.quantities import ELSEWHERE, MEASURES, ROUND_TRIP_PATTERNS, TIMES,
 # The regime of a figure, and where it comes from.
 REGIME = ("pattern", "size", "placement")
 SOURCE = ("instrument", "lane", "kernel", "rung", "probed")
+# Of probes on one rung: whose figure stands first. perf's window is one for both processes.
+PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 RUN_OF_CELL = (*REGIME, "transport", "repeat", "cell", *SOURCE, "messages", "sound")
 
 
@@ -89,8 +91,9 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     being there (switches, times) is taken from undisturbed runs of the host first.
     """
     probe = row.instrument not in ("kernel", "workload")
+    by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
     rung = ("function", "tracepoint", "counters").index(row.rung)
     host = 0 if row.lane == "host" else 1
     if measure.undisturbed:
-        return (int(row.probed), host, int(probe), rung)
-    return (int(not probe), rung if probe else 0, int(row.probed), host)
+        return (int(row.probed), host, int(probe), rung, by)
+    return (int(not probe), rung if probe else 0, int(row.probed), host, by)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What instruments wrote beside a lane's cells: bpftrace maps, ftrace counts, round-trip times."""
+"""What instruments wrote beside a lane's cells: maps, ftrace counts, round-trip times."""
 
 import json
 import re
@@ -16,6 +16,8 @@ from analysis.raw import Cell, Lane
 from analysis.record import AGAIN, read_text
 
 HELPER = "@helper"
+# Whose scripts leave maps as bpftrace prints them: raw/<lane>/<instrument>/<pass>/<script>.json.
+MAPPING = ("bpftrace", "bcc", "perf")
 # Scripts write a 0 for all that they watch, but for functions: those appear when they are called.
 IMPLIED_ZERO = "function_calls"
 # Both what bpftrace says when its buffer overflows and what it says when a map is full.
@@ -24,8 +26,9 @@ LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
 
 @dataclass(frozen=True)
 class Count:
-    """One entry of a bpftrace map."""
+    """One entry of a map."""
 
+    instrument: str
     script: str
     cell: int
     quantity: str
@@ -35,8 +38,9 @@ class Count:
 
 @dataclass(frozen=True)
 class Pass:
-    """One stretch of cells for which bpftrace scripts were attached."""
+    """What one instrument's scripts counted in one stretch of cells."""
 
+    instrument: str
     counts: tuple[Count, ...]
     lost: dict[str, int]  # script -> events that it lost, over all cells of the pass
 
@@ -47,7 +51,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Scripts:
-    """What all bpftrace scripts of one lane left behind."""
+    """What all scripts of one lane left behind."""
 
     passes: tuple[Pass, ...]
 
@@ -58,7 +62,12 @@ class Scripts:
         called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
         watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
         zeros = [key for key in watched if key not in called]
-        return own + [Count(script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
+        by = self.instrument(script)
+        return own + [Count(by, script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
+
+    def instrument(self, script: str) -> str:
+        """Who ran a script."""
+        return next((one.instrument for one in self.passes if script in one.lost), MAPPING[0])
 
     def lost(self, cell: int, script: str) -> int:
         """Events that a script lost in the cell's pass; in any pass, if none knows the cell."""
@@ -68,21 +77,28 @@ class Scripts:
 
 def read_scripts(lane: Lane) -> Scripts:
     """Every script's output, pass by pass."""
-    folders = sorted(path for path in lane.path.glob("bpftrace/*") if path.is_dir())
-    return Scripts(tuple(_read_pass(lane, folder) for folder in folders))
+    return Scripts(
+        tuple(
+            _read_pass(lane, instrument, folder)
+            for instrument in MAPPING
+            for folder in sorted(lane.path.glob(f"{instrument}/*"))
+            if folder.is_dir()
+        )
+    )
 
 
-def _read_pass(lane: Lane, folder: Path) -> Pass:
+def _read_pass(lane: Lane, instrument: str, folder: Path) -> Pass:
     counts: list[Count] = []
     lost: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
-        found, events = _read_script(path, f"raw/{lane.folder}/bpftrace/{folder.name}/{path.name}")
+        name = f"raw/{lane.folder}/{instrument}/{folder.name}/{path.name}"
+        found, events = _read_script(instrument, path, name)
         counts += found
         lost[path.stem] = events
-    return Pass(tuple(counts), lost)
+    return Pass(instrument, tuple(counts), lost)
 
 
-def _read_script(path: Path, name: str) -> tuple[list[Count], int]:
+def _read_script(instrument: str, path: Path, name: str) -> tuple[list[Count], int]:
     text = read_text(path, name, "its counts are lost")
     if text and not text.endswith("\n"):
         raise _cut_off(name)
@@ -93,7 +109,7 @@ def _read_script(path: Path, name: str) -> tuple[list[Count], int]:
             continue
         kind, data = _message(line, name)
         if kind == "map":
-            counts.extend(_counts(path.stem, data, name))
+            counts.extend(_counts(instrument, path.stem, data, name))
         elif kind == "lost_events":
             lost += int(data.get("events", 0))
         elif kind == "helper_error" and LOST.search(line):
@@ -103,8 +119,8 @@ def _read_script(path: Path, name: str) -> tuple[list[Count], int]:
 
 def _cut_off(name: str) -> RunError:
     return RunError(
-        f"{name} is cut off or damaged: bpftrace did not finish writing it, and its counts cannot "
-        f"be trusted. {AGAIN}"
+        f"{name} is cut off or damaged: who wrote it did not finish, and its counts cannot be "
+        f"trusted. {AGAIN}"
     )
 
 
@@ -119,7 +135,7 @@ def _message(line: str, name: str) -> tuple[str, dict[str, Any]]:
     return str(message.get("type")), data if isinstance(data, dict) else {}
 
 
-def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
+def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
     for map_name, entries in data.items():
         if map_name.startswith(HELPER):
             continue
@@ -132,11 +148,11 @@ def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
                     f"{name}: {map_name}[{keys}] is not a count for a cell. Name helper maps "
                     f"{HELPER}…, and key all others [cell, key]."
                 )
-            yield Count(script, int(cell), map_name.removeprefix("@"), key, value)
+            yield Count(instrument, script, int(cell), map_name.removeprefix("@"), key, value)
 
 
 def _lost_in(stderr: Path) -> int:
-    """Events that bpftrace says it lost; a full map counts as one at least."""
+    """Events that a script says it lost; a full map counts as one at least."""
     if not stderr.exists():
         return 0
     text = stderr.read_text(encoding="utf-8", errors="replace")

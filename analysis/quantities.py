@@ -18,7 +18,10 @@ SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
 # Times: never a guest's, and in a measure never a probed cell's.
-TIMES = frozenset({"rtt_ns", "messages_per_s", "cpu_ns", *SAMPLED.values()})
+TIMES = frozenset(
+    {"rtt_ns", "messages_per_s", "cpu_ns", "task_clock_ns", "path_ns", "path_latency"}
+    | set(SAMPLED.values())
+)
 
 Per = Literal["message", "round trip", "payload byte", "window"]
 

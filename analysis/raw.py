@@ -67,7 +67,7 @@ class Cell:
     repeat: int
     instruments: tuple[str, ...]
     scripts: tuple[str, ...]
-    lost: int  # events that ftrace lost in the window
+    lost: int  # events that ftrace or perf lost in the window
     missed: dict[str, int]  # script → events of the machine that its probes missed, where known
     calls_missed: dict[str, int]  # script → of these, calls of functions on the network's path
     programs: dict[str, tuple[int, int]]  # instrument → runs of its BPF programs, nanoseconds
@@ -82,10 +82,8 @@ class Cell:
     @property
     def probes(self) -> str:
         """What was attached, in words: `bpftrace (copies, switches)`; empty when nothing was."""
-        named = {
-            "bpftrace": f"bpftrace ({', '.join(self.scripts)})" if self.scripts else "bpftrace"
-        }
-        return ", ".join(named.get(name, name) for name in self.instruments)
+        names = ", ".join(self.instruments)
+        return f"{names} ({', '.join(self.scripts)})" if self.scripts else names
 
 
 @dataclass(frozen=True)

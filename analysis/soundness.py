@@ -12,19 +12,27 @@ NOTHING_UNDER_WAY = ("pingpong", "selfloop")
 EDGE_PACKETS = 1
 # (instrument, quantity, key, value)
 Entry = tuple[str, str, str, float]
+# Each must see every message and byte by itself.
+PROBERS = ("bpftrace", "bcc", "perf")
+# The transports whose paths bcc and perf have hooks on; on another's they see no message.
+HOOKED = ("unix", "tcp")
 
 
 def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is sound."""
     entries = list(entries)
-    probed = {(q, k): v for instrument, q, k, v in entries if instrument == "bpftrace"}
+    reasons = list(_payload(cell, result))
+    for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
+        probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
+        who = "probes" if prober == PROBERS[0] else prober
+        reasons += _copies(cell, probed, who)
+        reasons += _probed_messages(cell, result, probed, who)
+        if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
+            reasons += _segments(cell, entries, probed, who)
+        reasons += _strangers(probed)
     return [
-        *_payload(cell, result),
-        *_copies(cell, probed),
-        *_probed_messages(cell, result, probed),
+        *reasons,
         *_calls_missed(cell),
-        *_segments(cell, entries, probed),
-        *_strangers(probed),
         *_lost(entries),
         *_counted_twice(entries),
     ]
@@ -52,21 +60,21 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             )
 
 
-def _copies(cell: Cell, probed: dict[tuple[str, str], float]) -> Iterator[str]:
+def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
     """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
     payload = cell.messages * cell.size
     for way in ("sent", "received"):
         through = probed.get(("payload_bytes", way))
         if through is not None and through != payload:
-            yield f"probes saw {through:.0f} bytes {way}, and messages x size is {payload}"
+            yield f"{who} saw {through:.0f} bytes {way}, and messages x size is {payload}"
     for way in ("in", "out"):
         copied = probed.get(("copy_bytes", way))
         if copied is not None and copied != payload:
-            yield f"probes saw {copied:.0f} bytes copied {way}, and messages x size is {payload}"
+            yield f"{who} saw {copied:.0f} bytes copied {way}, and messages x size is {payload}"
 
 
 def _probed_messages(
-    cell: Cell, result: Result, probed: dict[tuple[str, str], float]
+    cell: Cell, result: Result, probed: dict[tuple[str, str], float], who: str
 ) -> Iterator[str]:
     """The entry functions ran once a message, and once more for each partial call."""
     for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
@@ -76,7 +84,7 @@ def _probed_messages(
             partial = result.both(again)
             more = f" and {partial} partial calls" if partial else ""
             yield (
-                f"probes counted {counted:.0f} messages {way}, "
+                f"{who} counted {counted:.0f} messages {way}, "
                 f"and the window has {cell.messages} messages{more}"
             )
 
@@ -90,7 +98,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
 
 
 def _segments(
-    cell: Cell, entries: list[Entry], probed: dict[tuple[str, str], float]
+    cell: Cell, entries: list[Entry], probed: dict[tuple[str, str], float], who: str
 ) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
@@ -103,14 +111,14 @@ def _segments(
     data = _sum(probed, "segments", "data", f"data{ELSEWHERE}")
     counted = _sum(kernel, "segments", "data", "again")
     if data is not None and counted is not None and data != counted:
-        yield f"probes counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
+        yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
     packets = probed.get(("lo_packets", ""))
     if packets is None:
         return
     yield from _packets(probed, packets)
     passed = kernel.get(("lo_packets", ""))
     if passed is not None and abs(passed - packets) > EDGE_PACKETS:
-        yield f"probes counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
+        yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
 def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:

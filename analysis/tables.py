@@ -159,20 +159,22 @@ def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
 
 def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
     for name in cell.scripts:
+        by = scripts.instrument(name)
         lost = scripts.lost(cell.id, name)
         if lost:
-            yield Figure("bpftrace", "lost", f"bpftrace {name}", lost)
+            yield Figure(by, "lost", f"{by} {name}", lost)
         if name in cell.missed:
-            yield Figure("bpftrace", "missed", name, cell.missed[name])
+            yield Figure(by, "missed", name, cell.missed[name])
         for count in scripts.of(cell.id, name):
-            yield Figure("bpftrace", count.quantity, count.key, count.value)
+            yield Figure(by, count.quantity, count.key, count.value)
 
 
 def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
+    if cell.lost:
+        by = cell.instruments[-1] if cell.instruments else "ftrace"
+        yield Figure(by, "lost", by, cell.lost)
     if "ftrace" not in cell.instruments:
         return
-    if cell.lost:
-        yield Figure("ftrace", "lost", "ftrace", cell.lost)
     calls = read_ftrace(lane, cell)
     for function, count in sorted((calls or {}).items()):
         yield Figure("ftrace", "function_calls", function, count)
@@ -183,12 +185,18 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
     if cell.error is not None:
         return
+    files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
-        if not scripts.of(cell.id, script):
+        if script not in files and not scripts.of(cell.id, script):
             yield Missing(
-                f"{name}: bpftrace {script}",
+                f"{name}: {scripts.instrument(script)} {script}",
                 lane.folder,
                 "the script was attached and left no count for this cell",
             )
-    if "ftrace" in cell.instruments and not (lane.path / f"ftrace/{cell.id}.tsv").exists():
-        yield Missing(f"{name}: ftrace", lane.folder, "it was attached and left no file")
+    traced = [script for script in cell.scripts if script in files]
+    if "ftrace" in cell.instruments and not traced:
+        traced = ["functions"]  # of a run before scripts of ftrace had names
+    for script in traced:
+        if not (lane.path / files[script]).exists():
+            why = "it was attached and left no file"
+            yield Missing(f"{name}: ftrace {script}", lane.folder, why)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/hooks.md out of probes/hooks.tsv and probes/scripts.tsv, so that it cannot drift.
+"""docs/hooks.md out of the tables beside this file, so that it cannot drift.
+
+probes/hooks.tsv for bpftrace's scripts and the kernel's counters, bcc/counts.tsv, perf/stat.tsv.
 
 python3 -m probes.hooks > docs/hooks.md
 """
@@ -16,7 +18,8 @@ RUNGS = ("function", "tracepoint", "counters")
 HEAD = """\
 # Hooks
 
-Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`; change that instead.
+Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`, `probes/bcc/counts.tsv`
+and `probes/perf/stat.tsv`; change those instead.
 
 Which hook gives each quantity on each kernel, strongest rung first. **function**: a kprobe, for
 which the kernel must allow probes of its functions; **tracepoint**: an event that the kernel names
@@ -27,6 +30,32 @@ kernel of this table.
 
 | quantity | rung | hook | by |{kernels} why |
 | --- | --- | --- | --- |{rule} --- |
+"""
+
+
+BCC = """
+## A second time: bcc
+
+`probes/bcc/counts.py` counts these in the same windows, by a compiler, loader and maps of its own.
+Of several choices the first is taken whose hooks the kernel has; where none is whole the counter
+is missing. Whose: *own*, of the running task, if it is one of the two processes; *elsewhere*, of
+whoever is not; *anyone*; *prev* and *wakee*, of the task that the event names.
+`probes/bcc/stacks.py` (`wakeup_causes`, `wakeup_stacks`) and `probes/bcc/latency.py` (`path_count`,
+`path_ns`, `path_latency`) need `sched:sched_waking`, `sched:sched_switch` and
+`raw_syscalls:sys_enter`, `sys_exit` only, which every kernel has.
+
+| quantity | choice | hook | whose | only | adds |
+| --- | --- | --- | --- | --- | --- |
+"""
+PERF = """
+## A third time: perf
+
+`perf stat` counts these in the two processes' contexts, between the client's first send and its
+last receive. `perf trace -s` counts system calls by name, `perf record` takes stacks by a clock
+(`probes/perf/trace.tsv`, `profile.tsv`). Hardware events are missing where no PMU is.
+
+| quantity | event | filter |
+| --- | --- | --- |
 """
 
 
@@ -65,7 +94,36 @@ def page() -> str:
     entries.sort(key=lambda entry: (entry[0], RUNGS.index(entry[1].rung)))
     kernels = "".join(f" {kernel} |" for kernel in KERNELS)
     head = HEAD.format(kernels=kernels, rule=" --- |" * len(KERNELS))
-    return head + "".join(_row(quantity, hook) for quantity, hook in entries)
+    return head + "".join(_row(quantity, hook) for quantity, hook in entries) + _others()
+
+
+def _others() -> str:
+    """The tables of bcc and perf."""
+    bcc = [
+        f"| {_named(row)} | {row['choice']} | `{row['hook']}` | {row['task']} "
+        f"| {_code(row['only'])} | {_code(row['amount'])} |\n"
+        for row in _rows(PROBES / "bcc/counts.tsv")
+    ]
+    perf = [
+        f"| {_named(row)} | `{row['event']}` | {_code(row['filter'])} |\n"
+        for row in _rows(PROBES / "perf/stat.tsv")
+    ]
+    return "".join([BCC, *bcc, PERF, *perf])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        kept = (line for line in lines if not line.startswith("#"))
+        return list(csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def _named(row: dict[str, str]) -> str:
+    return ", ".join(filter(None, (row["quantity"], row["key"])))
+
+
+def _code(text: str) -> str:
+    """A bar would end the table's cell."""
+    return "`" + text.replace("|", "\\|") + "`" if text else ""
 
 
 def _row(quantity: str, hook: Hook) -> str:

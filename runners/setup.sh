@@ -17,10 +17,12 @@ group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 
-packages=(bpftrace gcc libc6-dev make python3 python3-venv util-linux mount)
+packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
 # Where apt knows no Debian mirror, mmdebstrap knows one.
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
+# Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
+! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock
 install=yes

@@ -19,7 +19,7 @@ class Collected:
         lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
         self.cells: list[dict[str, Any]] = [json.loads(line) for line in lines]
         self.missing: list[dict[str, str]] = json.loads((folder / "missing.json").read_text())
-        self._counts = self._read_maps()
+        self._counts = {name: self._read_maps(name) for name in ("bpftrace", "bcc", "perf")}
 
     def probed(
         self, transport: str | None = None, instrument: str = "bpftrace"
@@ -31,18 +31,22 @@ class Collected:
             if instrument in cell["instruments"] and transport in (None, cell["transport"])
         ]
 
-    def counts(self, cell: dict[str, Any]) -> Counts:
+    def counts(self, cell: dict[str, Any], instrument: str = "bpftrace") -> Counts:
         """`quantity key` → value, of one probed cell run."""
-        return self._counts[str(cell["id"])]
+        return self._counts[instrument][str(cell["id"])]
+
+    def running(self, script: str) -> list[dict[str, Any]]:
+        """Cell runs that had `script` attached."""
+        return [cell for cell in self.cells if script in cell["scripts"]]
 
     def functions(self, cell: dict[str, Any]) -> Counts:
         """Function → calls, of one cell run under ftrace."""
         lines = (self.folder / "ftrace" / f"{cell['id']}.tsv").read_text().splitlines()
         return {name: int(calls) for name, calls in (line.split("\t") for line in lines)}
 
-    def _read_maps(self) -> dict[str, Counts]:
+    def _read_maps(self, instrument: str) -> dict[str, Counts]:
         counts: dict[str, Counts] = defaultdict(dict)
-        for file in self.folder.glob("bpftrace/*/*.json"):
+        for file in self.folder.glob(f"{instrument}/*/*.json"):
             for line in filter(None, file.read_text(encoding="utf-8").splitlines()):
                 record = json.loads(line)
                 if record["type"] == "map":

@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from runners.collect import plan
+from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.environment import environment
 from runners.collect.ftrace import Functions
+from runners.collect.graph import Tree
 from runners.collect.instrument import Context, Instrument
+from runners.collect.perf import Profile, Stat, Trace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
@@ -30,10 +33,15 @@ from runners.collect.workload import CellError, run_cell
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
 
-# The instruments in the order of their words in the report.
+# Who runs what: an instrument's scripts share one object, but for those that have one of their own.
 KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = {
     "bpftrace": Bpftrace,
-    "ftrace": Functions,
+    "bcc": Bcc,
+    "perf stat": Stat,
+    "perf trace": Trace,
+    "perf profile": Profile,
+    "ftrace functions": Functions,
+    "ftrace tree": Tree,
 }
 
 
@@ -70,12 +78,12 @@ class Collector:
                 self._detach(attached)
 
     def _instruments(self, one: plan.Pass, number: int) -> list[Instrument]:
-        table = read_scripts()
-        context = Context(self._plan.workload, self._out, number, self._miss)
-        return [
-            KINDS[kind]([table[n] for n in one.scripts if table[n][0].instrument == kind], context)
-            for kind in instruments(one.scripts)
-        ]
+        where = (self._plan.workload, self._out, number, self._miss, self._plan.own_kernel)
+        by_kind: dict[str, list[tuple[Script, ...]]] = {}
+        for rows in map(read_scripts().__getitem__, one.scripts):
+            alone = f"{rows[0].instrument} {rows[0].name}"
+            by_kind.setdefault(alone if alone in KINDS else rows[0].instrument, []).append(rows)
+        return [KINDS[kind](scripts, Context(*where)) for kind, scripts in by_kind.items()]
 
     def _attach(self, one: plan.Pass, attached: list[Instrument]) -> list[str]:
         """The scripts that are attached; all instruments attach side by side."""

@@ -33,7 +33,11 @@ SETTINGS = (
     "/sys/kernel/debug/sched/features",
 )
 VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
-TOOLS = {"bpftrace": ("bpftrace", "--version")}
+TOOLS = {
+    "bpftrace": ("bpftrace", "--version"),
+    "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
+    "perf": ("perf", "--version"),
+}
 
 
 def environment() -> dict[str, Any]:
@@ -84,5 +88,7 @@ def _tool_versions() -> dict[str, str]:
     for name, argv in TOOLS.items():
         if shutil.which(argv[0]):
             done = subprocess.run(argv, capture_output=True, text=True, check=False)
-            versions[name] = done.stdout.strip().removeprefix(name).strip()
+            # `perf version 6.1.187`, `bpftrace v0.23.2`; nothing where it does not run.
+            if words := done.stdout.split():
+                versions[name] = words[-1]
     return versions

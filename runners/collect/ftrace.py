@@ -64,7 +64,7 @@ class FunctionTracer:
             for line in lines:
                 if found := ENTRY.search(line.rstrip()):
                     calls[found[1]] += 1
-        lost = sum(_lost(stats) for stats in self._instance.glob("per_cpu/cpu*/stats"))
+        lost = lost_events(self._instance)
         self._set("trace", "")
         rows = [f"{name.decode()}\t{count}\n" for name, count in sorted(calls.items())]
         out.write_text("".join(rows), encoding="ascii")
@@ -106,6 +106,11 @@ class Functions(Instrument):
 
     def stop(self) -> None:
         self._tracer.__exit__()
+
+
+def lost_events(instance: Path) -> int:
+    """Events of a trace that are not in it, on all CPUs."""
+    return sum(_lost(stats) for stats in instance.glob("per_cpu/cpu*/stats"))
 
 
 def _lost(stats: Path) -> int:

@@ -21,12 +21,16 @@ class AttachError(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """What an instrument is told of the run. `number` is the pass's; files go below `out`."""
+    """What an instrument is told of the run. `number` is the pass's; files go below `out`.
+
+    `own_kernel`: nobody else uses this kernel's tracing.
+    """
 
     workload: str
     out: Path
     number: int
     miss: Callable[[str, str], None]
+    own_kernel: bool = False
 
     def folder(self, instrument: str) -> Path:
         """The instrument's own folder of this pass."""

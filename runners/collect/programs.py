@@ -16,7 +16,8 @@ from pathlib import Path
 SYS_BPF = 321  # x86-64
 PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, ENABLE_STATS = 13, 15, 32
 INFO_SIZE = 256
-ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_")  # bpftrace's names, cut
+# bpftrace's names and BCC's, cut.
+ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
 NAME = slice(64, 80)  # of struct bpf_prog_info: 15 characters, and a zero
 
 

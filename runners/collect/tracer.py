@@ -53,6 +53,10 @@ class Child:
     def check_attached(self) -> None:
         """It says that it is attached: is that so? Raises AttachError."""
 
+    def lacks(self) -> list[tuple[str, str]]:
+        """What it says, once attached, that this kernel cannot give it, and why."""
+        return []
+
     def start(self) -> None:
         """Raises AttachError as `argv` does."""
         argv = self.argv()
@@ -208,6 +212,9 @@ class SingleTracers(Tracers[Tracer]):
 
     def wait(self) -> list[str]:
         self.attached = [one for one in self.attached if self._try(one, one.wait_attached)]
+        for one in self.attached:
+            for what, why in one.lacks():
+                self.context.miss(what, why)
         self.freeze()
         return [one.name for one in self.attached]
 

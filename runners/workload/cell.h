@@ -35,7 +35,8 @@ struct options {
 	unsigned long cell;
 	const char *directory;
 	const char *samples;
-	int gate; /* -1: none */
+	int gate;	/* -1: none */
+	int control[2]; /* perf's CTL and ACK; -1: none */
 	unsigned timeout;
 };
 

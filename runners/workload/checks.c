@@ -184,6 +184,25 @@ static void check_gate(int gate)
 		impossible("--gate %d is not open for writing", gate);
 }
 
+static void check_control(const int *control)
+{
+	int flags[2];
+
+	if (control[0] < 0)
+		return;
+	if (control[1] < 0)
+		impossible("--control must be CTL,ACK: without ACK nobody knows when perf counts");
+	for (int i = 0; i < 2; i++) {
+		flags[i] = fcntl(control[i], F_GETFL);
+		if (flags[i] < 0)
+			impossible("--control: %d is not an open descriptor", control[i]);
+	}
+	if ((flags[0] & O_ACCMODE) == O_RDONLY)
+		impossible("--control: %d is not open for writing", control[0]);
+	if ((flags[1] & O_ACCMODE) == O_WRONLY)
+		impossible("--control: %d is not open for reading", control[1]);
+}
+
 /* Else the transport's descriptors would be numbered 1 and 2, and get what we print. */
 static void check_outputs(void)
 {
@@ -204,6 +223,7 @@ void options_check(struct options *options)
 	check_cpus(options);
 	check_directory(options);
 	check_gate(options->gate);
+	check_control(options->control);
 	check_size(options);
 	check_topology(options);
 	check_waiting(options);

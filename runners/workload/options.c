@@ -37,6 +37,8 @@ static const char help[] =
 	"  --samples FILE     write the time of each lap: little-endian uint32, ns\n"
 	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
 	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
+	"  --control CTL,ACK  perf's own protocol (its --control=fd:CTL,ACK): \"enable\" and\n"
+	"                     \"disable\" go to CTL at the same places, and ACK is awaited\n"
 	"  --timeout SECONDS  for the whole cell (60)\n"
 	"  --help             this text\n"
 	"Status: 0 done, 1 failed or timed out, 2 asked for something impossible.\n";
@@ -60,6 +62,7 @@ enum option_code {
 	OPT_DIR,
 	OPT_SAMPLES,
 	OPT_GATE,
+	OPT_CONTROL,
 	OPT_TIMEOUT,
 	OPT_HELP,
 };
@@ -83,6 +86,7 @@ static const struct option table[] = {
 	{"dir", required_argument, NULL, OPT_DIR},
 	{"samples", required_argument, NULL, OPT_SAMPLES},
 	{"gate", required_argument, NULL, OPT_GATE},
+	{"control", required_argument, NULL, OPT_CONTROL},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{NULL, 0, NULL, 0},
@@ -140,18 +144,18 @@ static const struct pattern *read_pattern(const char *name)
 }
 
 /* "A" or "A,B"; what is not given stays -1. */
-static void read_cpus(const char *text, int cpus[2])
+static void read_pair(const char *option, const char *text, uint64_t least, int pair[2])
 {
 	char first[16];
 	size_t length = strcspn(text, ",");
 
 	if (length >= sizeof(first))
-		impossible("--cpus must be A or A,B, not \"%s\"", text);
+		impossible("--%s must be A or A,B, not \"%s\"", option, text);
 	memcpy(first, text, length);
 	first[length] = '\0';
-	cpus[CLIENT] = number("cpus", first, 0, INT_MAX);
+	pair[0] = number(option, first, least, INT_MAX);
 	if (text[length] == ',')
-		cpus[SERVER] = number("cpus", text + length + 1, 0, INT_MAX);
+		pair[1] = number(option, text + length + 1, least, INT_MAX);
 }
 
 static void take(struct options *options, int code, const char *text)
@@ -176,7 +180,7 @@ static void take(struct options *options, int code, const char *text)
 		options->placement = choice("placement", text, placement_names);
 		break;
 	case OPT_CPUS:
-		read_cpus(text, options->cpus);
+		read_pair("cpus", text, 0, options->cpus); /* client, server */
 		break;
 	case OPT_WAIT:
 		options->waiting = choice("wait", text, waiting_names);
@@ -209,6 +213,9 @@ static void take(struct options *options, int code, const char *text)
 		/* 0 to 2 are for people and for the result. */
 		options->gate = number("gate", text, 3, INT_MAX);
 		break;
+	case OPT_CONTROL:
+		read_pair("control", text, 3, options->control);
+		break;
 	case OPT_TIMEOUT:
 		options->timeout = number("timeout", text, 1, MAX_SECONDS);
 		break;
@@ -232,6 +239,7 @@ void options_default(struct options *options)
 		.placement = SAME_CPU,
 		.cpus = {-1, -1},
 		.gate = -1,
+		.control = {-1, -1},
 		.timeout = 60,
 	};
 }

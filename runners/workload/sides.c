@@ -10,6 +10,7 @@
  */
 #include "sides.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -156,6 +157,25 @@ static void gate_set(int gate, const char *state)
 		cell_failed("the reader of the gate (--gate) has gone");
 }
 
+/*
+ * perf counts from when it has read "enable" to when it has read "disable"; it answers both with
+ * "ack\n" and, as it has been since 5.9, the terminating NUL.
+ */
+static void control_set(const int *control, const char *command)
+{
+	char answer[5];
+
+	if (control[0] < 0)
+		return;
+	now_doing("waiting for perf to answer");
+	if (!write_all(control[0], command, strlen(command), "to perf") ||
+	    !read_all(control[1], answer, sizeof(answer)))
+		cell_failed("the perf behind --control has gone");
+	if (memcmp(answer, "ack\n", sizeof(answer)) != 0)
+		cell_failed("the perf behind --control did not answer with ack");
+	now_doing("measuring");
+}
+
 /* Intervals of some hundred laps at least: a clock reading is no part of a lap. */
 #define LEAST_INTERVAL 256
 
@@ -191,6 +211,7 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	proc_read(files, BEFORE);
 	read_counters(report, BEFORE);
 	intervals_arm(result, laps);
+	control_set(options->control, "enable\n");
 	leftovers.open_gate = options->gate;
 	gate_set(options->gate, "1");
 	usage_now(&report->before);
@@ -203,6 +224,7 @@ static void client_window(const struct setup *setup, struct result *result, stru
 		await_end(setup);
 	gate_set(options->gate, "0");
 	leftovers.open_gate = -1;
+	control_set(options->control, "disable\n");
 	read_counters(report, AFTER);
 	proc_read(files, AFTER);
 	report->counts = here->counts;

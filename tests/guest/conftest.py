@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest
+from runners import guest, lanes, options
+from runners.invoker import invoker
+from runners.progress import Progress
+from tests.collected import Collected
+from tests.guest import exactness
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +30,21 @@ def machine(cache_folder: Path) -> guest.Guest:
         return guest.prepare(cache_folder, "6.12")
     except guest.GuestError as error:
         pytest.skip(error.sentence)
+
+
+@pytest.fixture(scope="session", params=guest.SERIES)
+def kernel(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    """What one boot of a kernel counted with everything that can be attached."""
+    folder = tmp_path_factory.mktemp("guest")
+    (machine,) = lanes.prepare_guests(options.parse(["--kernel", kernel]), invoker(), Progress())
+    plan = exactness.plan()
+    lane = lanes.run_plan_in_guest(plan, machine, folder, folder, invoker(), Progress())
+    return Collected(folder / lane.entry["folder"])
 
 
 @pytest.fixture

@@ -74,9 +74,15 @@ def collect(
     return analyse(read_run(folder / "run"))
 
 
-def measured(analysis: Analysis, quantity: str) -> bool:
+def measured(analysis: Analysis, quantity: str, instrument: str = "bpftrace") -> bool:
     tidy = analysis.tables.tidy
-    return bool((tidy[tidy["instrument"] == "bpftrace"]["quantity"] == quantity).any())
+    return bool((tidy[tidy["instrument"] == instrument]["quantity"] == quantity).any())
+
+
+def misspell(file: Path, right: str, wrong: str) -> None:
+    text = file.read_text()
+    assert right in text
+    file.write_text(text.replace(right, wrong))
 
 
 def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, program: Path) -> None:
@@ -110,6 +116,36 @@ def test_a_map_that_is_full_makes_its_cells_unsound(tmp_path: Path) -> None:
     reasons = [reason for one in analysis.tables.unsound for reason in one.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
     assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
+
+
+def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
+    misspell(program / "probes/bcc/counts.tsv", "sched:sched_migrate_task", "sched:no_such_event")
+    misspell(program / "probes/perf/stat.tsv", "irq:softirq_entry", "irq:no_such_event")
+    analysis = collect(tmp_path, ("counts", "stat"), program, {})
+    for instrument, gone, there in (
+        ("bcc", "migrations", "softirqs"),
+        ("perf", "softirqs", "migrations"),
+    ):
+        assert measured(analysis, there, instrument)
+        assert not measured(analysis, gone, instrument)
+    whys = {one.what: one.why for one in analysis.tables.missing}
+    assert "no tracepoint sched:no_such_event" in whys["migrations (bcc counts)"]
+    assert "no tracepoint irq:no_such_event" in whys["softirqs NET_RX (perf stat)"]
+
+
+def reasons(analysis: Analysis) -> str:
+    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
+    return " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
+
+
+def test_windows_for_which_bcc_has_no_room_make_their_cells_unsound(tmp_path: Path) -> None:
+    analysis = collect(tmp_path, ("counts",), lanes.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    assert "bcc counts lost" in reasons(analysis)
+
+
+def test_samples_that_perf_lost_make_their_cells_unsound(tmp_path: Path, program: Path) -> None:
+    misspell(program / "probes/perf/trace.tsv", "-m\t1024", "-m\t1")
+    assert "perf lost" in reasons(collect(tmp_path, ("trace",), program, {}))
 
 
 @contextmanager

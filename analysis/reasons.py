@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Known reasons why two instruments differ, and by how much at most: reasons.tsv."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("reasons.tsv")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """How far an instrument's count of a window may be from what happened in it.
+
+    `key` and `kernels` are empty where they do not matter; a kernel is named by its series.
+    """
+
+    instrument: str
+    quantity: str
+    key: str
+    kernels: str
+    least: float
+    most: float
+    each: float
+    why: str
+
+    def holds(self, instrument: str, quantity: str, key: str, kernel: str) -> bool:
+        series = not self.kernels or any(
+            kernel.startswith(f"{one}.") for one in self.kernels.split()
+        )
+        return (
+            series
+            and (instrument, quantity) == (self.instrument, self.quantity)
+            and (self.key in ("", key))
+        )
+
+
+@cache
+def read_reasons(path: Path = TABLE) -> tuple[Reason, ...]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        kept = (line for line in lines if not line.startswith("#"))
+        return tuple(
+            Reason(
+                row["instrument"],
+                row["quantity"],
+                row["key"],
+                row["kernels"],
+                float(row["least"]),
+                float(row["most"]),
+                float(row["each"] or 0),
+                row["why"],
+            )
+            for row in csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE)
+        )
+
+
+def explain(
+    names: tuple[str, str], difference: float, messages: int, what: tuple[str, str], kernel: str
+) -> str | None:
+    """Why the first count is `difference` events above the second; None if nobody knows."""
+    firsts, seconds = (
+        [one for one in read_reasons() if one.holds(name, *what, kernel)] for name in names
+    )
+    # The fewest reasons that are enough: one instrument's, the other's, or both.
+    for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
+        low, high = _bounds(ones, messages)
+        least, most = _bounds(others, messages)
+        if low - most <= difference <= high - least:
+            return "; ".join(dict.fromkeys(one.why for one in (*ones, *others)))
+    return None
+
+
+def _bounds(reasons: Sequence[Reason], messages: int) -> tuple[float, float]:
+    """Together they allow as much as each of them does."""
+    low = min((one.least - one.each * messages for one in reasons), default=0.0)
+    high = max((one.most + one.each * messages for one in reasons), default=0.0)
+    return low, high

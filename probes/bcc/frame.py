@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the BCC tools share: the window, the command line, loading without kernel headers.
+
+A tool brings C that adds to `n[]` of a task's window. The frame opens a window at the workload's
+marker `window_begin(cell, role)` and closes it at `window_end`, or opens one for each task of `-p`
+and never closes it. What a task counts lies in its own window: one look-up an event, no atomic
+operation and no per-CPU copies, since a task runs on one CPU at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from probes.bcc import headers
+
+READY = "attached"
+TRACEFS = Path("/sys/kernel/tracing")
+Maps = dict[str, dict[str, int]]
+
+WINDOWS = """
+/* What a program returns: for 0 the kernel would hide the event from everybody's perf. */
+#define PASS 1
+
+struct window {
+	u64 cell;
+	u64 n[COUNTERS];
+	FIELDS
+};
+struct task { u32 cell, tid; };
+BPF_HASH(windows, u32, struct window, 256);          /* of tasks whose window is open */
+BPF_HASH(closed, struct task, struct window, ENTRIES);
+BPF_TABLE("percpu_hash", u32, struct window, anyone, ENTRIES); /* of no task: by cell */
+BPF_ARRAY(open_cell, u32, 1);                        /* the client's, and 1 more; 0: none */
+BPF_PERCPU_ARRAY(blank, struct window, 1);
+BPF_ARRAY(lost, u64, 1);
+
+static inline void lose(void)
+{
+	int zero = 0;
+	u64 *count = lost.lookup(&zero);
+	if (count)
+		lock_xadd(count, 1);
+}
+
+static inline struct window *window_of(u32 tid)
+{
+	return windows.lookup(&tid);
+}
+
+static inline struct window *mine(void)
+{
+	return window_of(bpf_get_current_pid_tgid());
+}
+
+/* The window of whoever has none, while the client's is open. */
+static inline struct window *nobodys(void)
+{
+	int zero = 0;
+	u32 *open = open_cell.lookup(&zero), cell;
+	if (!open || !*open)
+		return 0;
+	cell = *open - 1;
+	return anyone.lookup(&cell);
+}
+
+int window_begin(struct pt_regs *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid(), cell = PT_REGS_PARM1(ctx), next = cell + 1;
+	int zero = 0;
+	struct window *window = blank.lookup(&zero);
+	if (!window)
+		return PASS;
+	window->cell = cell;
+	if (windows.update(&tid, window))
+		lose();
+	if (PT_REGS_PARM2(ctx) == 0) {
+		if (anyone.update(&cell, window))
+			lose();
+		open_cell.update(&zero, &next);
+	}
+	return PASS;
+}
+
+int window_end(struct pt_regs *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid(), none = 0;
+	int zero = 0;
+	struct window *window = windows.lookup(&tid);
+	if (PT_REGS_PARM2(ctx) == 0)
+		open_cell.update(&zero, &none);
+	if (!window)
+		return PASS;
+	struct task task = {.cell = window->cell, .tid = tid};
+	if (closed.update(&task, window))
+		lose();
+	windows.delete(&tid);
+	return PASS;
+}
+"""
+
+
+class ToolError(Exception):
+    """The tool cannot run; the message is one sentence."""
+
+
+def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
+    """The command line that all tools have; `doc` is the tool's docstring."""
+    name = doc.partition(" ")[0]
+    parser = argparse.ArgumentParser(
+        prog=f"{name}.py", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("workload", nargs="?", help="count in this program's windows (its markers)")
+    who.add_argument("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
+    parser.add_argument("--seconds", type=float, help="stop by itself (default: at Ctrl-C)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write maps there, as bpftrace")
+    parser.add_argument(
+        "--entries",
+        type=int,
+        default=int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096")),
+        help="room for closed windows; what does not fit is lost, and said (default: 4096)",
+    )
+    return parser.parse_args(argv)
+
+
+def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
+    """Compile, attach the tracepoints that the program names, and the window. Raises ToolError."""
+    macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
+    text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    with tempfile.TemporaryDirectory() as folder:
+        headers.write(Path(folder))
+        os.environ["BCC_KERNEL_SOURCE"] = folder
+        try:
+            from bcc import BPF  # only here: who does not count need not have BCC
+        except ImportError as error:
+            raise ToolError("BCC is not installed (Debian: python3-bpfcc).") from error
+        try:
+            bpf = BPF(text=text + WINDOWS + program)
+            _mend_uprobes()
+        except Exception as error:  # BCC raises a bare Exception, its reason on stderr
+            raise ToolError(f"the kernel did not take the program: {error}.") from error
+    _open(given, bpf)
+    return bpf
+
+
+def _mend_uprobes() -> None:
+    """BCC's Python up to 0.31 calls the library without its last argument.
+
+    The library then takes what lies in that register for the offset of a reference counter, with
+    which the kernel refuses the probe as soon as another tool has one in the same place.
+    """
+    from bcc.libbcc import lib
+
+    call = lib.bpf_attach_uprobe
+    if len(call.argtypes) == 6:
+        call.argtypes = [*call.argtypes, ctypes.c_uint32]
+        lib.bpf_attach_uprobe = lambda *arguments: call(*arguments, 0)
+
+
+def _open(given: argparse.Namespace, bpf: Any) -> None:
+    if given.workload:
+        try:
+            for marker in ("window_begin", "window_end"):
+                bpf.attach_uprobe(name=given.workload, sym=marker, fn_name=marker)
+        except Exception as error:
+            raise ToolError(f"{given.workload} has no marker to attach to: {error}.") from error
+        return
+    table, opened = bpf["windows"], bpf["open_cell"]
+    for word in given.pids.split(","):
+        if not word.isdecimal() or not Path("/proc", word).is_dir():
+            raise ToolError(f"there is no task {word}.")
+        table[table.Key(int(word))] = table.Leaf()
+    every = bpf["anyone"]
+    every[every.Key(0)] = every.Leaf()
+    opened[opened.Key(0)] = opened.Leaf(1)
+
+
+def windows(bpf: Any) -> Iterator[tuple[int, list[int]]]:
+    """(cell, counters) of each task's window, and of what belongs to no task."""
+    for table in ("windows", "closed"):
+        for _, window in bpf[table].items():
+            yield window.cell, list(window.n)
+    for key, per_cpu in bpf["anyone"].items():
+        for window in per_cpu:
+            yield key.value, list(window.n)
+
+
+def events_lost(bpf: Any) -> int:
+    """Windows for which there was no room."""
+    return int(bpf["lost"][0].value)
+
+
+def has_event(event: str) -> bool:
+    """Whether this kernel has the tracepoint `category:event`."""
+    return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
+
+
+@contextmanager
+def waiting(given: argparse.Namespace) -> Iterator[None]:
+    """Attach inside it; at its end a signal or the time is waited for."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    yield
+    print(READY, flush=True)
+    if given.seconds:
+        signal.sigtimedwait(signals, given.seconds)
+    else:
+        signal.sigwait(signals)
+
+
+def finish(given: argparse.Namespace, maps: Maps, lost: int, show: Callable[[Maps], None]) -> None:
+    """Write what was counted as bpftrace would, or show it."""
+    if given.json:
+        lines: list[dict[str, Any]] = [{"type": "map", "data": maps}]
+        if lost:
+            lines.append({"type": "lost_events", "data": {"events": lost}})
+        given.json.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return
+    show(maps)
+    if lost:
+        print(f"LOST {lost} windows: too little room (--entries)")
+
+
+def show_counts(maps: Maps) -> None:
+    """As bpftrace prints its maps."""
+    for name, entries in maps.items():
+        for key, value in sorted(entries.items()):
+            print(f"{name}[{key.replace(',', ', ')}]: {value}")
+
+
+def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
+    """The tool's exit status; what stopped it is one sentence on stderr."""
+    given = parse(doc)
+    try:
+        run(given)
+    except ToolError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0

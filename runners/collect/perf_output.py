@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading what perf prints: `stat -x -I`, `trace -s`, `script`."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
+NOT_SUPPORTED = "<not supported>"
+NOT_COUNTED = "<not counted>"
+ALL_OF_THE_TIME = 99.995  # per cent, as perf prints it with two places
+CALLS = re.compile(r"^\s+(\w+)\s+(\d+)\s+\d+\s+[\d.]+\s+", re.MULTILINE)
+FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of probes/perf/stat.tsv."""
+
+    quantity: str
+    key: str
+    event: str
+    filter: str
+    also: bool
+
+    @property
+    def counter(self) -> str:
+        return f"{self.quantity} {self.key}".strip()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A line of `perf stat -x -I`: what an event counted in one interval."""
+
+    value: str
+    unit: str
+    event: str
+    share: float  # per cent of the time for which it counted
+
+
+def read_events(path: Path) -> list[Event]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        kept = (line for line in lines if not line.startswith("#"))
+        return [
+            Event(
+                row["quantity"], row["key"], row["event"], row["filter"] or "", row["also"] == "yes"
+            )
+            for row in csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
+
+
+def read_blocks(text: str, events: int) -> list[list[Reading]]:
+    """The whole intervals in the text, `events` lines each, in the order of the events."""
+    whole = text[: text.rfind("\n") + 1]
+    readings = []
+    for line in whole.splitlines():
+        fields = line.split(";")
+        if len(fields) >= 6 and not line.startswith("#"):
+            share = float(fields[5]) if fields[5] else 0.0
+            readings.append(Reading(fields[1], fields[2], fields[3], share))
+    number = len(readings) // events if events else 0
+    return [readings[at * events : (at + 1) * events] for at in range(number)]
+
+
+def add_up(
+    rows: Sequence[Event], blocks: Iterable[Sequence[Reading]]
+) -> tuple[dict[tuple[str, str], int], dict[str, str]]:
+    """(quantity, key) → count over the intervals; and counter → why it has none."""
+    totals: dict[tuple[str, str], float] = {}
+    unable: dict[str, str] = {}
+    for block in blocks:
+        for row, reading in zip(rows, block, strict=True):
+            if reading.value == NOT_SUPPORTED:
+                unable[row.counter] = (
+                    f"this CPU counts no {row.event} (perf stat: <not supported>): it has no PMU, "
+                    "or its virtual machine does not show it."
+                )
+                continue
+            if reading.value == NOT_COUNTED:  # none of the processes ran while it was on
+                continue
+            if reading.share < ALL_OF_THE_TIME:
+                unable[row.counter] = (
+                    f"perf shared its counters between events: {row.event} counted for "
+                    f"{reading.share:.0f} % of the time, and an estimate is no count."
+                )
+            value = float(reading.value) * UNITS[reading.unit]
+            totals[row.quantity, row.key] = totals.get((row.quantity, row.key), 0.0) + value
+    counted = {
+        (quantity, key): round(value)
+        for (quantity, key), value in totals.items()
+        if f"{quantity} {key}".strip() not in unable
+    }
+    return counted, unable
+
+
+def syscalls(text: str) -> dict[str, int]:
+    """Name → calls of all processes, by the tables of `perf trace -s`."""
+    calls: Counter[str] = Counter()
+    for name, count in CALLS.findall(text):
+        calls[name] += int(count)
+    return dict(calls)
+
+
+def fold(text: str) -> dict[str, int]:
+    """`process;outermost;…;innermost` → samples, by what `perf script` prints."""
+    folded: Counter[str] = Counter()
+    for sample in text.split("\n\n"):
+        head, *frames = sample.strip("\n").splitlines() or [""]
+        names = [found[1].strip() for line in frames if (found := FRAME.match(line))]
+        if names:
+            process = head.split()[0]
+            folded[";".join([process, *reversed(names)])] += 1
+    return dict(folded)

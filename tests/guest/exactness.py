@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cells of the exactness test: 46 and 2,000 messages of three sizes, all in one boot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runners import cells, lanes, options
+from runners.collect.plan import CellRun, Pass, Plan
+from runners.collect.scripts import read_scripts
+from tests.collected import Collected
+
+SMALL, PAGE, LARGE = 64, 4096, 65536
+COUNTS = (46, 2000)
+
+
+def plan() -> Plan:
+    """Every cell once with all that counts, the shortest ones again with each other stretch."""
+    every = [
+        cell
+        for count in COUNTS
+        for cell in cells.cells(
+            options.parse(["--sizes", f"{SMALL},{PAGE},{LARGE}", "--messages", str(count)]),
+            cells.GUEST,
+        )
+    ]
+    few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
+    stretches: dict[str, list[str]] = {}
+    for name, rows in read_scripts().items():
+        stretches.setdefault(rows[0].stretch, []).append(name)
+    passes = []
+    first = 1
+    for stretch, names in stretches.items():
+        chosen = every if stretch == cells.COUNTS else few
+        runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
+        passes.append(Pass(tuple(names), runs))
+        first += len(runs)
+    return replace(lanes.guest_plan(options.parse([])), passes=tuple(passes))
+
+
+def of(
+    collected: Collected, transport: str, sizes: tuple[int, ...] = (SMALL, PAGE, LARGE)
+) -> list[tuple[int, int, dict[str, int]]]:
+    """(messages, payload bytes, counts) of each probed run."""
+    found = [
+        (cell["messages"], cell["messages"] * cell["size"], collected.counts(cell))
+        for cell in collected.probed(transport)
+        if cell["size"] in sizes
+    ]
+    assert len(found) == 2 * len(COUNTS) * len(sizes), "two placements each"
+    return found

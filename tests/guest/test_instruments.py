@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""bcc, perf and the function tracers beside bpftrace: the same windows, the same events."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.collected import Collected, switches
+from tests.guest.exactness import PAGE, SMALL, of
+
+pytestmark = pytest.mark.guest
+TRANSPORTS = ("unix", "tcp")
+# perf's window is the client's for both processes, and holds what it takes to close it.
+PERF_READS, PERF_WRITES, PERF_SLEEPS = 3, 4, 4
+# What bcc counts at the very hooks that bpftrace has, in windows that open a little apart.
+TWICE = (
+    *("messages sent", "messages received", "copy_calls in", "copy_calls out", "copy_bytes in"),
+    *("copy_bytes out", "skb_allocs", "skb_clones", "skb_frees", "segments data", "segments ack"),
+    *("lo_packets", "lo_bytes", "syscalls read", "syscalls write", "syscalls other"),
+    *("switches voluntary", "switches involuntary", "softirqs NET_RX", "migrations"),
+)
+LATE = 2  # an ACK, a tick or a wake-up between two openings of one window
+
+
+def test_nothing_is_missing_but_what_the_machine_lacks(collected: Collected, kernel: str) -> None:
+    whys = [one["why"] for one in collected.missing if ".bt" not in one["why"]]
+    expected = {"this CPU counts no "}
+    if kernel in ("5.10", "6.1"):
+        expected |= {"this kernel has no tracepoint sock:"}
+    if kernel == "5.10":
+        expected |= {"this kernel has no tracepoint lock:"}
+    assert [why for why in whys if not why.startswith(tuple(expected))] == []
+    assert all(any(why.startswith(one) for why in whys) for one in expected)
+
+
+def test_bcc_counts_what_bpftrace_counts(collected: Collected) -> None:
+    for cell in collected.running("counts"):
+        one, other = collected.counts(cell), collected.counts(cell, "bcc")
+        for name in TWICE:
+            assert abs(one[name] - other[name]) <= LATE, (name, cell["id"])
+
+
+def test_bcc_counts_every_message_and_byte(collected: Collected) -> None:
+    for transport in TRANSPORTS:
+        of(collected, transport)  # as many cells as there must be
+        for cell in collected.probed(transport, "bcc"):
+            if "counts" not in cell["scripts"]:
+                continue
+            counts, payload = collected.counts(cell, "bcc"), cell["messages"] * cell["size"]
+            assert counts["messages sent"] == cell["messages"]
+            assert counts["copy_bytes in"] == counts["copy_bytes out"] == payload
+
+
+def test_perf_counts_every_message(collected: Collected, kernel: str) -> None:
+    for cell in collected.running("stat"):
+        if cell["size"] not in (SMALL, PAGE):
+            continue
+        counts, messages = collected.counts(cell, "perf"), cell["messages"]
+        assert 0 <= counts["syscalls read"] - messages <= PERF_READS, cell["id"]
+        assert 0 <= counts["syscalls write"] - messages <= PERF_WRITES, cell["id"]
+        assert counts["function_calls skb_copy_datagram_iter"] == messages
+        if kernel in ("6.12", "7.2"):
+            assert counts["messages sent"] == counts["messages received"] == messages
+
+
+def test_perf_counts_the_switches_that_the_kernel_counts(collected: Collected) -> None:
+    for cell in collected.running("stat"):
+        counts, usage = collected.counts(cell, "perf"), switches(cell)
+        for_both = sum(counts[f"switches {kind}"] for kind in usage)
+        assert abs(for_both - sum(usage.values())) <= 3 * PERF_SLEEPS, cell["id"]
+
+
+def test_hardware_events_are_missing_and_not_zero(collected: Collected) -> None:
+    if not any("<not supported>" in one["why"] for one in collected.missing):
+        pytest.skip("this machine has a PMU")
+    for cell in collected.running("stat"):
+        assert not {"cycles", "instructions total"} & set(collected.counts(cell, "perf"))
+
+
+def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected) -> None:
+    for cell in collected.running("stacks"):
+        one, other = collected.counts(cell), collected.counts(cell, "bcc")
+        for cause in ("sock_def_readable", "unix_write_space", "other"):
+            name = f"wakeup_causes {cause}"
+            assert abs(one[name] - other[name]) <= LATE, (name, cell["id"])
+        if cell["transport"] == "unix" and cell["placement"] == "cross-cpu":
+            assert other["wakeup_causes unix_write_space"] > 0
+            ways = [name for name in other if name.startswith("wakeup_stacks")]
+            assert any(re.search("recvmsg.*;unix_write_space;", way) for way in ways)
+
+
+def test_latency_has_every_message(collected: Collected) -> None:
+    for cell in collected.running("latency"):
+        counts = collected.counts(cell, "bcc")
+        arrived = counts["path_count send-return"] + counts["path_count not-woken"]
+        assert arrived == cell["messages"], cell["id"]
+        for part in ("send-wakeup", "wakeup-running", "running-return", "send-return"):
+            slots = [v for name, v in counts.items() if name.startswith(f"path_latency {part} ")]
+            assert sum(slots) == counts[f"path_count {part}"]
+
+
+def test_perf_trace_names_every_call(collected: Collected) -> None:
+    for cell in collected.running("trace"):
+        counts = collected.counts(cell, "perf")
+        assert 0 <= counts["syscalls read"] - cell["messages"] <= PERF_READS
+        assert 0 <= counts["syscalls write"] - cell["messages"] <= PERF_WRITES
+
+
+def test_perf_record_leaves_folded_stacks(collected: Collected) -> None:
+    cells = collected.running("profile")
+    assert cells
+    for cell in cells:
+        (path,) = collected.folder.glob(f"perf/*/profile-{cell['id']}.folded")
+        lines = path.read_text().splitlines()
+        assert sum(int(line.rpartition(" ")[2]) for line in lines) > 0
+        assert all(line.startswith("pathcost-worklo;") for line in lines)
+
+
+def test_the_receive_side_stands_in_the_senders_call_tree(collected: Collected) -> None:
+    cells = [cell for cell in collected.running("tree") if cell["transport"] == "tcp"]
+    assert cells
+    for cell in cells:
+        text = (collected.folder / "ftrace" / f"{cell['id']}.graph").read_text()
+        at = {name: text.find(f" {name}(") for name in ("tcp_sendmsg", "net_rx_action")}
+        assert 0 < at["tcp_sendmsg"] < at["net_rx_action"]

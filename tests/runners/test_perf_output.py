@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading what perf prints, on stored outputs of perf 6.1 (host) and 6.12 (guest)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runners.collect import perf_output
+from runners.collect.scripts import PROBES
+
+# `perf stat -I 100 -x ;` of three events, switched on for the second and third interval.
+STAT = """\
+# started on Sat Nov 21 12:24:52 2026
+
+
+     0.100140013;<not counted>;;sched:sched_switch;0;100.00;;
+     0.100140013;<not counted>;msec;task-clock;0;100.00;;
+     0.100140013;<not supported>;;cycles;0;100.00;;
+     0.200328862;1411;;sched:sched_switch;31224871;100.00;;
+     0.200328862;31.22;msec;task-clock;31224871;100.00;0.312;CPUs utilized
+     0.200328862;<not supported>;;cycles;0;100.00;;
+     0.300561047;600;;sched:sched_switch;12500000;100.00;;
+     0.300561047;12.50;msec;task-clock;12500000;100.00;0.125;CPUs utilized
+     0.300561047;<not supported>;;cycles;0;100.00;;
+     0.400111111;7;;sched:sched
+"""
+EVENTS = [
+    perf_output.Event("switches", "voluntary", "sched:sched_switch", "", False),
+    perf_output.Event("task_clock_ns", "", "task-clock", "", False),
+    perf_output.Event("cycles", "", "cycles", "", False),
+]
+TRACE = """\
+
+ Summary of events:
+
+ pathcost-worklo (6222), 808 events, 50.0%
+
+   syscall            calls  errors  total       min       avg       max       stddev
+                                     (msec)    (msec)    (msec)    (msec)        (%)
+   --------------- --------  ------ -------- --------- --------- ---------     ------
+   read                 201      0     2.501     0.000     0.012     0.058      2.46%
+   getrusage              2      0     0.006     0.002     0.003     0.004     40.12%
+
+
+ pathcost-worklo (6223), 808 events, 50.0%
+
+   syscall            calls  errors  total       min       avg       max       stddev
+                                     (msec)    (msec)    (msec)    (msec)        (%)
+   --------------- --------  ------ -------- --------- --------- ---------     ------
+   read                 200      0     2.377     0.000     0.012     0.014      1.04%
+   pread64                1      0     0.007     0.007     0.007     0.007      0.00%
+"""
+SCRIPT = """\
+pathcost-worklo  6301
+\tffffffff81e0c2a5 entry_SYSCALL_64_after_hwframe
+\t          4523f0 __libc_write
+\t          4017c1 main
+
+pathcost-worklo  6301
+\tffffffff81e0c2a5 entry_SYSCALL_64_after_hwframe
+\t          4523f0 __libc_write
+\t          4017c1 main
+
+pathcost-worklo  6302
+\tffffffff8111c0de [unknown]
+
+"""
+
+
+def test_the_intervals_of_a_window_are_added_up() -> None:
+    blocks = perf_output.read_blocks(STAT, len(EVENTS))
+    assert len(blocks) == 3, "the last one is not whole"
+    counted, unable = perf_output.add_up(EVENTS, blocks)
+    assert counted == {("switches", "voluntary"): 2011, ("task_clock_ns", ""): 43_720_000}
+    assert list(unable) == ["cycles"]
+    assert "no cycles" in unable["cycles"]
+
+
+def test_a_shared_counter_is_an_estimate_and_no_count() -> None:
+    shared = STAT.replace("31224871;100.00;;", "31224871;51.00;;")
+    counted, unable = perf_output.add_up(EVENTS, perf_output.read_blocks(shared, len(EVENTS)))
+    assert ("switches", "voluntary") not in counted
+    assert "51 % of the time" in unable["switches voluntary"]
+
+
+def test_nothing_printed_is_nothing_counted() -> None:
+    assert perf_output.read_blocks("", 3) == []
+    assert perf_output.add_up(EVENTS, []) == ({}, {})
+
+
+def test_system_calls_of_all_processes() -> None:
+    assert perf_output.syscalls(TRACE) == {"read": 401, "getrusage": 2, "pread64": 1}
+
+
+def test_stacks_are_folded_from_the_outermost_in() -> None:
+    way = "pathcost-worklo;main;__libc_write;entry_SYSCALL_64_after_hwframe"
+    assert perf_output.fold(SCRIPT) == {way: 2, "pathcost-worklo;[unknown]": 1}
+
+
+def test_the_table_of_events_is_read_as_it_stands(tmp_path: Path) -> None:
+    events = perf_output.read_events(PROBES / "perf/stat.tsv")
+    by_counter = {one.counter: one for one in events}
+    assert by_counter["wakeups process"].filter == 'comm ~ "pathcost-*"'
+    assert by_counter["instructions total"].event == "instructions"
+    assert sum(one.counter == "slab_allocs cache" for one in events) == 2
