@@ -18,6 +18,9 @@ from analysis.timing import Regime
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
+# Names of rows may fold, and never vanish: below this width the spreads stay in the report.
+NARROW = 140
+NAME_WIDTH = 26
 TIMES = (
     ("round-trip time, median (p50)", "p50", "ns"),
     ("round-trip time, p99", "p99", "ns"),
@@ -36,7 +39,7 @@ def show(analysis: Analysis, report: Path) -> None:
         console.print(Text(sentence))
     for ledger in analysis.ledgers[:MOST_LEDGERS]:
         sources = Sources()
-        console.print(_table(ledger.narrow(MOST_TOGETHER), analysis.regimes, sources, terminal))
+        console.print(_table(ledger.narrow(MOST_TOGETHER), analysis.regimes, sources, console))
         console.print(Text(sources.legend()), style="dim")
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)
@@ -111,19 +114,20 @@ class Sources:
         )
 
 
-def _table(ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, terminal: bool) -> Table:
+def _table(
+    ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, console: Console
+) -> Table:
     title = f"{ledger.pattern}, {size_text(ledger.size)}: per message, if not said otherwise"
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1)
-    )
-    table.add_column("", overflow="fold")
+    lines = box.SIMPLE_HEAD if console.is_terminal else None
+    table = Table(title=title, title_justify="left", box=lines, padding=(0, 1), pad_edge=False)
+    table.add_column("", overflow="fold", min_width=NAME_WIDTH)
     for placement, transport in ledger.columns:
         table.add_column(f"{placement}\n{transport}", justify="right", no_wrap=True)
-    table.add_column("from", style="dim")
+    table.add_column("from", style="dim", min_width=4)
     for row in ledger.once():
         # What nobody asked for stands in the report; here it would hide what was measured.
         if row.lines or row.failed:
-            _add(table, ledger, row, sources)
+            _add(table, ledger, row, sources, narrow=console.width < NARROW)
     _add_times(table, ledger, regimes, sources)
     return table
 
@@ -148,7 +152,7 @@ def _add_times(table: Table, ledger: Ledger, regimes: tuple[Regime, ...], source
         table.add_row(Text(words), *map(Text, texts), Text(source))
 
 
-def _add(table: Table, ledger: Ledger, row: Row, sources: Sources) -> None:
+def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bool) -> None:
     per = f" / {row.measure.per}" if row.measure.per == "round trip" else ""
     words = Text(row.measure.words + per)
     if not row.lines:
@@ -156,7 +160,7 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources) -> None:
         table.add_row(words, *blanks, Text(row.why_missing))
     by_figures: dict[tuple[str, ...], str] = {}
     for line in row.best():
-        figures = tuple(_figure(row, line, column) for column in ledger.columns)
+        figures = tuple(_figure(row, line, column, narrow) for column in ledger.columns)
         letters = f"{by_figures.get(figures, '')} {sources.letter(line_source(line))}"
         by_figures[figures] = letters.strip()
     for number_of_line, (figures, letters) in enumerate(by_figures.items()):
@@ -169,7 +173,7 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources) -> None:
         )
 
 
-def _figure(row: Row, line: Line, column: tuple[str, str]) -> str:
+def _figure(row: Row, line: Line, column: tuple[str, str], narrow: bool) -> str:
     said = entry_text(row, line, column)
-    spread = f" ({said['spread']})" if said["spread"] else ""
+    spread = f" ({said['spread']})" if said["spread"] and not narrow else ""
     return f"{said['text']}{spread}" + ("" if said["sound"] else " unsound")
