@@ -7,6 +7,7 @@
 #define PATHCOST_FAULT_H
 
 #ifdef PLANT_FAULT
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -37,9 +38,19 @@ static inline void plant_signals(void)
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
 		timer_settime(timer, 0, &often, NULL);
 }
+
+/* "undefined": for UBSan, as "memory" in result.c is for ASan. */
+static inline void plant_undefined(void)
+{
+	volatile int most = INT_MAX;
+
+	if (planted("undefined"))
+		most = most + 1;
+}
 #else
-#define planted(fault)	0
-#define plant_signals() ((void)0)
+#define planted(fault)	  0
+#define plant_signals()	  ((void)0)
+#define plant_undefined() ((void)0)
 #endif
 
 #endif

@@ -185,6 +185,7 @@ void result_print(const struct options *options, const struct result *result,
 
 	if (!out)
 		call_failed("open_memstream");
+	plant_undefined();
 	fprintf(out, "{\"window_ns\": %" PRIu64 ", \"round_trips\": %" PRIu64, result->window_ns,
 		result->round_trips);
 	fprintf(out, ", \"clock_cost_ns\": %.1f, ", result->clock_cost_ns);
