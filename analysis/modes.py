@@ -5,7 +5,8 @@ The rule, in this order:
 
 1. At most 20,000 values, drawn with a fixed seed: the dip test's table ends at 72,000.
 2. A clock that ticks every 10 ns makes a comb of any sample, and a comb has many modes. Each value
-   is therefore moved by less than half a tick (the usual gap between neighbouring values).
+   is therefore moved by less than half a tick (the usual gap between neighbouring values), and
+   nothing narrower than a tick is a peak.
 3. Hartigan's dip test on the logarithms, since times spread by factors: p < 0.01 or it is one mode.
 4. With thousands of values the test sees every ripple. What is called a mode must also matter:
    a peak of the density (Gaussian kernel, Silverman's width, 3 % at least) with 5 % of the values
@@ -32,7 +33,8 @@ SEED = 0
 SIGNIFICANT = 0.01
 LEAST_SHARE, LEAST_FACTOR, DEEPEST_VALLEY = 0.05, 1.1, 0.8
 LEAST_WIDTH = 0.03  # of the kernel, in logarithms: 3 %
-LARGEST_TICK = 0.05  # of the median: what is further apart is no clock's tick
+# What lies further apart is no clock's tick: nanoseconds, or a share of the median.
+LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
 STRETCH = 256  # laps: short against a second, long against a lap
 PURE = 0.9  # a stretch is of one kind when so many of its laps are
@@ -110,9 +112,10 @@ def find_modes(values: Times) -> Modes | None:
     chance = np.random.default_rng(SEED)
     if len(values) > MOST_VALUES:
         values = chance.choice(values, MOST_VALUES, replace=False)
-    logs = np.log(_off_the_comb(values.astype(float), chance))
+    tick = _tick(values)
+    logs = np.log(_off_the_comb(values, tick, chance))
     dip, p = diptest.diptest(logs)
-    density = _Density(logs)
+    density = _Density(logs, max(LEAST_WIDTH, tick / 2 / float(np.median(values))))
     peaks = density.peaks() if p < SIGNIFICANT else density.highest()
     cuts = density.valleys(peaks)
     modes = [
@@ -122,9 +125,15 @@ def find_modes(values: Times) -> Modes | None:
     return Modes(tuple(modes), tuple(density.time(cut) for cut in cuts), float(dip), float(p))
 
 
-def _off_the_comb(values: Times, chance: np.random.Generator) -> Times:
+def _tick(values: Times) -> float:
     gaps = np.diff(np.unique(values))
-    tick = min(float(np.median(gaps)), LARGEST_TICK * float(np.median(values))) if len(gaps) else 0
+    if not len(gaps):
+        return 0.0
+    largest = max(LARGEST_TICK, LARGEST_TICK_SHARE * float(np.median(values)))
+    return min(float(np.median(gaps)), largest)
+
+
+def _off_the_comb(values: Times, tick: float, chance: np.random.Generator) -> Times:
     moved = values + chance.uniform(-tick / 2, tick / 2, len(values))
     return np.maximum(moved, values.min() / 2 or 1)
 
@@ -132,11 +141,11 @@ def _off_the_comb(values: Times, chance: np.random.Generator) -> Times:
 class _Density:
     """A density on a grid of logarithms, and its peaks by their index in it."""
 
-    def __init__(self, logs: Times) -> None:
+    def __init__(self, logs: Times, least_width: float) -> None:
         quartiles = np.percentile(logs, [25, 75])
         spread = float(np.ptp(quartiles)) / 1.349 or float(logs.std())
         # Silverman's rule of thumb.
-        width = max(LEAST_WIDTH, 0.9 * min(float(logs.std()), spread) * len(logs) ** -0.2)
+        width = max(least_width, 0.9 * min(float(logs.std()), spread) * len(logs) ** -0.2)
         # The slowest laps are hiccups, far away and few: a grid that reached them would be wasted.
         low, high = np.percentile(logs, [0.5, 99.5]) + np.array([-4, 4]) * width
         self._count = len(logs)

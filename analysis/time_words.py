@@ -102,8 +102,15 @@ def gap_text(gap: Gap, size: int) -> str:
     return (
         f"Of the {part_text(_times(gap.total, factor))} that a message of {size_text(size)} takes "
         f"{comparison} over {first} than over {second} across two CPUs, {listed(parts)}"
-        f" (median of {counted(gap.repeats, 'repeat')}{_without(gap)})."
+        f" (median of {counted(gap.repeats, 'repeat')}{_without(gap)}).{_doubt(gap)}"
     )
+
+
+def _doubt(gap: Gap) -> str:
+    total = gap.total
+    if total.low is None or total.high is None or not total.low <= 0 <= total.high:
+        return ""
+    return " Whether there is such a difference at all, this run cannot tell."
 
 
 def _without(gap: Gap) -> str:

@@ -113,3 +113,17 @@ def test_extra_cells_are_in_no_ledger_and_no_verdict(analysed: Analyse) -> None:
     conditions = [one.words() for verdict in analysis.verdicts for one in verdict.evidence]
     assert conditions
     assert not any("spin" in words or "selfloop" in words for words in conditions)
+
+
+def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -> None:
+    """TCP is slower across CPUs in four of seven repeats, and faster in three."""
+
+    def either(transport: str, placement: str, repeat: int) -> int:
+        drift = 900 * (repeat - 3) if placement == "cross-cpu" and transport == "tcp" else 0
+        return LAPS["unix"][placement] + 100 * (transport == "tcp") + drift
+
+    what = MadeUp(rtt=either, extra=EXTRA, repeats=7, guest=False)
+    (gap,) = decomposed(analysed, what).gaps
+    text = time_words.gap_text(gap, 10)
+    assert text.endswith("Whether there is such a difference at all, this run cannot tell.")
+    assert "%," not in text  # and no shares of it
