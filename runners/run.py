@@ -153,6 +153,7 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
             done.append(lanes.run_host(options, session.rung, folder.raw, scratch, who, progress))
         for machine in guests:
             done.append(lanes.run_guest(options, machine, folder.raw, scratch, who, progress))
+        counted, uncounted = _count_exactly(session, folder, scratch) if guests else ([], [])
     except guest.GuestError as error:
         raise RunError(str(error)) from error
     manifest: dict[str, Any] = {
@@ -165,10 +166,23 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
         "seconds_by_step": progress.seconds,
         "options": asdict(options) | {"out": str(folder.target)},
         "lanes": [lane.entry for lane in done],
+        **({"exact": counted} if counted else {}),
         "preflight": [asdict(check) for check in session.checks],
-        "missing": [entry for lane in done for entry in lane.missing],
+        "missing": [*(entry for lane in done for entry in lane.missing), *uncounted],
     }
     folder.commit(manifest)
+
+
+def _count_exactly(
+    session: Session, folder: RunFolder, scratch: Path
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The fast form of exact mode, where there is a guest's QEMU anyway."""
+    try:
+        with session.progress.step("set-up for exact counts"):
+            _setup_sh(session, "--exact")
+    except RunError as error:
+        return [], [{"what": "exact counts", "why": str(error).rstrip(".")}]
+    return exact.run_fast(session.options, folder.raw, scratch, session.invoker, session.progress)
 
 
 def _analyse(python: Path, target: Path, who: Invoker, progress: Progress) -> int:

@@ -29,6 +29,7 @@ from runners.progress import Progress
 REPOSITORY = Path(__file__).parent.parent.parent
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
+FAST_SIZES = (64,)
 
 
 def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: list[str]) -> None:
@@ -163,6 +164,38 @@ class Station:
         except guests.GuestError as error:
             raise RunError(str(error)) from error
         return {"folder": out.name, "kernel": release, "runs": total}
+
+
+def run_fast(
+    options: Options, raw: Path, scratch: Path, who: Invoker, progress: Progress
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """What the main job counts beside its probes: unix and tcp on one CPU, as far as asked for.
+
+    Its entries of `exact` and of `missing` in run.json: what cannot be had stops no run.
+    """
+    transports = [one for one in options.transports if one in SEND]
+    sizes = [size for size in options.sizes if size in FAST_SIZES]
+    if not (transports and sizes and "pingpong" in options.patterns):
+        return [], []
+    folder = scratch / "exact"
+    folder.mkdir()
+    who.own(folder)
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    who.make(who.cache / "exact-kept")
+    station = Station(raw, who, Kept(who.cache / "exact-kept"), progress)
+    done: list[dict[str, Any]] = []
+    missing: list[dict[str, str]] = []
+    try:
+        for one in lanes_of(options.kernels, plan(transports, sizes)):
+            try:
+                done.append(station.count(one))
+            except (RunError, UsageError) as error:
+                why = str(error).splitlines()[0].rstrip(".")
+                missing.append({"what": f"exact counts on {one.kernel}", "why": why})
+    finally:
+        tempfile.tempdir = before
+    station.kept.forget()
+    return done, missing
 
 
 def target_of(options: Options) -> Path:
