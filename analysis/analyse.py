@@ -10,6 +10,7 @@ from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
+from analysis.crosscheck import Crosscheck, crosschecks
 from analysis.functions import FunctionTable, function_tables
 from analysis.kernels import Kernels, compare_kernels
 from analysis.laps import Key, Laps, read_laps
@@ -41,6 +42,7 @@ class Analysis:
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, ...]
     exact: tuple[exact.Comparison, ...]
+    crosschecks: tuple[Crosscheck, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -74,6 +76,7 @@ def analyse(run: Run) -> Analysis:
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
         answer=answer(ledgers[0] if ledgers else None, regimes, parts),
         exact=exact.compare(exact.read_exact(run)),
+        crosschecks=crosschecks(tables.tidy),
     )
 
 

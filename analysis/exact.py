@@ -33,6 +33,15 @@ class Node:
     self_: int
 
 
+def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
+    """Instructions of each path and all below it; the two tasks' equal paths are one."""
+    sums: Counter[tuple[str, ...]] = Counter()
+    for node in nodes:
+        for depth in range(2, len(node.path) + 1):
+            sums[node.path[1:depth]] += node.self_
+    return sums
+
+
 @dataclass(frozen=True)
 class Shape:
     """A way in which laps went: which functions they called, and how often.

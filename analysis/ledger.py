@@ -144,12 +144,15 @@ def _line(source: pd.DataFrame) -> Line:
 
 
 def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Sound figures first, then the better source, then the one that fills more columns.
+    """Sound figures first, then the better source; of equal ones who fills more columns.
 
     Of several kernels that are alike in this, the newest stands first.
     """
     sound = any(entry.sound for entry in line.entries.values())
-    return (int(not sound), *source_rank(measure, line), -len(line.entries))
+    rank, fills = source_rank(measure, line), -len(line.entries)
+    if measure.undisturbed:
+        return (int(not sound), *rank, fills)
+    return (int(not sound), *rank[:2], fills, *rank[2:])
 
 
 def version(kernel: str) -> tuple[int, ...]:

@@ -10,7 +10,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis import agreement, intervals, plots, time_words, wording
+from analysis import (
+    agreement,
+    crosscheck,
+    exact_figures,
+    intervals,
+    plots,
+    time_words,
+    wording,
+)
 from analysis.analyse import Analysis
 from analysis.drawn import Drawn
 from analysis.failures import ABSENT
@@ -64,6 +72,12 @@ def _environment(autoescape: bool) -> Environment:
         figure_text=figure_text,
         source=line_source,
         spread=wording.spread,
+        branches=exact_figures.branches,
+        least_branch=exact_figures.LEAST_SHARE,
+        equally=crosscheck.EQUAL,
+        different=crosscheck.DIFFERENT,
+        unseen=crosscheck.UNSEEN,
+        outside=crosscheck.OUTSIDE,
     )
     return environment
 

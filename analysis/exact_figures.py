@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis import exact_plots
+from analysis.drawn import Drawn, drawn
+from analysis.exact import SCHEDULINGS, Cell, Comparison, inclusive
+from analysis.wording import size_text
+
+LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A function under its callers, with all it calls: instructions by transport."""
+
+    depth: int
+    function: str
+    values: tuple[int, ...]
+
+
+def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
+    """The figures of the first kernel and size, and the trend where there are several kernels."""
+    if not comparisons:
+        return ()
+    first = comparisons[0]
+    alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
+    where = f"{first.kernel}, pingpong, {size_text(first.size)}"
+    found = [_layers(alike, where), _flame(first, where)]
+    lines = _by_kernel(comparisons, first.size)
+    if any(len(values) > 1 for values in lines.values()):
+        found.append(_kernels(lines, size_text(first.size)))
+    return tuple(found)
+
+
+def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
+    caption = (
+        f"A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
+        "what both transports share is of one length in both. Helpers (locks, lists, memcpy) are "
+        "given to the layer that calls them where probes/functions.tsv says so."
+    )
+    alt = "Stacked bars of instructions a round trip by layer, one for each transport."
+    title = "Where the instructions go"
+    return drawn("exact-layers", title, caption, alt, exact_plots.layers_plot, comparisons)
+
+
+def _flame(comparison: Comparison, where: str) -> Drawn:
+    caption = (
+        f"{where}, {comparison.title}. What is called lies below its caller, as wide as its "
+        "instructions; both processes' equal paths are one; colours are layers. The transports are "
+        "on one scale. The stacks are in folded/, for any flame graph program."
+    )
+    alt = "A flame graph for each transport."
+    return drawn("exact-flame", "Flame graph", caption, alt, exact_plots.flame_plot, comparison)
+
+
+def _by_kernel(
+    comparisons: tuple[Comparison, ...], size: int
+) -> dict[tuple[str, str], dict[str, int]]:
+    lines: dict[tuple[str, str], dict[str, int]] = {}
+    for one in comparisons:
+        if one.size == size and one.placement == "same-cpu":
+            for cell in one.cells:
+                words = SCHEDULINGS.get(one.scheduling, one.scheduling)
+                lines.setdefault((cell.transport, words), {})[_series(one.kernel)] = cell.total
+    return lines
+
+
+def _series(kernel: str) -> str:
+    return ".".join(kernel.split(".")[:2])
+
+
+def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
+    caption = (
+        f"The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost."
+    )
+    alt = "Lines of instructions a round trip over kernels."
+    title = "Kernel by kernel, to the instruction"
+    return drawn("exact-kernels", title, caption, alt, exact_plots.kernels_plot, lines)
+
+
+def folded(cell: Cell) -> tuple[str, str]:
+    """A file's name, and its lines: a call path, a blank, its own instructions."""
+    name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+    lines = [f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_]
+    return f"folded/{name}.folded", "".join(lines)
+
+
+def branches(comparison: Comparison) -> list[Branch]:
+    """The call trees of all transports as one, thinned to what weighs; the dearest first."""
+    cells = comparison.cells
+    sums = [inclusive(cell.nodes) for cell in cells]
+    least = LEAST_SHARE * max(cell.total for cell in cells)
+    below: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for path in {path for one in sums for path, n in one.items() if n >= least}:
+        below.setdefault(path[:-1], []).append(path)
+
+    def walk(parent: tuple[str, ...]) -> Iterator[Branch]:
+        order = sorted(below.get(parent, ()), key=lambda p: (-max(one[p] for one in sums), p))
+        for path in order:
+            yield Branch(len(path) - 1, path[-1], tuple(one[path] for one in sums))
+            yield from walk(path)
+
+    return list(walk(()))

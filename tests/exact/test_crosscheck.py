@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes beside exact counts, function by function, and what a report draws of a made-up run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import crosscheck
+from analysis.analyse import analyse
+from analysis.crosscheck import crosschecks
+from analysis.exact_figures import branches, draw_exact, folded
+from analysis.raw import read_run
+from tests.exact.test_analysis import write_run
+
+MESSAGES = 46
+EXACT = {"tcp_sendmsg": 1.0, "schedule": 1.0, "ip_rcv": 1.0, "tcp_ack": 1.0, "memset": 1.0}
+FTRACE = {"tcp_sendmsg": 46, "schedule": 92, "ip_rcv": 52, "tcp_ack": 23, "tick_periodic": 3}
+
+
+def tidy() -> pd.DataFrame:
+    cell = {
+        "kernel": "6.12.0",
+        "transport": "tcp",
+        "pattern": "pingpong",
+        "size": 64,
+        "placement": "same-cpu",
+        "quantity": "function_calls",
+        "sound": True,
+    }
+    exact = [
+        cell | {"lane": "exact-other", "instrument": "exact", "key": key, "value": calls * 2}
+        for key, calls in EXACT.items()
+    ]
+    probed = [
+        cell | {"lane": "vm", "instrument": "ftrace", "key": key, "value": calls}
+        for key, calls in FTRACE.items()
+    ]
+    rows = pd.DataFrame([*exact, *probed])
+    return rows.assign(messages=[2 if lane == "exact-other" else MESSAGES for lane in rows["lane"]])
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [
+        ("tcp_sendmsg", crosscheck.EQUAL),
+        ("schedule", crosscheck.REGIME),
+        ("ip_rcv", crosscheck.EDGE),
+        ("tcp_ack", crosscheck.OPEN),
+        ("memset", crosscheck.UNSEEN),
+        ("tick_periodic", crosscheck.OUTSIDE),
+    ],
+)
+def test_each_function_has_a_verdict(function: str, verdict: str) -> None:
+    (found,) = crosschecks(tidy())
+    assert {row.function: row.verdict for row in found.rows}[function] == verdict
+
+
+def test_nothing_is_compared_across_kernels() -> None:
+    rows = tidy()
+    assert crosschecks(rows.assign(kernel=rows["instrument"])) == ()
+
+
+def test_the_trees_stand_side_by_side_and_sum_to_the_round_trip(tmp_path: Path) -> None:
+    (comparison,) = analyse(read_run(write_run(tmp_path))).exact
+    told = {branch.function: branch.values for branch in branches(comparison)}
+    assert told["[user]"] == (40, 67)
+    assert told["tcp_sendmsg"] == (0, 57)
+    assert told["unix_stream_sendmsg"] == (30, 0)
+
+
+def test_folded_stacks_hold_every_instruction(tmp_path: Path) -> None:
+    (comparison,) = analyse(read_run(write_run(tmp_path))).exact
+    for cell in comparison.cells:
+        name, lines = folded(cell)
+        assert cell.transport in name
+        assert sum(int(line.split(" ")[1]) for line in lines.splitlines()) == cell.total
+
+
+def test_figures_are_the_same_for_the_same_run(tmp_path: Path) -> None:
+    comparisons = analyse(read_run(write_run(tmp_path))).exact
+    first, second = draw_exact(comparisons), draw_exact(comparisons)
+    assert [figure.name for figure in first] == ["exact-layers", "exact-flame"]
+    assert [figure.svg for figure in first] == [figure.svg for figure in second]
