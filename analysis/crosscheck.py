@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.agreement import FTRACE_EDGES, WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.layers import CALLER, own_layer
 
 EXACT_LANE = "exact-other"  # probed guests use the default scheduler
@@ -20,6 +20,8 @@ PROBES = ("bpftrace", "ftrace")
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
 # comes with it, happens before the tracer is switched off.
 CALLS_AROUND = 12.0
+# A tracer opens and closes its window for both processes at once: either can be inside a call.
+EDGES = 2.0
 CELL = ["kernel", "transport", "pattern", "size", "placement"]
 SCHEDULING = {"sched", "idle"}
 HELPERS = {"lock", "rcu", "time", "interrupt", "softirq", "memory", CALLER}
@@ -115,8 +117,9 @@ class _Probed(NamedTuple):
     messages: float
 
     def equals(self, exact: float) -> bool:
-        edges = FTRACE_EDGES / self.messages
-        return abs(self.calls - exact) <= max(WITHIN_SHARE * exact, WITHIN_PER_MESSAGE, edges)
+        edges = EDGES / self.messages
+        within: float = max(WITHIN_SHARE * exact, WITHIN_PER_MESSAGE, edges)
+        return abs(self.calls - exact) <= within
 
     def is_wider(self, exact: float) -> bool:
         return 0 <= (self.calls - exact) * self.messages <= CALLS_AROUND
