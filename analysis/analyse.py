@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import exact
+from analysis import calltree, exact, ways
 from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims
@@ -38,6 +38,9 @@ class Analysis:
     regimes: tuple[Regime, ...]
     parts: tuple[Decomposition, ...]
     functions: tuple[FunctionTable, ...]
+    path: tuple[ways.Latency, ...]
+    wakeups: tuple[ways.Wakeups, ...]
+    trees: list[tuple[str, list[calltree.Message]]]
     kernels: Kernels
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, ...]
@@ -72,6 +75,9 @@ def analyse(run: Run) -> Analysis:
         regimes=regimes,
         parts=parts,
         functions=function_tables(asked),
+        path=ways.latencies(tables.tidy),
+        wakeups=ways.wakeups(tables.tidy),
+        trees=calltree.regimes(calltree.messages(run)),
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
         answer=answer(ledgers[0] if ledgers else None, regimes, parts),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two instruments on the same thing."""
 
+from analysis.agreement import INSTRUMENTS
 from analysis.analyse import Analysis
+from analysis.reasons import explain, read_reasons
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -36,3 +38,44 @@ def test_bpftrace_against_ftrace(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(maps={"@function_calls": {"3,made_up_17": 8}}))
     (found,) = (c for c in analysis.disagreements if c.transport == "unix")
     assert (found.key, found.first_value, found.second_value) == ("made_up_17", 1.0, 3.0)
+
+
+def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) -> None:
+    # The kernel sees one switch more than bpftrace, which a known reason allows.
+    voluntary = {"3,voluntary": 11}
+    analysis = analysed(MadeUp(maps={"@switches": voluntary}))
+    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    rows = {(quantity, key): by for quantity, key, by in table.rows}
+    counts = rows["switches", "voluntary"]["unix"]
+    assert counts.by == {"kernel": 12, "bpftrace": 11}
+    assert not (counts.equal or counts.unexplained)
+    assert "getrusage is read outside the markers" in counts.why[0]
+    assert rows["switches", "involuntary"]["unix"].equal
+
+
+def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
+    # The probe saw more than the kernel counted: no reason allows that.
+    analysis = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}}))
+    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    rows = {(quantity, key): by for quantity, key, by in table.rows}
+    assert rows["switches", "voluntary"]["unix"].unexplained
+    assert table.unexplained() == 1
+    assert table.remarks(rows["switches", "voluntary"]) == [("unix", "")]
+
+
+def test_each_reason_is_of_an_instrument_and_has_bounds() -> None:
+    for reason in read_reasons():
+        assert reason.instrument in INSTRUMENTS
+        assert reason.least <= reason.most
+        assert reason.why
+
+
+def test_reasons_add_up_only_where_one_is_not_enough() -> None:
+    names, what = ("kernel", "perf"), ("switches", "voluntary")
+    assert "getrusage" in (explain(names, 3, 2000, what, "6.12.1") or "")
+    assert "perf's answer" in (explain(names, -4, 2000, what, "6.12.1") or "")
+    assert explain(names, 100, 2000, what, "6.12.1") is None
+    assert explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), "6.12.1") is None
+    old = explain(("kernel", "bpftrace"), 300, 2000, what, "5.10.262")
+    assert old is not None
+    assert "before 5.18" in old
