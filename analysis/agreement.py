@@ -23,6 +23,7 @@ from analysis.reasons import explain
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
+FTRACE_EDGES = 2.0  # calls, over a whole window: its gate is one for both processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
 CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; soundness compares it. The rest has one source.

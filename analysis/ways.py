@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What bcc's tools show of a message's way: the parts of its latency, and the stacks of wake-ups."""
+"""What bcc's tools show of a message's way: parts of its latency, and stacks of wake-ups."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +77,8 @@ def latencies(tidy: pd.DataFrame) -> tuple[Latency, ...]:
 def _part(name: str, sums: "pd.Series[float]") -> Part:
     count = int(sums.get(("path_count", name), 0))
     total = float(sums.get(("path_ns", name), 0))
-    histogram = sums.get("path_latency", pd.Series(dtype=float))
+    here = sums.index.get_level_values("quantity") == "path_latency"
+    histogram = sums[here].droplevel("quantity")
     slots = [
         (int(str(key).rpartition(" ")[2]), int(value))
         for key, value in histogram.items()
