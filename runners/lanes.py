@@ -188,14 +188,14 @@ def run_plan_in_guest(
 def _pack(payload: Path, plan: Path, modules: Sequence[Path]) -> None:
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
-            tar.add(REPOSITORY / folder, folder, filter=_source_only)
+            tar.add(REPOSITORY / folder, folder, filter=source_only)
         tar.add(WORKLOAD, WORKLOAD.name)
         tar.add(plan, "plan.json")
         for number, module in enumerate(modules):
             tar.add(module, f"modules/{number}-{module.name}")
 
 
-def _source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = Path(entry.name).name
     return None if name in ("__pycache__", "build") else entry
 

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What counting 20 kernel functions for two processes costs: ours, bpftrace, funccount, perf, ftrace.
+#
+#   compare-instruments.sh [--kernel 6.12] [--messages N] [--rounds N]
+#
+# Runs in a guest under QEMU, whose clock counts instructions; no root needed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+"$here/setup.sh" --guest >&2
+export PYTHONPATH="${here%/*}"
+exec /usr/bin/python3 -B -P -m runners.cost "$@"

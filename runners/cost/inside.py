@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`python3 -m runners.cost.inside WORKLOAD MESSAGES ROUNDS`: the part that runs in the guest.
+
+Each tool watches one cell of each transport; then all once more in reverse order, and so on. What
+is printed, one JSON object a line: tool, transport, round, window (the guest's nanoseconds, which
+are instructions), counted (calls).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from runners.cost.tools import TOOLS, Tool
+
+# The landmarks of probes/bpftrace/path.bt but for those that no message passes.
+FUNCTIONS = (
+    "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
+    "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",
+    "skb_copy_datagram_iter", "skb_release_data",
+    "tcp_sendmsg", "tcp_write_xmit", "__ip_queue_xmit", "ip_send_check", "loopback_xmit",
+    "net_rx_action", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established", "tcp_ack", "tcp_queue_rcv",
+    "tcp_recvmsg",
+)  # fmt: skip
+TRANSPORTS = ("unix", "tcp")
+WARMUP = 200
+SECONDS = 300
+
+
+class Cell:
+    """A workload that has warmed up and waits before its window: at its gate, a full pipe."""
+
+    def __init__(self, workload: str, transport: str, messages: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._gate, gate = os.pipe()
+        room = fcntl.fcntl(gate, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(gate, b"-" * room)
+        options = {
+            "dir": self._folder.name, "transport": transport, "pattern": "pingpong", "size": 64,
+            "placement": "same-cpu", "sched": "fifo", "messages": messages, "warmup": WARMUP,
+            "cell": 1, "timeout": SECONDS, "gate": gate,
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self._process = subprocess.Popen(
+            [workload, *words], stdout=subprocess.PIPE, pass_fds=(gate,)
+        )
+        os.close(gate)
+        self.pids = (self._process.pid, self._server(gate))
+
+    def _server(self, gate: int) -> int:
+        """The server's id, as soon as the client is stuck at its gate, in write(gate, …)."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        call = Path(f"/proc/{self._process.pid}/syscall")  # number and arguments
+        deadline = time.monotonic() + SECONDS
+        while call.read_text().split()[:2] != ["1", hex(gate)]:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the workload did not come to its window")
+            time.sleep(0.02)
+        return int(children.read_text().split()[0])
+
+    def window(self) -> int:
+        """Let it go, and wait for its end: the window by the guest's clock."""
+        while os.read(self._gate, 1 << 16)[-1:] == b"-":
+            pass
+        printed, _ = self._process.communicate()
+        self._folder.cleanup()
+        window: int = json.loads(printed)["window_ns"]
+        return window
+
+
+def measure(kind: type[Tool], transport: str, workload: str, messages: int) -> dict[str, object]:
+    """One cell under one tool."""
+    if kind.by_marker:
+        tool = kind(FUNCTIONS, (), workload)
+        tool.start()
+        cell = Cell(workload, transport, messages)
+    else:
+        cell = Cell(workload, transport, messages)
+        tool = kind(FUNCTIONS, cell.pids, workload)
+        tool.start()
+    window = cell.window()
+    counted = tool.finish()
+    return {
+        "tool": tool.name,
+        "transport": transport,
+        "window": window,
+        "counted": counted,
+    }
+
+
+def main(workload: str, messages: int, rounds: int) -> None:
+    for number in range(rounds):
+        order: tuple[type[Tool], ...] = (Tool, *TOOLS)
+        for kind in order if number % 2 == 0 else order[::-1]:
+            for transport in TRANSPORTS:
+                try:
+                    found = measure(kind, transport, workload, messages)
+                except (RuntimeError, OSError) as error:
+                    found = {"tool": kind.name, "transport": transport, "error": str(error)}
+                print(json.dumps(found | {"round": number}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

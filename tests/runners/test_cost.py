@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The comparison of tools: from what the guest printed to the table."""
+
+from __future__ import annotations
+
+from runners.cost import __main__ as cost
+from runners.cost.tools import OneLiner, OurBcc, PerfStat, Tool
+
+MESSAGES = 100
+
+
+def found(name: str, window: int, number: int, counted: int | None = None) -> cost.Found:
+    return {
+        "tool": name,
+        "transport": "unix",
+        "window": window,
+        "counted": counted,
+        "round": number,
+    }
+
+
+FOUND = [
+    *(found(Tool.name, 1000 * MESSAGES, 0), found(Tool.name, 2000 * MESSAGES, 1)),
+    *(found(OurBcc.name, 1050 * MESSAGES, 0, 80), found(OurBcc.name, 2060 * MESSAGES, 1, 80)),
+    *(found(OneLiner.name, 1200 * MESSAGES, 0, 80), found(OneLiner.name, 2240 * MESSAGES, 1, 81)),
+    {"tool": PerfStat.name, "transport": "unix", "error": "no such event", "round": 0},
+]
+
+
+def test_a_tool_is_compared_with_its_own_rounds_bare_cell() -> None:
+    assert cost.added(FOUND, OurBcc.name, "unix", MESSAGES) == [50, 60]
+    assert cost.added(FOUND, OneLiner.name, "unix", MESSAGES) == [200, 240]
+
+
+def test_the_table_says_what_was_counted_and_what_could_not_be_attached() -> None:
+    rows = {
+        line.split(" | ")[0].strip("| "): line for line in cost.table(FOUND, MESSAGES).split("\n")
+    }
+    assert "| 55 (50 to 60) | - | 80 |" in rows[OurBcc.name]
+    assert "| 80; 81 |" in rows[OneLiner.name]
+    assert "| - | - | could not be attached |" in rows[PerfStat.name]
+
+
+def test_the_verdict_compares_our_cheapest_with_the_cheapest_other() -> None:
+    sentence = cost.share(FOUND, "unix", MESSAGES)
+    assert sentence.endswith("220: 0.25 of it.")
+    assert OurBcc.name in sentence and OneLiner.name in sentence
+    assert cost.share(FOUND, "tcp", MESSAGES) == "tcp: not measured."
