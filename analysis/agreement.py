@@ -29,7 +29,10 @@ CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
 APART = ("bpftrace", "ftrace")
-NOT_COMPARED = ("messages", "payload_bytes", "lost", "missed", "wakeup_stacks")
+NOT_COMPARED = (
+    *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
+    *("program_runs", "program_ns"),
+)
 
 
 @dataclass(frozen=True)

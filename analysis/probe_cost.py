@@ -16,6 +16,15 @@ Cell = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
+class Programs:
+    """An instrument's BPF programs in a cell, by the kernel's statistics."""
+
+    instrument: str
+    runs: float  # for each message: its events, and other processes'
+    ns: float | None  # for each run; None where times are no times
+
+
+@dataclass(frozen=True)
 class ProbeCost:
     """A cell with and without a set of probes."""
 
@@ -30,6 +39,7 @@ class ProbeCost:
     placement: str
     transport: str
     probes: str
+    programs: tuple[Programs, ...] = ()
 
 
 def probe_costs(
@@ -50,13 +60,14 @@ def probe_costs(
     )
     keys = ["lane", "kernel", *REGIME, "transport", "probes"]
     rtt, switches = _median_rtt(rows, keys), _switches(rows, keys)
+    programs = _programs(rows, keys)
     found = []
     for cell in sorted(switches.keys() | rtt.keys(), key=_reading_order):
         bare = (*cell[:-1], "")
         if cell != bare:
             named = dict(zip(keys, cell, strict=True))
             times, counts = (rtt.get(bare), rtt.get(cell)), (switches.get(bare), switches.get(cell))
-            found.append(ProbeCost(*times, *counts, **named))
+            found.append(ProbeCost(*times, *counts, **named, programs=programs.get(cell, ())))
     return tuple(found)
 
 
@@ -72,6 +83,22 @@ def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, float]:
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     each = switches.groupby([*keys, "repeat", "cell"])["value"].sum()
     return _by_cell(each.groupby(level=keys).median())
+
+
+def _programs(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, tuple[Programs, ...]]:
+    """Runs per message and time per run of each instrument's programs, over all repeats."""
+    runs, ns = (
+        _by_cell(rows[rows["quantity"] == name].groupby([*keys, "instrument"])["value"].sum())
+        for name in ("program_runs", "program_ns")
+    )
+    ran = rows[rows["quantity"] == "program_runs"]
+    messages = _by_cell(ran.groupby([*keys, "instrument"])["messages"].sum())
+    found: dict[Cell, tuple[Programs, ...]] = {}
+    for key, count in runs.items():
+        time = ns[key] / count if key in ns else None
+        one = Programs(str(key[-1]), count / messages[key], time)
+        found[key[:-1]] = (*found.get(key[:-1], ()), one)
+    return found
 
 
 def _reading_order(cell: Cell) -> tuple[Any, ...]:

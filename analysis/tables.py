@@ -112,6 +112,7 @@ def _figures(lane: Lane, cell: Cell, result: Result, scripts: Scripts) -> Iterat
         _from_samples(lane, cell),
         _from_scripts(cell, scripts),
         _from_ftrace(lane, cell),
+        _from_programs(lane, cell),
     )
     for source in sources:
         for figure in source:
@@ -167,6 +168,15 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
             yield Figure(by, "missed", name, cell.missed[name])
         for count in scripts.of(cell.id, name):
             yield Figure(by, count.quantity, count.key, count.value)
+
+
+def _from_programs(lane: Lane, cell: Cell) -> Iterator[Figure]:
+    """What an instrument's BPF programs took; an emulated CPU's time is no time."""
+    for instrument, (runs, nanoseconds) in cell.programs.items():
+        if runs:  # else the kernel keeps no such statistics
+            yield Figure(instrument, "program_runs", "", runs)
+            if lane.lane == "host":
+                yield Figure(instrument, "program_ns", "", nanoseconds)
 
 
 def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:

@@ -25,6 +25,21 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
     assert (cost.switches_without, cost.switches_with) == (3.0, 3.0)
 
 
+def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
+    def ran(cell: Cell) -> None:
+        if cell["repeat"] == 2:
+            cell["instruments"], cell["scripts"] = ["bpftrace"], []
+        if cell["instruments"] == ["bpftrace"]:
+            cell["programs"] = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
+
+    costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.probes != "ftrace"]
+    assert {cost.lane for cost in costs} == {"host", "vm"}
+    for cost in costs:
+        (programs,) = cost.programs
+        assert (programs.instrument, programs.runs) == ("bpftrace", 5)  # 8 messages
+        assert programs.ns == (150 if cost.lane == "host" else None)
+
+
 def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
     guest = [cost for cost in plain.costs if cost.lane == "vm"]
     assert {cost.probes for cost in guest} == {"bpftrace (copies, others)", "ftrace"}
