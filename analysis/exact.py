@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import RunError
-from analysis.layers import UNCLASSIFIED, layer_of
+from analysis.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw import Run
 from analysis.record import AGAIN, Record, parse_object, read_text
 
@@ -73,11 +73,27 @@ class Payload:
     copied: dict[str, int]
     copiers: dict[str, int]
     readers: dict[str, int]
+    loaded: dict[str, int]  # bytes of any memory, by function
+    stored: dict[str, int]
     sound: bool
 
     def per_byte(self, size: int) -> float:
         """Copies of each payload byte."""
         return sum(self.copied.values()) / (self.messages * size)
+
+    def traffic(self) -> tuple[float, float]:
+        """Bytes loaded and stored for each message, by whatever instruction."""
+        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
+
+    def traffic_by_layer(self) -> list[tuple[str, float, float]]:
+        """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
+        sums: dict[str, list[float]] = {}
+        for place, counts in enumerate((self.loaded, self.stored)):
+            for function, size in counts.items():
+                layer = function_layer(function)
+                sums.setdefault(layer, [0.0, 0.0])[place] += size / self.messages
+        rows = [(layer, loaded, stored) for layer, (loaded, stored) in sums.items()]
+        return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
 
 
 @dataclass(frozen=True)
@@ -289,7 +305,7 @@ def _payload(line: Record) -> Payload | None:
     payload = line.object("payload")
     counts = {
         key: {name: inner.whole(name) for name in inner.fields}
-        for key in ("copied", "copiers", "readers")
+        for key in ("copied", "copiers", "readers", "loaded", "stored")
         for inner in (payload.object(key),)
     }
     return Payload(
@@ -297,6 +313,8 @@ def _payload(line: Record) -> Payload | None:
         counts["copied"],
         counts["copiers"],
         counts["readers"],
+        counts["loaded"],
+        counts["stored"],
         payload.fields.get("sound") is True,
     )
 
@@ -340,3 +358,15 @@ def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
             for way, size in cell.payload.copied.items():
                 bytes_row = ("copy_bytes", way, size, "bytes", cell.payload.messages)
                 yield (*where, *what, *bytes_row, cell.payload.sound)
+            for key, size in _traffic(cell.payload):
+                bytes_row = ("memory_bytes", key, size, "bytes", cell.payload.messages)
+                yield (*where, *what, *bytes_row, not cell.broken)
+
+
+def _traffic(payload: Payload) -> Iterator[tuple[str, int]]:
+    for name, counts in (("loaded", payload.loaded), ("stored", payload.stored)):
+        yield name, sum(counts.values())
+        layers: Counter[str] = Counter()
+        for function, size in counts.items():
+            layers[function_layer(function)] += size
+        yield from ((f"{name} layer:{layer}", size) for layer, size in layers.items())

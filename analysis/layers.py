@@ -11,6 +11,7 @@ from pathlib import Path
 
 TABLE = Path(__file__).parent.parent / "probes/functions.tsv"
 CALLER = "caller"
+USER = "[user]"
 UNCLASSIFIED = "unclassified"
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 
@@ -40,6 +41,14 @@ def own_layer(function: str) -> str | None:
         if fnmatchcase(name, pattern.replace("[", "[[]")):
             return layer
     return None
+
+
+def function_layer(function: str) -> str:
+    """A function's layer where its caller is not known: a helper's is `helpers`."""
+    if function == USER:
+        return "user"
+    layer = own_layer(function) or UNCLASSIFIED
+    return "helpers" if layer == CALLER else layer
 
 
 def layer_of(path: tuple[str, ...]) -> Layer:

@@ -92,6 +92,8 @@ def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
         "copied": {way: payload.copied[way] for way in ("in", "out", "kernel")},
         "copiers": dict(payload.copiers.most_common()),
         "readers": dict(payload.readers.most_common()),
+        "loaded": dict(payload.loaded.most_common()),
+        "stored": dict(payload.stored.most_common()),
         "sound": payload.copied["in"] == expected == payload.copied["out"],
     }
 

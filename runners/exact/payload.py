@@ -64,6 +64,9 @@ class Payload:
     copied: Counter[str] = field(default_factory=Counter)  # in, out, kernel
     copiers: Counter[str] = field(default_factory=Counter)
     readers: Counter[str] = field(default_factory=Counter)  # read and not copied
+    # Of all memory, whoever's and whatever for, by function: bytes over the window.
+    loaded: Counter[str] = field(default_factory=Counter)
+    stored: Counter[str] = field(default_factory=Counter)
 
 
 def register_of(code: bytes, store: bool) -> int:
@@ -92,6 +95,8 @@ def follow(record: Record, accesses: Path, symbols: Symbols, size: int) -> Paylo
     tracker = _Tracker(_sources(window, numbers, kernel, size), record.blocks)
     for one in window:
         number = numbers[one.position]
+        traffic = tracker.payload.stored if one.flags & STORE else tracker.payload.loaded
+        traffic[places[number]] += one.size
         if kernel[number]:
             tracker.step(one, number, places[number])
         elif one.flags & STORE:

@@ -27,6 +27,8 @@ PAYLOAD = {
     "copied": {"in": 2944, "out": 2944, "kernel": 0},
     "copiers": {"rep_movs_alternative": 5888},
     "readers": {},
+    "loaded": {"rep_movs_alternative": 2944, "tcp_sendmsg": 460, "[user]": 46},
+    "stored": {"rep_movs_alternative": 2944, "memset": 92},
     "sound": True,
 }
 
@@ -131,3 +133,13 @@ def test_nearly_all_of_the_reference_has_a_layer(transport: str) -> None:
     total = sum(steps for _, steps in table.values())
     unknown = sum(steps for name, (_, steps) in table.items() if own_layer(name) is None)
     assert unknown < 0.02 * total
+
+
+def test_bytes_loaded_and_stored_are_told_by_layer(tmp_path: Path) -> None:
+    tidy = analyse(read_run(write_run(tmp_path))).tables.tidy
+    rows = tidy[(tidy["quantity"] == "memory_bytes") & (tidy["transport"] == "tcp")]
+    told = dict(zip(rows["key"], rows["value"] / rows["messages"], strict=True))
+    assert told["loaded"] == (2944 + 460 + 46) / 46
+    assert told["stored"] == (2944 + 92) / 46
+    assert told["loaded layer:tcp"] == 10
+    assert told["loaded layer:user"] == 1

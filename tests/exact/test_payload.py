@@ -38,3 +38,7 @@ def test_payload_copied_in_and_out_is_messages_times_size(
     payload = follow_payload(exact_guest, Cell(1, transport, 64, "fifo", messages=46))
     assert payload.copied["in"] == payload.copied["out"] == 46 * 64
     assert payload.copiers.total() == payload.copied.total()
+    # Each copied byte is loaded once and stored once, beside all else.
+    for traffic in (payload.loaded, payload.stored):
+        assert all(traffic[name] >= size for name, size in payload.copiers.items())
+        assert traffic.total() > 10 * payload.copied.total()
