@@ -37,7 +37,7 @@ static const char help[] =
 	"  --samples FILE     write the time of each lap: little-endian uint32, ns\n"
 	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
 	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
-	"  --control CTL,ACK  perf's own protocol (its --control=fd:CTL,ACK): \"enable\" and\n"
+	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): \"enable\" and\n"
 	"                     \"disable\" go to CTL at the same places, and ACK is awaited\n"
 	"  --timeout SECONDS  for the whole cell (60)\n"
 	"  --help             this text\n"

@@ -155,6 +155,35 @@ def test_gate_opens_and_closes_once(program: Path, private: Path) -> None:
     os.close(reader)
 
 
+def test_perf_is_asked_and_heard_at_both_edges(program: Path, private: Path) -> None:
+    """The protocol of perf's --control: it answers each command when it has done it."""
+    commands, ours = os.pipe()
+    answers, theirs = os.pipe()
+    os.write(theirs, b"ack\n\0" * 2)
+    arguments = ["--transport", "unix", "--messages", 46, "--dir", private]
+    control = ["--control", f"{ours},{answers}"]
+    assert run(program, *arguments, *control, pass_fds=(ours, answers)).status == 0
+    os.close(ours)
+    assert os.read(commands, 64) == b"enable\ndisable\n"
+    os.close(theirs)
+    assert os.read(answers, 16) == b"", "both answers were read"
+    for end in (commands, answers):
+        os.close(end)
+
+
+def test_a_perf_that_ends_is_said(program: Path, private: Path) -> None:
+    commands, ours = os.pipe()
+    answers, theirs = os.pipe()
+    os.close(theirs)
+    arguments = ["--transport", "unix", "--messages", 46, "--dir", private]
+    control = ["--control", f"{ours},{answers}"]
+    ended = run(program, *arguments, *control, pass_fds=(ours, answers))
+    assert ended.status == 1
+    assert ended.stderr == "pathcost-workload: the perf behind --control has gone\n"
+    for end in (commands, ours, answers):
+        os.close(end)
+
+
 def test_cpus_can_be_chosen(program: Path, private: Path, two_cpus: list[int]) -> None:
     low, high = two_cpus
     arguments = ["--transport", "unix", "--messages", 46, "--dir", private]
@@ -170,7 +199,7 @@ def test_help_names_every_option_and_fits_a_screen(program: Path) -> None:
     assert ended.status == 0
     source = (program.parent.parent / "options.c").read_text()
     options = re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', source)
-    assert len(options) == 20
+    assert len(options) == 21
     for option in options:
         assert f"--{option}" in ended.stdout
     assert len(ended.stdout.splitlines()) <= 24

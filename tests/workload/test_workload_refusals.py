@@ -39,6 +39,8 @@ BAD = {
     "samples nowhere": (["--samples", "/nonexistent/dir/s"], "cannot create the samples file"),
     "samples exist": (["--samples", "/proc/version"], "cannot create the samples file"),
     "gate not open": (["--gate", "999"], "--gate 999 is not an open descriptor"),
+    "control not open": (["--control", "998,999"], "998 is not an open descriptor"),
+    "control without answers": (["--control", "5"], "--control must be CTL,ACK"),
     "gate is stdout": (["--gate", "1"], "--gate"),
     "unknown option": (["--speed", "11"], "unknown option --speed"),
     "value missing": (["--size"], "--size needs a value"),
