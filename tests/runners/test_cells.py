@@ -27,6 +27,15 @@ def test_passes_are_interleaved_a_b_b_a() -> None:
     assert [run.repeat for run in middle.runs] == [0, 0, 1, 1]
 
 
+def test_counts_need_fewer_repeats_than_times() -> None:
+    """Six repeats, four of them with probes as well: attached twice."""
+    passes = order(6)
+    probed = [one for one in passes if "copies" in one.scripts]
+    assert len(probed) == 2
+    assert {run.repeat for one in probed for run in one.runs} == {0, 1, 2, 3}
+    assert {run.repeat for one in passes if not one.scripts for run in one.runs} == set(range(6))
+
+
 def test_a_seed_draws_the_same_order_again() -> None:
     assert order(8, seed=7) == order(8, seed=7)
     firsts = {order(2, seed=seed)[0].runs[0].cell.transport for seed in range(1, 30)}
