@@ -31,7 +31,7 @@ def test_list_names_what_can_be_asked_for() -> None:
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
     said = asked("--dry-run", "--lane", "vm", "--sizes", "1,4K", "--repeats", "1")
     assert "unix pingpong 4096 B cross-cpu" in said
-    assert said.index("no probe") < said.index("bpftrace: ") < said.index("ftrace")
+    assert said.index("  no probe") < said.index("  bpftrace") < said.index("  ftrace")
     assert "s in all" in said
 
 
