@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
             evidence.show(plan.pairs, plan.places[0], plan.load)
             return DONE
         with measuring():
-            _collect(plan, given.out)
+            collect(plan, given.out)
     except UsageError as error:
         return _complain(error, IMPOSSIBLE)
     except (RunError, OSError) as error:
@@ -137,7 +137,7 @@ def _present(wanted: list[Peer]) -> tuple[Peer, ...]:
     return present
 
 
-def _collect(plan: Plan, path: Path) -> None:
+def collect(plan: Plan, path: Path) -> None:
     """Writes every figure as it comes; a file that is not complete is not left."""
     try:
         with path.open("x", encoding="utf-8") as out:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ PRINTED = {
         "sockperf: ---> percentile 25.000 =   15.112\n",
         16564.0,
     ),
-    "netperf": ("Throughput\n33394.52\n", 29945.0),
+    "netperf": ("50th Percentile Latency Microseconds\n14\n", 14500.0),
     "perf bench": (
         "# Executed 100000 pipe operations between two processes\n\n"
         "     Total time: 1.295 [sec]\n\n      12.953680 usecs/op\n          77198 ops/sec\n",
@@ -109,6 +110,29 @@ def test_missing_peers_are_named(
     assert "netperf is not installed (Debian: package netperf), so it is left out" in said
     assert "netserver is not installed" in said
     assert said.endswith("there is no peer to compare with.\n")
+
+
+def test_a_whole_comparison(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    here = {peer.name for peer in PEERS if peer.transport == "pipe" and not peer.missing()}
+    if not here:
+        pytest.skip("neither perf nor lmbench is installed")
+    out = tmp_path / "peers.jsonl"
+    asked = ["--transports", "pipe", "--peers", ",".join(here), "--placements", "same-cpu"]
+    assert compare.main([*asked, "--blocks", "1", "--round-trips", "500", "--out", str(out)]) == 0
+    assert "| same-cpu | pipe |" in capfd.readouterr().out
+    assert len(out.read_text().splitlines()) == 1 + 2 * len(here)
+
+
+def test_what_fails_leaves_no_half_file(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = replace(PEERS[0], server=None, client=lambda load, port: ["false"])
+    plan = compare.Plan((broken,), (HERE,), Load(64, 500), blocks=1, seed=1)
+    with pytest.raises(RunError, match="false failed"):
+        compare.collect(plan, tmp_path / "peers.jsonl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_each_pair_goes_a_b_then_b_a() -> None:
