@@ -13,6 +13,7 @@ from analysis.claims import Verdict, judge
 from analysis.crosscheck import Crosscheck, crosschecks
 from analysis.functions import FunctionTable, function_tables
 from analysis.kernels import Kernels, compare_kernels
+from analysis.knobs import KnobTable, knob_tables
 from analysis.laps import Key, Laps, read_laps
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
@@ -46,6 +47,7 @@ class Analysis:
     answer: tuple[str, ...]
     exact: tuple[exact.Comparison, ...]
     crosschecks: tuple[Crosscheck, ...]
+    knobs: tuple[KnobTable, ...]
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -55,7 +57,10 @@ class Analysis:
 def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     tables = build_tables(run)
-    asked = _asked(run, tables.tidy)
+    cells = exact.read_exact(run)
+    # What a knob changes has a table of its own: elsewhere it would pass for another placement.
+    turned = {cell.regime for cell in cells if cell.knob}
+    asked = _asked(run, tables.tidy[~tables.tidy["placement"].isin(turned)])
     measured = measure_all(asked)
     figures = over_repeats(measured)
     ledgers = build_ledgers(figures, tables.missing)
@@ -81,8 +86,9 @@ def analyse(run: Run) -> Analysis:
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
         answer=answer(ledgers[0] if ledgers else None, regimes, parts),
-        exact=exact.compare(exact.read_exact(run)),
-        crosschecks=crosschecks(tables.tidy),
+        exact=exact.compare(cells),
+        crosschecks=crosschecks(asked),
+        knobs=knob_tables(cells),
     )
 
 

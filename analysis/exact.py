@@ -97,6 +97,16 @@ class Payload:
 
 
 @dataclass(frozen=True)
+class Knob:
+    """What the guest changed before the workload; `number` of what `one` names, where it counts."""
+
+    name: str
+    what: str
+    one: str
+    number: int | None
+
+
+@dataclass(frozen=True)
 class Cell:
     """One exact cell."""
 
@@ -115,6 +125,13 @@ class Cell:
     nodes: tuple[Node, ...]
     broken: tuple[str, ...]
     payload: Payload | None
+    knob: Knob | None = None
+    variants: tuple[tuple[Node, ...], ...] = ()
+
+    @property
+    def regime(self) -> str:
+        """The placement, and what else is not as usual."""
+        return f"{self.placement}+{self.knob.name}" if self.knob else self.placement
 
     @property
     def total(self) -> int:
@@ -228,7 +245,9 @@ def failures(run: Run) -> Iterator[tuple[str, str, str]]:
     for entry in run.manifest.get("exact", []):
         for line in _lines(run.path, str(entry["folder"])):
             if (error := line.optional("error", str)) is not None:
-                yield f"exact cell {line.whole('id')}", str(entry["folder"]), error.split("\n")[0]
+                knob = _knob(line)
+                what = f"exact cell {line.whole('id')}" + (f", knob {knob.name}" if knob else "")
+                yield what, str(entry["folder"]), error.split("\n")[0]
             if (error := line.optional("payload_error", str)) is not None:
                 what = f"payload of exact cell {line.whole('id')}"
                 yield what, str(entry["folder"]), error.split("\n")[0]
@@ -289,6 +308,8 @@ def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
         nodes=nodes,
         broken=tuple(broken),
         payload=_payload(line),
+        knob=_knob(line),
+        variants=tuple(_variant(nodes, one) for one in line.objects("variants")),
     )
 
 
@@ -297,6 +318,32 @@ def _cycle(line: Record, shapes: int) -> Cycle:
     if not isinstance(found, list) or not all(one in range(shapes) for one in found):
         raise RunError(f"an exact cell's cycle names shapes that it does not have. {AGAIN}")
     return Cycle(tuple(found), line.whole("laps", 1))
+
+
+def _variant(nodes: tuple[Node, ...], line: Record) -> tuple[Node, ...]:
+    """The steady round trip as other laps did it: their call tree."""
+    try:
+        moved = {
+            str(path): (int(c), int(s)) for path, (c, s) in line.object("moved").fields.items()
+        }
+    except (TypeError, ValueError):
+        raise RunError(f"{line.name} holds no pairs of numbers. {AGAIN}") from None
+    usual = {";".join(node.path): (node.calls, node.self_) for node in nodes}
+    summed = {
+        path: (usual.get(path, (0, 0))[0] + c, usual.get(path, (0, 0))[1] + s)
+        for path, (c, s) in moved.items()
+    }
+    return tuple(
+        Node(tuple(path.split(";")), *both) for path, both in (usual | summed).items() if any(both)
+    )
+
+
+def _knob(line: Record) -> Knob | None:
+    if line.optional("knob", dict) is None:
+        return None
+    knob = line.object("knob")
+    number = knob.optional("number", int)
+    return Knob(knob.text("name"), knob.text("what"), knob.text("one"), number)
 
 
 def _payload(line: Record) -> Payload | None:
@@ -328,9 +375,11 @@ def _nodes(text: str, name: str) -> tuple[Node, ...]:
 
 
 def compare(cells: tuple[Cell, ...]) -> tuple[Comparison, ...]:
-    """Each kernel, scheduling and size once, transports side by side."""
+    """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
     groups: dict[tuple[str, str, int, str], list[Cell]] = {}
     for cell in cells:
+        if cell.knob:
+            continue
         key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
         groups.setdefault(key, []).append(cell)
     order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
@@ -351,7 +400,7 @@ def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
         ]
         lane = f"exact-{cell.scheduling}"
         where = (run.name, lane, cell.kernel, "function", "exact")
-        what = (cell.transport, cell.pattern, cell.size, cell.placement, 0, cell.id, False)
+        what = (cell.transport, cell.pattern, cell.size, cell.regime, 0, cell.id, False)
         for quantity, key, value in figures:
             yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
         if cell.payload:

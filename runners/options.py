@@ -13,6 +13,7 @@ from typing import NoReturn
 from runners import guest
 from runners.collect.scripts import instruments, read_scripts
 from runners.errors import UsageError
+from runners.exact import knobs as knob_table
 
 # In the order of the workload's own --list; a test compares them with it.
 TRANSPORTS = (
@@ -34,7 +35,7 @@ KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = ("--knob", "--claims", "--apps", "--diff")
+NOT_BUILT = ("--claims", "--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -65,6 +66,7 @@ class Options:
     out: Path | None
     install: bool
     exact: bool
+    knobs: tuple[str, ...]
     action: str
 
 
@@ -98,6 +100,7 @@ def parse(argv: list[str]) -> Options:
         out=given.out,
         install=not given.no_install,
         exact=given.exact,
+        knobs=knobs(given.knob, given.exact),
         action=given.action,
     )
 
@@ -157,6 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="count every instruction in an emulated machine instead; needs no root",
     )
+    add("--knob", metavar="LIST", help="with --exact: what changes when one of --list is changed")
     add(
         "--instruments",
         default="headline",
@@ -205,6 +209,20 @@ def words(text: str) -> list[str]:
 def kernels(text: str) -> tuple[str, ...]:
     """The kernels to boot, in order; `all` is every series that Debian offers."""
     return guest.SERIES if text == "all" else tuple(words(text))
+
+
+def knobs(text: str | None, exact: bool) -> tuple[str, ...]:
+    """Names that runners/exact/knobs.toml knows. Raises UsageError."""
+    if text is None:
+        return ()
+    if not exact:
+        raise UsageError("--knob changes a guest of exact mode: it needs --exact.")
+    for name in words(text):
+        try:
+            knob_table.find(name)
+        except KeyError as error:
+            raise UsageError(f"{error.args[0]}.") from None
+    return tuple(words(text))
 
 
 def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

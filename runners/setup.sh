@@ -88,7 +88,7 @@ command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 an
 install_packages
 as_user make --silent -C "$here/workload" || fail "the workload does not compile; the compiler's words stand above."
 if [ $exact = yes ]; then
-	for part in "$here/exact/init" "$here/../probes/exact"; do
+	for part in "$here/exact/init" "$here/exact/knob" "$here/../probes/exact"; do
 		as_user make --silent -C "$part" || fail "$(basename "$part") of exact mode does not compile; the compiler's words stand above."
 	done
 fi

@@ -11,6 +11,7 @@ from runners.cells import GUEST, HOST
 from runners.collect.plan import Plan
 from runners.collect.scripts import instruments
 from runners.errors import RunError
+from runners.exact.knobs import described
 from runners.invoker import invoker
 from runners.lanes import WORKLOAD, plan_for
 from runners.options import (
@@ -70,6 +71,16 @@ def show_list(_: Options) -> None:
         ("topology", TOPOLOGIES),
     ):
         print(f"{name:12}{', '.join(words)}")
+    print("knobs of exact mode")
+    for name, what in described().items():
+        print(
+            textwrap.fill(
+                f"{name:16}{' ' if len(name) > 15 else ''}{what}",
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent=" " * 18,
+            )
+        )
     if not WORKLOAD.exists():
         print("What is possible here is known once the workload is built (./runners/setup.sh).")
 

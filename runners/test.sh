@@ -13,7 +13,7 @@ export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 
 shellcheck runners/*.sh .ci/run
 shfmt -d runners/*.sh .ci/run
-clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] probes/exact/*.[ch]
+clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] runners/exact/knob/*.[ch] probes/exact/*.[ch]
 ruff check .
 ruff format --check .
 mypy

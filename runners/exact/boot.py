@@ -13,7 +13,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact import initramfs
@@ -82,7 +82,10 @@ Order = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Boot:
-    """How one QEMU ran: `options` are what it was given beside the machine."""
+    """How one QEMU ran: `options` are what it was given beside the machine.
+
+    `files` (path → contents) are in the guest before its order is carried out.
+    """
 
     machine: Machine
     options: Sequence[str]
@@ -90,6 +93,7 @@ class Boot:
     user: User | None = None
     console: Path = Path(os.devnull)
     descriptors: Sequence[int] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     def run(self, timeout: float, on_line: Callable[[str], None] = lambda _: None) -> Ended:
         """Run it to its end. Raises GuestError when that takes more than `timeout` seconds."""
@@ -100,7 +104,10 @@ class Boot:
             folder = Path(name)
             folder.chmod(0o755)
             (folder / "initramfs").write_bytes(initramfs.archive(programs()))
-            (folder / "order").write_text("".join("\t".join(step) + "\n" for step in self.order))
+            files = [("file", path, str(len(data))) for path, data in self.files.items()]
+            steps = [*files, *self.order]
+            (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
+            (folder / "contents").write_bytes(b"".join(self.files.values()))
             argv = [*_command_line(self.machine, folder), *self.options]
             return watch(argv, [], timeout, on_line, log, self.user, descriptors=self.descriptors)
 
@@ -113,6 +120,7 @@ def boot(
     timeout: float,
     stored: Path | None = None,
     user: User | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Carry out `order`, and leave what the recorder and the guest wrote in `out`.
 
@@ -120,7 +128,9 @@ def boot(
     the console's last lines, when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
-    ended = Boot(machine, [*options, *recorder(out, plugin)], order, user).run(timeout)
+    ended = Boot(machine, [*options, *recorder(out, plugin)], order, user, files=files or {}).run(
+        timeout
+    )
     if ended.status != 0 or DONE not in ended.lines:
         raise why(ended)
 
@@ -137,6 +147,7 @@ def _command_line(machine: Machine, folder: Path) -> list[str]:
         "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
         "-append", machine.command_line,
         "-fw_cfg", f"name=opt/pathcost/order,file={folder}/order",
+        "-fw_cfg", f"name=opt/pathcost/contents,file={folder}/contents",
     ]  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
+from runners.exact.knobs import NOTHING, Knob
+
 SCHEDULINGS = ("fifo", "other")
 CPUS = {"same-cpu": 1, "cross-cpu": 2}  # of the machine that a placement asks for
 # TCP's receive window settles after some thousand round trips, the last tick after four million
@@ -18,7 +20,7 @@ TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 @dataclass(frozen=True)
 class Cell:
     """What is counted in one go. `scheduling` is `fifo` (the path) or `other` (with the fair
-    scheduler); `setup` are steps that the guest carries out before the workload.
+    scheduler); `knob` is what the guest changes before the workload.
     """
 
     id: int
@@ -29,7 +31,7 @@ class Cell:
     warmup: int = WARMUP
     pattern: str = "pingpong"
     placement: str = "same-cpu"
-    setup: tuple[tuple[str, ...], ...] = ()
+    knob: Knob = NOTHING
 
     @property
     def cpus(self) -> int:
@@ -59,18 +61,19 @@ class Cell:
             del words["--dir"]
         fifo = [("fifo",)] if self.scheduling == "fifo" else []
         return [
-            *self.setup,
+            *self.knob.steps,
             *fifo,
             ("workload", *(word for pair in words.items() for word in pair)),
         ]
 
     def fields(self) -> dict[str, object]:
         """As a line of cells.jsonl begins."""
-        return asdict(self)
+        return asdict(self) | {"knob": asdict(self.knob) if self.knob.name else None}
 
     def __str__(self) -> str:
         where = "" if self.cpus == 1 else f", {self.placement}"
-        return f"{self.transport} {self.size} B, {self.scheduling}{where}"
+        knob = f", {self.knob.name}" if self.knob.name else ""
+        return f"{self.transport} {self.size} B, {self.scheduling}{where}{knob}"
 
 
 def plan(
@@ -78,12 +81,13 @@ def plan(
     sizes: Sequence[int],
     messages: int | None = None,
     placements: Sequence[str] = ("same-cpu",),
+    schedulings: Sequence[str] = SCHEDULINGS,
 ) -> list[Cell]:
     """Every combination, transports innermost."""
     wanted = [
         Cell(0, transport, size, scheduling, messages or MESSAGES, placement=placement)
         for placement in placements
-        for scheduling in SCHEDULINGS
+        for scheduling in schedulings
         for size in sizes
         for transport in transports
     ]

@@ -20,6 +20,7 @@ from runners.exact.lane import BOOT_SECONDS, Guest, scratch
 from runners.exact.laps import RecordError, Window, replay
 from runners.exact.payload import LEAST_SIZE, Payload, follow
 from runners.exact.record import read_record
+from runners.exact.symbols import read_symbols
 from runners.guest import GuestError
 from runners.guest.machine import User
 
@@ -32,7 +33,7 @@ OnCell = Callable[[int, Cell], None]
 
 def count_cells(
     guest: Guest,
-    cells: Sequence[Cell],
+    work: Sequence[tuple[Guest, Cell]],
     out: Path,
     kept: Kept,
     user: User | None = None,
@@ -40,16 +41,17 @@ def count_cells(
 ) -> None:
     """Count every cell and write the lane's folder `out`: see docs/run-folder.md.
 
-    As many at once as there are processors. A cell that fails says so in its line; the others go
-    on. What `kept` holds is not counted again. Raises GuestError.
+    `guest` is what the folder describes; each cell comes with the guest to count it in. As many
+    at once as there are processors. A cell that fails says so in its line; the others go on.
+    What `kept` holds is not counted again. Raises GuestError.
     """
     (out / "tree").mkdir(parents=True)
     _write_json(out / "environment.json", guest.environment())
     workers = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
         try:
-            running = [pool.submit(kept.get_or_count, guest, cell, user, count) for cell in cells]
-            for number, (cell, future) in enumerate(zip(cells, running, strict=True)):
+            running = [pool.submit(kept.get_or_count, *one, user, count) for one in work]
+            for number, ((_, cell), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, cell)
                 result = future.result()
                 lines.write(json.dumps(result.line) + "\n")
@@ -81,7 +83,12 @@ def payload_is_followed(cell: Cell) -> bool:
 
     The follower knows the registers of one CPU.
     """
-    return cell.scheduling == "fifo" and cell.cpus == 1 and cell.size >= LEAST_SIZE
+    return (
+        not cell.knob.name
+        and cell.scheduling == "fifo"
+        and cell.cpus == 1
+        and cell.size >= LEAST_SIZE
+    )
 
 
 def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
@@ -116,12 +123,17 @@ def measure(
     """
     stored = None if fresh else guest.stored
     with scratch(user) as folder:
-        boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user)
+        boot(
+            guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user, guest.files
+        )
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         digest = hashlib.sha256()
         for name in RECORD:
             digest.update((folder / name).read_bytes())
-        window = replay(read_record(folder), guest.symbols, cell.round_trips)
+        # A knob may have brought functions that the stored machine did not have.
+        now = folder / "symbols"
+        symbols = read_symbols(now) if now.exists() else guest.symbols
+        window = replay(read_record(folder), symbols, cell.round_trips)
     return window, result, digest.hexdigest()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from runners.exact.cells import Cell
@@ -13,6 +14,7 @@ from runners.exact.replay import Counts, Tree
 
 SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
 NAMED_DIFFERENCES = 3
+MOST_VARIANTS = 64
 
 
 def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, Any]:
@@ -41,10 +43,32 @@ def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, An
             }
             for shape in window.shapes
         ],
+        "variants": _variants(window),
         "cycles": [{"shapes": list(cycle.shapes), "laps": cycle.laps} for cycle in window.cycles()],
         "checks": checks,
         "sound": all(check["ok"] for check in checks),
     }
+
+
+def _variants(window: Window) -> list[dict[str, Any]]:
+    """How else the steady round trip goes: call path → calls and steps more than in the usual one.
+
+    The most frequent first; which of them is the usual one may hang on a timer's phase, so whoever
+    compares two cells to the instruction needs the others too.
+    """
+    usual, *others = window.steady.variants[:MOST_VARIANTS]
+    return [
+        {"laps": laps, "moved": _moved(window.tree, usual[0], counts)} for counts, laps in others
+    ]
+
+
+def _moved(tree: Tree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
+    nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
+    moved = {
+        node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
+        for node in sorted(nodes)
+    }
+    return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
 
 
 def _checks(cell: Cell, window: Window, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -69,6 +93,22 @@ def _checks(cell: Cell, window: Window, result: dict[str, Any]) -> Iterator[dict
         "ok": 0 <= apart <= 2 * cost,
         "detail": f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}",
     }
+    for pattern, must in cell.knob.evidence(cell.transport):
+        called = _called(window, pattern)
+        yield {
+            "name": f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
+            "ok": bool(called) == must,
+            "detail": ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
+        }
+
+
+def _called(window: Window, pattern: str) -> dict[str, int]:
+    """Calls in the steady round trip, of functions that fit the pattern."""
+    calls: Counter[str] = Counter()
+    for node, count in window.steady.counts.calls.items():
+        if fnmatchcase(name := window.tree.functions[node], pattern):
+            calls[name] += count
+    return dict(calls)
 
 
 def _calls(tree: Tree, counts: Counts, function: str) -> int:

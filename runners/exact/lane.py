@@ -7,9 +7,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Guest:
     """A kernel that is ready to be counted. `version` is what its /proc/version says.
 
     `stored` is its machine, quiet and about to read its order; `recipe` what that hangs on.
+    `files` (path → contents) come with the order.
     """
 
     machine: Machine
@@ -41,6 +42,7 @@ class Guest:
     version: str
     stored: Path
     recipe: dict[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def plugin(self) -> dict[str, str]:

@@ -47,6 +47,7 @@ class Shape:
     alike: int
     least: int  # steps of the shortest lap, and of the longest
     most: int
+    variants: tuple[tuple[Counts, int], ...]  # and how many laps are of each, most frequent first
 
     @property
     def steps(self) -> int:
@@ -183,10 +184,12 @@ def _calls(tree: Tree, counts: Counts) -> frozenset[tuple[str, int]]:
 
 
 def _shape(laps: list[Counts], variants: dict[object, list[int]]) -> Shape:
-    usual = max(variants.values(), key=lambda which: (len(which), -which[0]))
+    ordered = sorted(variants.values(), key=lambda which: (-len(which), which[0]))
+    usual = ordered[0]
     steps = [laps[which[0]].steps.total() for which in variants.values()]
     which = sorted(lap for one in variants.values() for lap in one)
-    return Shape(laps[usual[0]], which, len(usual), min(steps), max(steps))
+    counted = tuple((laps[one[0]], len(one)) for one in ordered)
+    return Shape(laps[usual[0]], which, len(usual), min(steps), max(steps), counted)
 
 
 def find_cycles(order: list[int]) -> list[Cycle]:

@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ from runners.exact import lane
 from runners.exact.cells import CPUS, Cell, plan
 from runners.exact.count import count_cells
 from runners.exact.digest import SEND
+from runners.exact.fit import fit
 from runners.exact.kept import Kept
+from runners.exact.knobs import find
 from runners.exact.payload import LEAST_SIZE
+from runners.exact.tools import LackingError
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
 from runners.options import Options
@@ -46,7 +49,7 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
         started, began = datetime.datetime.now().astimezone(), time.monotonic()
         who.make(who.cache / "exact-kept")
         kept = Kept(who.cache / "exact-kept")
-        station = Station(folder.raw, who, kept, progress)
+        station = Station(folder.raw, who, kept, progress, options.knobs)
         try:
             entries = [station.count(one) for one in lanes_of(options.kernels, cells)]
         except KeyboardInterrupt:
@@ -84,7 +87,10 @@ def plan_cells(options: Options) -> list[Cell]:
     placements = [one for one in options.placements if one in CPUS]
     if not placements:
         raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
-    return plan(options.transports, options.sizes, options.messages, placements)
+    if not options.knobs:
+        return plan(options.transports, options.sizes, options.messages, placements)
+    # A knob's difference is one of the path; what the fair scheduler decides would hide it.
+    return plan(options.transports, options.sizes, options.messages, placements[:1], ("fifo",))
 
 
 def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -100,7 +106,10 @@ def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, 
     return [
         {"what": what, "lane": entry["folder"], "why": why}
         for entry in entries
-        for what, why in found
+        for what, why in (
+            *found,
+            *((f"knob {name}", why) for name, why in entry["lacking"].items()),
+        )
     ]
 
 
@@ -132,6 +141,7 @@ class Station:
     who: Invoker
     kept: Kept
     progress: Progress
+    knobs: tuple[str, ...] = ()
 
     def count(self, asked: Lane) -> dict[str, Any]:
         """Count a lane; its entry in run.json. Raises UsageError, RunError."""
@@ -147,13 +157,14 @@ class Station:
                     cpus=asked.cpus,
                     knobs=asked.knobs,
                 )
+                work, lacking = self._work(asked, guest)
             release = guest.machine.kernel.release
             out = self.raw / f"exact-{release}{'' if asked.cpus == 1 else f'-{asked.cpus}cpus'}"
-            total = len(asked.cells)
+            total = len(work)
             with progress.step(f"exact {name}: counting"):
                 count_cells(
                     guest,
-                    asked.cells,
+                    work,
                     out,
                     self.kept,
                     self.who.drop,
@@ -163,7 +174,26 @@ class Station:
             raise UsageError(f"{error}.") from error
         except guests.GuestError as error:
             raise RunError(str(error)) from error
-        return {"folder": out.name, "kernel": release, "runs": total}
+        return {"folder": out.name, "kernel": release, "runs": total, "lacking": lacking}
+
+    def _work(
+        self, asked: Lane, base: lane.Guest
+    ) -> tuple[list[tuple[lane.Guest, Cell]], dict[str, str]]:
+        """Cells as they are, then with each knob, all with their guests; knob → why it lacks."""
+        work = [(base, cell) for cell in asked.cells]
+        lacking: dict[str, str] = {}
+        say, drop = self.progress.say, self.who.drop
+        number = max(cell.id for cell in asked.cells)
+        for name in self.knobs:
+            try:
+                guest, knob = fit(self.who.cache, base, asked.kernel, find(name), say, drop)
+            except LackingError as error:
+                lacking[name] = error.sentence
+                continue
+            for cell in asked.cells:
+                number += 1
+                work.append((guest, replace(cell, id=number, knob=knob)))
+        return work, lacking
 
 
 def run_fast(

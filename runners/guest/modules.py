@@ -32,7 +32,9 @@ def prepare_modules(
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch("module-package") as root:
-            unpack(_packages(workshop, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"])
+            unpack(
+                module_packages(workshop, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
+            )
             for name in names:
                 _store(root, name, partial)
         return {"release": kernel.release, "modules": names}
@@ -44,9 +46,10 @@ def prepare_modules(
     return tuple(entry / f"{name}.ko" for name in found)
 
 
-def _packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
+def module_packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
     """The package that holds the kernel's modules: its image, or where that is split, a third."""
-    for suites in SUITES.values():
+    series = ".".join(kernel.release.split(".")[:2])
+    for suites in [SUITES[series]] if series in SUITES else SUITES.values():
         archive = workshop.archive(suites)
         for offer in read_offers(archive.versions(PACKAGE)):
             if (offer.release, offer.version) == (kernel.release, kernel.version):

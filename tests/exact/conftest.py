@@ -13,7 +13,7 @@ from runners.guest import GuestError
 from runners.invoker import invoker
 
 REPOSITORY = Path(__file__).parent.parent.parent
-PARTS = ("runners/workload", "runners/exact/init", "probes/exact")
+PARTS = ("runners/workload", "runners/exact/init", "runners/exact/knob", "probes/exact")
 
 
 @pytest.fixture(scope="session")

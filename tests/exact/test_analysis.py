@@ -61,6 +61,7 @@ def write_run(folder: Path, **changes: Any) -> Path:
                 shape("steady", 290, steps),
                 shape("sysvec_apic_timer_interrupt", 9, steps + 100),
             ],
+            "variants": [],
             "cycles": [{"shapes": [0], "laps": 280}, {"shapes": [0, 1], "laps": 8}],
             "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
             "payload": PAYLOAD,

@@ -35,7 +35,8 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
         (["--sizes", "3G"], "size '3G'"),
         (["--out", "/dev/null"], "--out /dev/null is not a folder"),
         (["--out", "/"], "--out / holds files already"),
-        (["--knob", "mitigations=off"], "--knob is not built yet"),
+        (["--knob", "mitigations=off"], "it needs --exact"),
+        (["--exact", "--knob", "pigeon"], "unknown knob 'pigeon'"),
     ],
 )
 def test_usage(arguments: list[str], said: str) -> None:

@@ -46,7 +46,8 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--seed", "x"], "--seed 'x'"),
         (["--bogus"], "--bogus"),
         (["stray"], "stray"),
-        (["--knob=mitigations=off"], "--knob is not built yet"),
+        (["--knob=mitigations=off"], "it needs --exact"),
+        (["--exact", "--knob=nft=1,pigeon"], "unknown knob 'pigeon': there is mitigations=off"),
     ],
 )
 def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> None:

@@ -5,6 +5,8 @@
  *
  * The order is lines of words with tabs between them, each line one of the steps below, in order:
  *
+ *   file PATH SIZE       make a file of the next bytes that come with the order
+ *   run PROGRAM ARG …    run it to its end
  *   symbols              hand over /proc/kallsyms
  *   write PATH TEXT      set what /proc and /sys let set
  *   fifo                 the workload above all but the softirq thread
@@ -40,6 +42,7 @@
 #define QUIET_SECONDS	  20
 #define WORKLOAD_PRIORITY 10
 #define SOFTIRQ_PRIORITY  20
+#define SAID		  "/run/said"
 
 static char output[OUTPUT_SIZE];
 static bool above_all; /* the workload gets SCHED_FIFO */
@@ -193,6 +196,60 @@ static void step_write(char **words)
 	write_text(words[1], words[2]);
 }
 
+static void make_parents(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			fail("mkdir %s: %s", path, strerror(errno));
+		*slash = '/';
+	}
+}
+
+static void step_file(char **words)
+{
+	size_t size = words[1] && words[2] ? strtoul(words[2], NULL, 10) : 0;
+	int fd;
+
+	if (size == 0 || size > sizeof(output))
+		fail("file needs a path and a size of up to %zu", sizeof(output));
+	make_parents(words[1]);
+	read_contents(output, size);
+	fd = open(words[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	if (fd < 0 || write(fd, output, size) != (ssize_t)size)
+		fail("write %s: %s", words[1], strerror(errno));
+	close(fd);
+}
+
+static _Noreturn void become(char **words)
+{
+	static char *no_environment[] = {NULL};
+	int fd = open(SAID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(126);
+	execve(words[0], words, no_environment);
+	dprintf(STDERR_FILENO, "%s", strerror(errno));
+	_exit(127);
+}
+
+/* What it leaves running goes on. Its words go to a file, since such a process keeps them open. */
+static void step_run(char **words)
+{
+	int status;
+	pid_t child = words[1] ? fork() : -1;
+
+	if (child == 0)
+		become(words + 1);
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		call_failed("run");
+	if (status == 0)
+		return;
+	output[read_file(SAID, output, sizeof(output) - 1)] = '\0';
+	output[strcspn(output, "\n")] = '\0';
+	fail("%s: %s", words[1], output[0] ? output : "it ended with an error");
+}
+
 static _Noreturn void become_workload(char **words, int out[2], int errors[2])
 {
 	static char *no_environment[] = {NULL};
@@ -240,10 +297,8 @@ static const struct {
 	const char *name;
 	void (*carry_out)(char **words);
 } steps[] = {
-	{"symbols", step_symbols},
-	{"write", step_write},
-	{"fifo", step_fifo},
-	{"workload", step_workload},
+	{"file", step_file},   {"run", step_run},   {"symbols", step_symbols},
+	{"write", step_write}, {"fifo", step_fifo}, {"workload", step_workload},
 };
 
 static void carry_out(char *line)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define FILES_DATA_PORT	    0x511
 #define FILES_DIRECTORY	    0x19
 #define ORDER_NAME	    "opt/pathcost/order"
+#define CONTENTS_NAME	    "opt/pathcost/contents"
 #define MAX_ORDER	    4096
 
 struct file_entry {
@@ -81,13 +83,10 @@ void store_machine(void)
 
 static void read_bytes(void *to, size_t size)
 {
-	unsigned char *byte = to;
-
-	while (size-- > 0)
-		*byte++ = inb(FILES_DATA_PORT);
+	__asm__ volatile("rep insb" : "+D"(to), "+c"(size) : "d"(FILES_DATA_PORT) : "memory");
 }
 
-static size_t select_order(void)
+static size_t select_file(const char *name)
 {
 	struct file_entry file;
 	uint32_t count;
@@ -96,12 +95,12 @@ static size_t select_order(void)
 	read_bytes(&count, sizeof(count));
 	for (count = __builtin_bswap32(count); count > 0; count--) {
 		read_bytes(&file, sizeof(file));
-		if (strncmp(file.name, ORDER_NAME, sizeof(file.name)) == 0) {
+		if (strncmp(file.name, name, sizeof(file.name)) == 0) {
 			outw(__builtin_bswap16(file.selector), FILES_SELECTOR_PORT);
 			return __builtin_bswap32(file.size);
 		}
 	}
-	fail("the machine has no order");
+	fail("the machine has no %s", name);
 }
 
 char *read_order(void)
@@ -110,11 +109,23 @@ char *read_order(void)
 	size_t size;
 
 	use_ports(1);
-	size = select_order();
+	size = select_file(ORDER_NAME);
 	if (size > MAX_ORDER)
 		fail("the order is too long");
 	read_bytes(order, size);
 	use_ports(0);
 	order[size] = '\0';
 	return order;
+}
+
+void read_contents(char *to, size_t size)
+{
+	static bool begun; /* the device knows where the last call ended */
+
+	use_ports(1);
+	if (!begun)
+		select_file(CONTENTS_NAME);
+	begun = true;
+	read_bytes(to, size);
+	use_ports(0);
 }

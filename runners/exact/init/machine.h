@@ -17,5 +17,7 @@ void hand_over(const char *name, const char *data, size_t size);
 void store_machine(void);
 /* What the machine was (re)started to do; valid until the next call. */
 char *read_order(void);
+/* The next bytes of the files that come with the order. */
+void read_contents(char *to, size_t size);
 
 #endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a knob changes in the exact guest and no file of /proc or /sys does:
+ *
+ *   knob load MODULE …          load these module files, in this order
+ *   knob expect PATH TEXT       fail if the file's contents do not hold TEXT
+ *   knob log TEXT               fail if the kernel's log does not
+ *   knob packet WHO             open a packet socket on lo: see packet.c
+ *   knob cgroup-bpf             see bpf.c
+ *   knob probe KIND WHERE       see probe.c
+ *
+ * Fails with one line on stderr.
+ */
+#define _GNU_SOURCE
+#include "knob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOG_READ_ALL 3 /* of syslog(2) */
+
+static char text[4 << 20];
+static int parent = -1;
+
+_Noreturn void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+_Noreturn void call_failed(const char *call)
+{
+	fail("%s: %s", call, strerror(errno));
+}
+
+void stay(const char *name)
+{
+	char said;
+	int pipes[2];
+	pid_t child;
+
+	if (pipe2(pipes, O_CLOEXEC) < 0)
+		call_failed("pipe");
+	child = fork();
+	if (child < 0)
+		call_failed("fork");
+	if (child == 0) {
+		close(pipes[0]);
+		parent = pipes[1];
+		prctl(PR_SET_NAME, name);
+		return;
+	}
+	close(pipes[1]);
+	exit(read(pipes[0], &said, 1) == 1 ? 0 : 1);
+}
+
+void ready(void)
+{
+	if (write(parent, "", 1) != 1)
+		call_failed("write");
+	close(parent);
+}
+
+static size_t read_whole(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t size = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		fail("open %s: %s", path, strerror(errno));
+	while ((got = read(fd, text + size, sizeof(text) - 1 - size)) > 0)
+		size += got;
+	if (got < 0)
+		fail("read %s: %s", path, strerror(errno));
+	close(fd);
+	text[size] = '\0';
+	return size;
+}
+
+static void load(char **words)
+{
+	for (; *words; words++) {
+		size_t size = read_whole(*words);
+
+		if (syscall(SYS_init_module, text, size, "") < 0 && errno != EEXIST)
+			fail("load %s: %s", *words, strerror(errno));
+	}
+}
+
+static void expect(char **words)
+{
+	read_whole(words[0]);
+	if (!strstr(text, words[1])) {
+		text[strcspn(text, "\n")] = '\0';
+		fail("%s says %.200s, not %s", words[0], text, words[1]);
+	}
+}
+
+static void expect_log(char **words)
+{
+	int size = klogctl(LOG_READ_ALL, text, sizeof(text) - 1);
+
+	if (size < 0)
+		call_failed("syslog");
+	text[size] = '\0';
+	if (!strstr(text, words[0]))
+		fail("the kernel's log does not say: %s", words[0]);
+}
+
+static const struct {
+	const char *name;
+	int words; /* at least */
+	void (*carry_out)(char **words);
+} actions[] = {
+	{"load", 1, load},	    {"expect", 2, expect},
+	{"log", 1, expect_log},	    {"packet", 1, open_packet_socket},
+	{"probe", 2, attach_probe}, {"cgroup-bpf", 0, attach_cgroup_program},
+};
+
+int main(int count, char **words)
+{
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
+		if (count >= 2 + actions[i].words && strcmp(words[1], actions[i].name) == 0) {
+			actions[i].carry_out(words + 2);
+			return 0;
+		}
+	}
+	fail("knob: unknown action, or words are missing");
+}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs: one thing each that is changed in the guest. The table is knobs.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).parent / "knobs.toml"
+KNOB = "/knob"
+TEXT = "/knob.txt"
+OWN_ACTIONS = ("expect", "log", "packet", "cgroup-bpf", "probe")
+NUMBER = "number"
+MOST = 65_535
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What is changed. An empty `name` is nothing: the cell as it is.
+
+    `number` is the value of a knob that counts things, and `one` what one of these is.
+    """
+
+    name: str = ""
+    what: str = ""
+    one: str = ""
+    number: int | None = None
+    command_line: str = ""
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[tuple[str, ...], ...] = ()
+    shows: tuple[tuple[str, str], ...] = ()
+    lacks: tuple[tuple[str, str], ...] = ()
+
+    def evidence(self, transport: str) -> list[tuple[str, bool]]:
+        """Patterns of functions, and whether a round trip over `transport` must call some such."""
+        rows = [(row, True) for row in self.shows] + [(row, False) for row in self.lacks]
+        return [(pattern, must) for (where, pattern), must in rows if where in (transport, ANY)]
+
+    def loading(self, files: list[str]) -> Knob:
+        """The same, with these module files loaded before anything else."""
+        return replace(self, steps=((("run", KNOB, "load", *files)), *self.steps))
+
+
+NOTHING = Knob()
+
+
+def find(name: str) -> Knob:
+    """The knob called `name`. Raises KeyError, with what there is, in words."""
+    table = read_table()
+    stem, equals, value = name.partition("=")
+    if name in table and "value" not in table[name]:
+        return _knob(name, table[name], "")
+    possible = table.get(stem, {}).get("value") if equals else None
+    if possible == NUMBER and value.isdecimal() and 1 <= int(value) <= MOST:
+        return _knob(name, table[stem], value)
+    if isinstance(possible, list) and value in possible:
+        return _knob(name, table[stem], value)
+    raise KeyError(f"unknown knob '{name}': there is {', '.join(forms())}")
+
+
+@cache
+def read_table() -> dict[str, dict[str, Any]]:
+    """knobs.toml."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def forms() -> list[str]:
+    """Every knob as it is asked for: `mtu=N`, `cc=reno|bbr`."""
+    return [name + _values(row) for name, row in read_table().items()]
+
+
+def _values(row: dict[str, Any]) -> str:
+    value = row.get("value")
+    if value is None:
+        return ""
+    return "=N" if value == NUMBER else f"={'|'.join(value)}"
+
+
+def described() -> dict[str, str]:
+    """Every knob, as it is asked for, and what it changes."""
+    table = read_table()
+    return {
+        name + _values(row): row["what"].replace("{value}", "…" if "value" in row else "")
+        for name, row in table.items()
+    }
+
+
+def module_names() -> list[str]:
+    """Every module that some knob wants, whatever its value."""
+    names = []
+    for row in read_table().values():
+        values = row["value"] if isinstance(row.get("value"), list) else [""]
+        names += [one.replace("{value}", v) for one in row.get("modules", []) for v in values]
+    return sorted(set(names))
+
+
+def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
+    def filled(text: str) -> str:
+        return text.replace("{value}", value)
+
+    modules = tuple(filled(one) for one in row.get("modules", []))
+    steps = [_step(tuple(filled(word) for word in step)) for step in row.get("steps", [])]
+    if modules or row.get("code"):
+        steps.append(("symbols",))
+    each = row.get("each", "")
+    repeated = [each.replace("{n}", str(n)) for n in range(1, int(value) + 1)] if each else []
+    return Knob(
+        name=name,
+        what=filled(row["what"]),
+        one=row.get("one", ""),
+        number=int(value) if row.get("one") else None,
+        command_line=filled(row.get("command_line", "")),
+        modules=modules,
+        programs=tuple(row.get("programs", [])),
+        text=row.get("file", "") + "".join(repeated),
+        steps=tuple(steps),
+        shows=_by_transport(row, "shows", value),
+        lacks=_by_transport(row, "lacks", value),
+    )
+
+
+def _by_transport(row: dict[str, Any], key: str, value: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (transport, pattern.replace("{value}", value))
+        for transport, patterns in row.get(key, {}).items()
+        for pattern in patterns
+    )
+
+
+def _step(words: tuple[str, ...]) -> tuple[str, ...]:
+    return ("run", KNOB, *words) if words[0] in OWN_ACTIONS else words

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a knob changes, worked out from a made-up run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.analyse import Analysis, analyse
+from analysis.raw import read_run
+
+BASE = "client;[user];entry_SYSCALL_64"
+NFT = f"{BASE};nft_do_chain"
+Tree = dict[str, tuple[int, int]]
+PLAIN: Tree = {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_ack": (1, 4)}
+WITHOUT_ACK = {path: both for path, both in PLAIN.items() if not path.endswith("tcp_ack")}
+
+
+def rules(number: int) -> dict[str, Any]:
+    return {"name": f"nft={number}", "what": "rules", "one": "rule", "number": number}
+
+
+# Knob, tree and variants of each cell. A rule costs 20 a round trip, the hook 6.
+CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
+    (None, PLAIN, [{"laps": 3, "moved": {f"{BASE};tcp_sendmsg": [0, -8]}}]),
+    (rules(1), PLAIN | {NFT: (2, 26)}, []),
+    (rules(10), PLAIN | {NFT: (2, 206)}, []),
+    ({"name": "noack", "what": "no ack", "one": "", "number": None}, WITHOUT_ACK, []),
+    # As the other laps without it went: no difference.
+    (
+        {"name": "idle", "what": "nothing", "one": "", "number": None},
+        PLAIN | {f"{BASE};tcp_sendmsg": (2, 42)},
+        [],
+    ),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    lane = tmp_path / "raw/exact-6.12.0"
+    (lane / "tree").mkdir(parents=True)
+    lines = []
+    for number, (knob, tree, variants) in enumerate(CELLS, 1):
+        rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
+        (lane / f"tree/{number}.tsv").write_text(
+            "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
+        )
+        steps = sum(steps for _, steps in tree.values())
+        figures = {"laps": 9, "alike": 9, "steps": steps, "least": steps, "most": steps}
+        line = {
+            "id": number, "transport": "tcp", "pattern": "pingpong", "size": 64,
+            "placement": "same-cpu", "scheduling": "fifo", "messages": 20, "error": None,
+            "laps": 9, "shapes": [{"name": "steady", **figures}], "variants": variants,
+            "cycles": [], "checks": [], "knob": knob,
+        }  # fmt: skip
+        if knob and knob["name"] == "nft=10":
+            line["checks"] = [{"name": "in force", "ok": False, "detail": "no call"}]
+        lines.append(json.dumps(line))
+    (lane / "cells.jsonl").write_text("\n".join(lines) + "\n")
+    environment = {"kernel": "6.12.0", "qemu": "10.0", "cpu": "qemu64"}
+    (lane / "environment.json").write_text(json.dumps(environment))
+    entry = {"folder": lane.name, "kernel": "6.12.0", "runs": len(CELLS)}
+    manifest = {"format": 1, "name": "made-up", "lanes": [], "missing": [], "exact": [entry]}
+    (tmp_path / "run.json").write_text(json.dumps(manifest))
+    return tmp_path
+
+
+@pytest.fixture
+def analysis(run: Path) -> Analysis:
+    return analyse(read_run(run))
+
+
+def test_the_difference_is_per_message_and_by_function(analysis: Analysis) -> None:
+    (table,) = analysis.knobs
+    rows = {row.name: row.changes[0] for row in table.rows}
+    assert rows["nft=1"].difference == 13
+    assert rows["nft=1"].share == 26 / 64
+    (only,) = rows["nft=1"].functions()
+    assert (only.name, only.fate, only.difference, only.calls_after) == (
+        "nft_do_chain", "added", 26, 2,
+    )  # fmt: skip
+    assert [(one.name, one.fate) for one in rows["noack"].functions()] == [("tcp_ack", "vanished")]
+    assert [(one.name, one.difference) for one in rows["nft=1"].layers()] == [("netfilter", 26)]
+
+
+def test_the_laps_that_are_most_alike_are_compared(analysis: Analysis) -> None:
+    (table,) = analysis.knobs
+    idle = next(row for row in table.rows if row.name == "idle").changes[0]
+    assert idle.functions() == []
+    assert idle.before.total == 56
+
+
+def test_an_unsound_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
+    (table,) = analysis.knobs
+    assert not next(row for row in table.rows if row.name == "nft=10").changes[0].sound
+    assert table.costs_of_one() == [
+        "A message over tcp costs 13.0 instructions more with the first rule."
+    ]
+
+
+def test_what_one_more_costs(run: Path) -> None:
+    path = run / "raw/exact-6.12.0/cells.jsonl"
+    path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
+    (table,) = analyse(read_run(run)).knobs
+    assert table.costs_of_one() == [
+        "Each rule costs a message over tcp 10.0 instructions (from 1 to 10); "
+        "the first rule, with all that comes with it, 13.0."
+    ]
+
+
+def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis) -> None:
+    tidy = analysis.tables.tidy
+    assert set(tidy["placement"]) == {
+        "same-cpu", "same-cpu+nft=1", "same-cpu+nft=10", "same-cpu+noack", "same-cpu+idle",
+    }  # fmt: skip
+    # It is no placement: the ledger shows what is without it.
+    assert {c[0] for ledger in analysis.ledgers for c in ledger.columns} == {"same-cpu"}
+    assert [len(c.cells) for c in analysis.exact] == [1]
+    assert main([str(run), "--quiet"]) == 0
+    for name in ("report.html", "report.md"):
+        page = (run / name).read_text()
+        assert "What one thing changes" in page
+        assert "unsound" in page
+    assert "| noack | 32.0 | 30.0 | -2.0 | -6.2% |" in (run / "report.md").read_text()

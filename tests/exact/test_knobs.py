@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs: the table, the machine with one thing changed, and what cannot be had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.exact import lane
+from runners.exact.cells import Cell
+from runners.exact.count import measure
+from runners.exact.digest import by_function, describe
+from runners.exact.fit import fit
+from runners.exact.knobs import described, find, forms, read_table
+from runners.exact.laps import Window
+from runners.exact.tools import LackingError, module_files
+from runners.guest.cache import Cache
+from runners.guest.kernels import Kernel
+from runners.guest.workshop import workshop
+from runners.invoker import invoker
+
+CELL = Cell(7, "tcp", 64, "fifo", messages=46, warmup=400)
+KEYS = {
+    *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
+    *("code", "shows", "lacks"),
+}
+
+
+@pytest.mark.parametrize("name", read_table())
+def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
+    row = read_table()[name]
+    assert not set(row) - KEYS
+    values = row.get("value", [""])
+    for value in ["3"] if values == "number" else values:
+        knob = find(f"{name}={value}" if value else name)
+        assert "{" not in "".join(word for step in knob.steps for word in step)
+        assert knob.steps or knob.command_line, "it changes nothing"
+        # A knob shows that it was in force, by a value read back or by functions.
+        assert knob.shows or knob.lacks or any({"expect", "log"} & set(s) for s in knob.steps)
+
+
+def test_a_number_makes_that_many_rules() -> None:
+    assert find("nft=10").text.count("add rule") == 10
+    assert find("nft=10").number == 10
+
+
+@pytest.mark.parametrize("name", ["pigeon", "nft", "nft=0", "nft=x", "cc=pigeon", "apparmor=1"])
+def test_an_unknown_knob_is_a_sentence_with_what_there_is(name: str) -> None:
+    with pytest.raises(KeyError, match=r"unknown knob .*nft=N"):
+        find(name)
+    assert set(described()) == set(forms())
+
+
+def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, "6.99", None, "key")
+    with (
+        Cache(tmp_path, lambda _: None) as cache,
+        workshop(cache) as shop,
+        pytest.raises(LackingError, match="needs kernel modules"),
+    ):
+        module_files(cache, shop, kernel, ["nf_tables"])
+
+
+def turned(guest: lane.Guest, name: str) -> tuple[Window, dict[str, object]]:
+    fitted, knob = fit(invoker().cache, guest, "6.12", find(name), lambda _: None)
+    cell = replace(CELL, knob=knob)
+    window, result, _ = measure(fitted, cell)
+    return window, describe(cell, window, result)
+
+
+def least(window: Window) -> Counter[str]:
+    """Of the variants of the steady round trip the one with the fewest instructions."""
+    counts = min((counts for counts, _ in window.steady.variants), key=lambda c: c.steps.total())
+    return by_function(window.tree, counts)
+
+
+@pytest.mark.emulated
+def test_knobs_change_what_they_say_and_prove_it(exact_guest: lane.Guest) -> None:
+    plain = least(measure(exact_guest, CELL)[0])
+    rules: dict[int, int] = {}
+    for number in (1, 2, 12):
+        window, told = turned(exact_guest, f"nft={number}")
+        assert told["sound"], told["checks"]
+        rules[number] = least(window)["nft_do_chain"]
+    assert plain["nft_do_chain"] == 0
+    # A rule that no packet fits costs the same wherever it stands.
+    assert rules[12] - rules[2] == 10 * (rules[2] - rules[1]) > 0
+    window, told = turned(exact_guest, "tcp_timestamps=0")
+    assert told["sound"], told["checks"]
+    assert least(window).total() < plain.total()
+
+
+@pytest.mark.emulated
+def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: lane.Guest) -> None:
+    cell = replace(CELL, knob=replace(find("control"), steps=(), shows=(("tcp", "nft_do_chain"),)))
+    window, result, _ = measure(exact_guest, cell)
+    told = describe(cell, window, result)
+    assert not told["sound"]
+    assert [check["detail"] for check in told["checks"] if not check["ok"]] == ["no call"]
+
+
+def test_a_kernel_without_the_module_lacks_the_knob(
+    exact_guest: lane.Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runners.exact.tools.module_names", lambda: ["no_such_module"])
+    knob = replace(find("nft=1"), modules=("no_such_module",))
+    with pytest.raises(LackingError, match="comes without the module no_such_module"):
+        fit(invoker().cache, exact_guest, "6.12", knob, lambda _: None)
