@@ -14,17 +14,30 @@ import socket
 import time
 from pathlib import Path
 
-from runners.exact.boot import READY, Boot, Machine, why
+from runners.exact.boot import DONE, READY, Boot, Machine, why
 from runners.guest import GuestError
 from runners.guest.machine import User
 
+TRIES = 6
 PATIENCE = 60.0  # for an answer of QEMU's
 # Without it the stored machine would remember that it had been stopped, and stay so.
 GO_ON = ("-global", "migration.store-global-state=off")
 
 
 def store(machine: Machine, state: Path, timeout: float, user: User | None = None) -> None:
-    """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError."""
+    """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
+
+    The guest itself finds out, when it goes on, whether its clock stood still meanwhile.
+    """
+    for _ in range(TRIES):
+        _store_once(machine, state, timeout, user)
+        ended = Boot(machine, ["-incoming", f"file:{state}"], user=user).run(timeout)
+        if DONE in ended.lines:
+            return
+    raise why(ended)
+
+
+def _store_once(machine: Machine, state: Path, timeout: float, user: User | None) -> None:
     ours, theirs = socket.socketpair()
     stored = False
 
