@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 CALL = 0xE8
+INT3 = 0xCC
 CALL_LENGTH = 5
 ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
@@ -66,10 +67,14 @@ def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> 
 
 
 def find_calls(code: bytes, address: int, target: int) -> list[int]:
-    """Offsets into `code`, which lies at `address`, of near calls that land on `target`."""
+    """Offsets into `code`, which lies at `address`, of near calls that land on `target`.
+
+    Another tool's kprobe may be there already: its INT3 stands in the place of the call's first
+    byte, and the displacement behind it is still the call's.
+    """
     found = []
     for at in range(len(code) - CALL_LENGTH + 1):
-        if code[at] == CALL:
+        if code[at] in (CALL, INT3):
             (displacement,) = struct.unpack_from("<i", code, at + 1)
             if address + at + CALL_LENGTH + displacement == target:
                 found.append(at)

@@ -36,3 +36,9 @@ def test_hidden_addresses_are_an_error(tmp_path: Path) -> None:
     table.write_text("0000000000000000 T first\n")
     with pytest.raises(callsite.CallSiteError, match="needs root"):
         callsite.read_symbols(table)
+
+
+def test_a_call_with_anothers_kprobe_on_it_is_still_found() -> None:
+    probed = bytearray(CODE)
+    probed[1] = callsite.INT3
+    assert callsite.find_calls(bytes(probed), 0x1000, 0x1016) == [1]
