@@ -51,8 +51,9 @@ PERF = """
 ## A third time: perf
 
 `perf stat` counts these in the two processes' contexts, between the client's first send and its
-last receive. `perf trace -s` counts system calls by name, `perf record` takes stacks by a clock
-(`probes/perf/trace.tsv`, `profile.tsv`). Hardware events are missing where no PMU is.
+last receive. `perf record` counts system calls by name, from the events of `perf trace`, and takes
+stacks by a clock (`probes/perf/trace.tsv`, `profile.tsv`). Hardware events are missing where
+no PMU is.
 
 | quantity | event | filter |
 | --- | --- | --- |

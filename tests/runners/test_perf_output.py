@@ -30,25 +30,12 @@ EVENTS = [
     perf_output.Event("cycles", "", "cycles", "", False),
 ]
 TRACE = """\
-
- Summary of events:
-
- pathcost-worklo (6222), 808 events, 50.0%
-
-   syscall            calls  errors  total       min       avg       max       stddev
-                                     (msec)    (msec)    (msec)    (msec)        (%)
-   --------------- --------  ------ -------- --------- --------- ---------     ------
-   read                 201      0     2.501     0.000     0.012     0.058      2.46%
-   getrusage              2      0     0.006     0.002     0.003     0.004     40.12%
-
-
- pathcost-worklo (6223), 808 events, 50.0%
-
-   syscall            calls  errors  total       min       avg       max       stddev
-                                     (msec)    (msec)    (msec)    (msec)        (%)
-   --------------- --------  ------ -------- --------- --------- ---------     ------
-   read                 200      0     2.377     0.000     0.012     0.014      1.04%
-   pread64                1      0     0.007     0.007     0.007     0.007      0.00%
+ pathcost-worklo raw_syscalls:sys_enter: NR 0 (4, 5605d0c0, 40, 0, 0, 0)
+ pathcost-worklo  raw_syscalls:sys_exit: NR 0 = 64
+ pathcost-worklo raw_syscalls:sys_enter: NR 1 (4, 5605d0c0, 40, 0, 0, 0)
+ pathcost-worklo raw_syscalls:sys_enter: NR 0 (4, 5605d0c0, 40, 0, 0, 0)
+ pathcost-worklo raw_syscalls:sys_enter: NR 17 (4, 5605d0c0, 40, 0, 0, 0)
+            perf raw_syscalls:sys_enter: NR 16 (7, 2400, 0, 7f5105a2b5e0, 1, 0)
 """
 SCRIPT = """\
 pathcost-worklo  6301
@@ -88,8 +75,8 @@ def test_nothing_printed_is_nothing_counted() -> None:
     assert perf_output.add_up(EVENTS, []) == ({}, {})
 
 
-def test_system_calls_of_all_processes() -> None:
-    assert perf_output.syscalls(TRACE) == {"read": 401, "getrusage": 2, "pread64": 1}
+def test_system_calls_are_the_workloads_own() -> None:
+    assert perf_output.syscalls(TRACE) == {"read": 2, "write": 1, "other": 1}
 
 
 def test_stacks_are_folded_from_the_outermost_in() -> None:
