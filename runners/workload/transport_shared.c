@@ -57,25 +57,25 @@ static void shared_touch(const struct setup *setup, struct link *link)
 /*
  * Sleeps while `word` is `seen`; false and errno when interrupted. The flag is up before the kernel
  * looks at the word, and the other side looks at the flag after it has changed the word: one of
- * them sees the other.
+ * them sees the other. Only the sleeper takes its flag down: a waker that is late would take down
+ * the one of the next sleep, and nobody would end that.
  */
 static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
 {
+	bool woken;
+
 	atomic_store(flag, 1);
-	if (atomic_load(word) != seen) {
-		atomic_store_explicit(flag, 0, memory_order_relaxed);
-		return true;
-	}
-	return enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0) == 0 || errno == EAGAIN;
+	woken = atomic_load(word) != seen ||
+		enter(SYS_futex, (long)word, FUTEX_WAIT, seen, 0, 0) == 0 || errno == EAGAIN;
+	atomic_store_explicit(flag, 0, memory_order_relaxed);
+	return woken;
 }
 
 static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 {
 	/* Sequentially consistent, so that this load stays behind the store of the word. */
-	if (!atomic_load(flag))
-		return;
-	atomic_store_explicit(flag, 0, memory_order_relaxed);
-	enter_raw(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0);
+	if (atomic_load(flag))
+		enter_raw(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0);
 }
 
 static inline bool spin(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
