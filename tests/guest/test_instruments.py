@@ -79,7 +79,7 @@ def test_hardware_events_are_missing_and_not_zero(collected: Collected) -> None:
         assert not {"cycles", "instructions total"} & set(collected.counts(cell, "perf"))
 
 
-def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected) -> None:
+def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected, kernel: str) -> None:
     for cell in collected.running("stacks"):
         one, other = collected.counts(cell), collected.counts(cell, "bcc")
         for cause in ("sock_def_readable", "unix_write_space", "other"):
@@ -88,7 +88,10 @@ def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected) -> None:
         if cell["transport"] == "unix" and cell["placement"] == "cross-cpu":
             assert other["wakeup_causes unix_write_space"] > 0
             ways = [name for name in other if name.startswith("wakeup_stacks")]
-            assert any(re.search("recvmsg.*;unix_write_space;", way) for way in ways)
+            # Before 5.15 the kernel's unwinder ends at the return address that a kretprobe of
+            # bpftrace's has changed.
+            caller = "kretprobe_trampoline" if kernel == "5.10" else "recvmsg.*"
+            assert any(re.search(f"{caller};unix_write_space;", way) for way in ways)
 
 
 def test_latency_has_every_message(collected: Collected) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guest
 USER = 65534
 AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "--")
 FILES = {
-    *("run.json", "raw", "report.html", "report.md", "figures"),
+    *("run.json", "raw", "report.html", "report.md", "figures", "folded"),
     *("measurements.parquet", "measurements.csv", "claims.csv"),
 }
 

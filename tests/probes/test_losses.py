@@ -134,17 +134,18 @@ def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, prog
 
 
 def reasons(analysis: Analysis) -> str:
-    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
     return " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
 
 
 def test_windows_for_which_bcc_has_no_room_make_their_cells_unsound(tmp_path: Path) -> None:
     analysis = collect(tmp_path, ("counts",), lanes.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
     assert "bcc counts lost" in reasons(analysis)
+    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
 
 
 def test_samples_that_perf_lost_make_their_cells_unsound(tmp_path: Path, program: Path) -> None:
     misspell(program / "probes/perf/trace.tsv", "-m\t1024", "-m\t1")
+    # Whether perf keeps up with one of the cells is a matter of luck.
     assert "perf lost" in reasons(collect(tmp_path, ("trace",), program, {}))
 
 
