@@ -11,6 +11,7 @@ from analysis.answer import answer
 from analysis.claim_files import load_claims
 from analysis.claims import Verdict, judge
 from analysis.crosscheck import Crosscheck, crosschecks
+from analysis.exact_files import read_exact
 from analysis.functions import FunctionTable, function_tables
 from analysis.kernels import Kernels, compare_kernels
 from analysis.knobs import KnobTable, knob_tables
@@ -56,8 +57,8 @@ class Analysis:
 
 def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
-    tables = build_tables(run)
-    cells = exact.read_exact(run)
+    cells = read_exact(run)
+    tables = build_tables(run, cells)
     # What a knob changes has a table of its own: elsewhere it would pass for another placement.
     turned = {cell.regime for cell in cells if cell.knob}
     asked = _asked(run, tables.tidy[~tables.tidy["placement"].isin(turned)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis import exact
+from analysis import exact, exact_files
 from analysis.failures import failures
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, snmp, softirq
@@ -64,8 +64,8 @@ class Tables:
     probes: dict[tuple[str, int], str]  # (kernel's folder, cell) → what was attached
 
 
-def build_tables(run: Run) -> Tables:
-    """Read every instrument's files and put their figures into one table."""
+def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
+    """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
     unsound: list[Unsound] = []
     missing = list(run.missing)
@@ -81,8 +81,8 @@ def build_tables(run: Run) -> Tables:
             if reasons:
                 unsound.append(Unsound(lane, cell, tuple(reasons)))
             rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
-    rows += exact.rows(run, exact.read_exact(run))
-    missing += [Missing(*one) for one in exact.failures(run)]
+    rows += exact.rows(run, cells)
+    missing += [Missing(*one) for one in exact_files.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
     return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading the exact cells of a run: raw/exact-*/ (docs/run-folder.md)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.errors import RunError
+from analysis.exact import SHAPE_FIGURES, Cell, Cycle, Knob, Node, Payload, Shape
+from analysis.raw import Run
+from analysis.record import AGAIN, Record, parse_object, read_text
+
+
+def read_exact(run: Run) -> tuple[Cell, ...]:
+    """The exact cells of a run that have figures. Raises RunError for damaged files."""
+    manifest = Record(run.manifest, "run.json")
+    if "exact" not in run.manifest:
+        return ()
+    return tuple(
+        cell for entry in manifest.objects("exact") for cell in _read_lane(run.path, entry)
+    )
+
+
+def failures(run: Run) -> Iterator[tuple[str, str, str]]:
+    """What was asked for and failed: what, where, why."""
+    for entry in run.manifest.get("exact", []):
+        for line in _lines(run.path, str(entry["folder"])):
+            if (error := line.optional("error", str)) is not None:
+                knob = _knob(line)
+                what = f"exact cell {line.whole('id')}" + (f", knob {knob.name}" if knob else "")
+                yield what, str(entry["folder"]), error.split("\n")[0]
+            if (error := line.optional("payload_error", str)) is not None:
+                what = f"payload of exact cell {line.whole('id')}"
+                yield what, str(entry["folder"]), error.split("\n")[0]
+
+
+def _lines(run: Path, folder: str) -> list[Record]:
+    name = f"raw/{folder}/cells.jsonl"
+    text = read_text(run / "raw" / folder / "cells.jsonl", name, "without it there are no cells")
+    broken = "the file was cut off or damaged, and cells are lost"
+    return [
+        parse_object(line, f"{name}, line {number}", broken)
+        for number, line in enumerate(text.splitlines(), 1)
+    ]
+
+
+def _read_lane(run: Path, entry: Record) -> Iterator[Cell]:
+    folder = entry.text("folder")
+    if Path(folder).name != folder:
+        raise RunError(f"run.json: '{folder}' is not a folder of raw/. {AGAIN}")
+    path = run / "raw" / folder
+    name = f"raw/{folder}/environment.json"
+    why = "without it no figure can say in which machine it was counted"
+    environment = parse_object(read_text(path / "environment.json", name, why), name, why)
+    lines = _lines(run, folder)
+    if len(lines) != entry.whole("runs"):
+        raise RunError(f"raw/{folder}/cells.jsonl holds {len(lines)} cells. {AGAIN}")
+    for line in lines:
+        if line.optional("error", str) is None:
+            tree = f"tree/{line.whole('id')}.tsv"
+            text = read_text(
+                path / tree, f"raw/{folder}/{tree}", "without it nothing is attributed"
+            )
+            yield _cell(environment, line, _nodes(text, f"raw/{folder}/{tree}"))
+
+
+def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
+    shapes = tuple(
+        Shape(one.text("name"), *(one.whole(key, 1) for key in SHAPE_FIGURES))
+        for one in line.objects("shapes")
+    )
+    checks = line.objects("checks")
+    broken = [f"{c.text('name')}: {c.text('detail')}" for c in checks if c.fields["ok"] is not True]
+    if not shapes or shapes[0].steps != sum(node.self_ for node in nodes):
+        broken.append("the stored tree does not sum to the steady round trip")
+    return Cell(
+        kernel=environment.text("kernel"),
+        qemu=environment.text("qemu"),
+        cpu=environment.text("cpu"),
+        id=line.whole("id", 1),
+        transport=line.text("transport"),
+        pattern=line.text("pattern"),
+        size=line.whole("size", 1),
+        placement=line.text("placement"),
+        scheduling=line.text("scheduling"),
+        laps=line.whole("laps", 1),
+        shapes=shapes,
+        cycles=tuple(_cycle(one, len(shapes)) for one in line.objects("cycles")),
+        nodes=nodes,
+        broken=tuple(broken),
+        payload=_payload(line),
+        knob=_knob(line),
+        variants=tuple(_variant(nodes, one) for one in line.objects("variants")),
+    )
+
+
+def _cycle(line: Record, shapes: int) -> Cycle:
+    found = line.fields.get("shapes")
+    if not isinstance(found, list) or not all(one in range(shapes) for one in found):
+        raise RunError(f"an exact cell's cycle names shapes that it does not have. {AGAIN}")
+    return Cycle(tuple(found), line.whole("laps", 1))
+
+
+def _variant(nodes: tuple[Node, ...], line: Record) -> tuple[Node, ...]:
+    """The steady round trip as other laps did it: their call tree."""
+    try:
+        moved = {
+            str(path): (int(c), int(s)) for path, (c, s) in line.object("moved").fields.items()
+        }
+    except (TypeError, ValueError):
+        raise RunError(f"{line.name} holds no pairs of numbers. {AGAIN}") from None
+    usual = {";".join(node.path): (node.calls, node.self_) for node in nodes}
+    summed = {
+        path: (usual.get(path, (0, 0))[0] + c, usual.get(path, (0, 0))[1] + s)
+        for path, (c, s) in moved.items()
+    }
+    return tuple(
+        Node(tuple(path.split(";")), *both) for path, both in (usual | summed).items() if any(both)
+    )
+
+
+def _knob(line: Record) -> Knob | None:
+    if line.optional("knob", dict) is None:
+        return None
+    knob = line.object("knob")
+    number = knob.optional("number", int)
+    return Knob(knob.text("name"), knob.text("what"), knob.text("one"), number)
+
+
+def _payload(line: Record) -> Payload | None:
+    if "payload" not in line.fields:
+        return None
+    payload = line.object("payload")
+    counts = {
+        key: {name: inner.whole(name) for name in inner.fields}
+        for key in ("copied", "copiers", "readers", "loaded", "stored")
+        for inner in (payload.object(key),)
+    }
+    return Payload(
+        payload.whole("messages", 1),
+        counts["copied"],
+        counts["copiers"],
+        counts["readers"],
+        counts["loaded"],
+        counts["stored"],
+        payload.fields.get("sound") is True,
+    )
+
+
+def _nodes(text: str, name: str) -> tuple[Node, ...]:
+    try:
+        rows = [line.split("\t") for line in text.splitlines()[1:]]
+        return tuple(Node(tuple(p.split(";")), int(c), int(s)) for p, c, s, _ in rows)
+    except ValueError:
+        raise RunError(f"{name} is damaged. {AGAIN}") from None
