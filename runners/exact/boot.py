@@ -70,7 +70,7 @@ class Machine:
         return {
             "qemu": [self.qemu.key, self.qemu.version],
             "kernel": digest(self.kernel.file.read_bytes()),
-            "machine": self.hardware,
+            "machine": [*self.hardware, *_files(Path())],
             "command_line": self.command_line,
             "programs": {name: digest(data) for name, data in programs().items()},
         }
@@ -145,10 +145,14 @@ def _command_line(machine: Machine, folder: Path) -> list[str]:
     return [
         *machine.qemu.argv, *machine.hardware,
         "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
-        "-append", machine.command_line,
-        "-fw_cfg", f"name=opt/pathcost/order,file={folder}/order",
-        "-fw_cfg", f"name=opt/pathcost/contents,file={folder}/contents",
+        "-append", machine.command_line, *_files(folder),
     ]  # fmt: skip
+
+
+def _files(folder: Path) -> list[str]:
+    """What the guest reads from the host; its directory of these is part of a stored machine."""
+    named = ((name, folder / name) for name in ("order", "contents"))
+    return [w for name, path in named for w in ("-fw_cfg", f"name=opt/pathcost/{name},file={path}")]
 
 
 def digest(data: bytes) -> str:
