@@ -8,6 +8,7 @@ often, and each payload byte copied in exactly once and out exactly once; so, to
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,11 +34,24 @@ STRANGERS = {
 
 
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
-FTRACE_EDGES = 2
+# Calls in a window that an interrupt's softirq makes while a probe runs are missed, with large
+# messages; 5.10 and 6.1 do not count them. Conservation then makes the cell unsound.
+UNKNOWN = 2
+# The delayed ACK of the warm-up: /proc is read before the window opens.
+EDGE_PACKETS = 1
+# getrusage and a marker are a return to user space apart, at both edges of both processes. A tick
+# that preempts there is in rusage alone; on an emulated CPU more than one may come due.
+EDGE_TICKS = 12
 
 
 def total(counts: dict[str, int], quantity: str) -> int:
     return sum(value for name, value in counts.items() if name.partition(" ")[0] == quantity)
+
+
+def missed(cell: dict[str, Any], *scripts: str, which: str = "calls_missed") -> int:
+    """What these scripts' probes missed in a cell: by the kernel's count, where it keeps one."""
+    counts = [cell[which].get(script, 0) for script in scripts]
+    return UNKNOWN if None in counts else sum(counts)
 
 
 def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
@@ -138,17 +152,19 @@ def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) ->
 def test_every_wakeup_has_a_cause(collected: Collected) -> None:
     for cell in collected.probed():
         counts = collected.counts(cell)
-        # Several scripts open the window one after the other, so that its edges may differ by one
-        # event of each process.
-        for quantity in ("wakeup_causes", "wakeup_calls"):
-            assert abs(total(counts, quantity) - total(counts, "wakeups")) <= 2, cell["id"]
+        assert total(counts, "wakeup_calls") == total(counts, "wakeups"), cell["id"]
+        # Counted by another program, which misses events of its own.
+        slack = missed(cell, "causes", "switches", which="missed")
+        assert abs(total(counts, "wakeup_causes") - total(counts, "wakeups")) <= slack, cell["id"]
         if cell["transport"] == "tcp":
             assert counts["wakeup_causes unix_write_space"] == 0
 
 
 def test_a_packet_is_received_in_somebodys_context(collected: Collected) -> None:
-    for _, _, counts in of(collected, "tcp"):
-        assert abs(total(counts, "receives") - counts["lo_packets"]) <= 2
+    for cell in collected.probed("tcp"):
+        counts = collected.counts(cell)
+        lost = missed(cell, "receive", "packets")
+        assert abs(total(counts, "receives") - counts["lo_packets"]) <= lost, cell["id"]
         assert counts["receives sender"] > 0
     for _, _, counts in of(collected, "unix"):
         assert total(counts, "receives") == 0
@@ -169,10 +185,9 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         counts = collected.counts(cell)
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
-        assert segments == counts["lo_packets"]
-        # /proc is read at the client's edges, a process's segments count from its own marker on: a
-        # late ACK of the warm-up or of the last message may be in one of the two alone.
-        assert abs(out_segments(cell) - segments) <= 2, cell["id"]
+        lost = missed(cell, "segments", "packets")
+        assert abs(segments - counts["lo_packets"]) <= lost, cell["id"]
+        assert abs(out_segments(cell) - segments) <= EDGE_PACKETS + lost, cell["id"]
 
 
 def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> None:
@@ -180,14 +195,11 @@ def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> Non
         counts, usage = collected.counts(cell), switches(cell)
         kinds = ("voluntary", "involuntary")
         more = {kind: usage[kind] - counts[f"switches {kind}"] for kind in kinds}
-        # rusage is read just outside the markers, so a sleep or a tick at one of the two edges of
-        # either process is in rusage alone; an emulated CPU spends long enough there for it.
-        assert 0 <= sum(more.values()) <= 12, cell["id"]
+        assert 0 <= sum(more.values()) <= EDGE_TICKS, cell["id"]
         # Before 5.18 sched_switch reads the state again, when a wake-up on the other CPU may have
         # made it runnable: then it shows a sleep as a preemption.
         if kernel != "5.10":
-            assert 0 <= more["voluntary"] <= 4, cell["id"]
-            assert 0 <= more["involuntary"] <= 8, cell["id"]
+            assert more["voluntary"] == 0, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -197,9 +209,14 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
     for cell in cells:
         functions = collected.functions(cell)
         for function in HEART[transport]:
-            # The gate opens and closes for both processes at once: the server is in its first read
-            # by then, and either may be on its way to what follows the window when it closes.
-            assert abs(functions[function] - cell["messages"]) <= FTRACE_EDGES, function
+            fewer = cell["messages"] - functions[function]
+            if function.endswith("_recvmsg"):
+                # The server is in its first read by the time that the client opens the gate.
+                assert fewer in (0, 1), function
+            elif function == "tcp_queue_rcv":
+                assert 0 <= fewer <= 2, "what ksoftirqd received is not the processes'"
+            else:
+                assert fewer == 0, function
 
 
 def test_the_console_is_kept(collected: Collected) -> None:
