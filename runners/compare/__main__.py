@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from runners.compare import evidence, ours
+from runners.compare.awake import kept_awake
 from runners.compare.peers import NAMES, PEERS, Load, Peer
 from runners.compare.process import Where
 from runners.errors import RunError, UsageError
@@ -47,6 +49,7 @@ class Plan:
     load: Load
     blocks: int
     seed: int
+    awake: bool = False
 
 
 def main(argv: list[str]) -> int:
@@ -58,7 +61,7 @@ def main(argv: list[str]) -> int:
         if given.evidence:
             evidence.show(plan.pairs, plan.places[0], plan.load)
             return DONE
-        with measuring():
+        with measuring(), _regime(plan):
             collect(plan, given.out)
     except UsageError as error:
         return _complain(error, IMPOSSIBLE)
@@ -85,6 +88,7 @@ def _parser() -> Parser:
     add("--blocks", type=int, default=8, help="how often each pair is run (default: 8)")
     add("--round-trips", type=int, default=30000, help="of each run that is counted (30000)")
     add("--seed", type=int, help="of the order (default: drawn, and recorded)")
+    add("--keep-awake", action="store_true", help="no CPU idles: a SCHED_IDLE thread spins on each")
     add("--evidence", action="store_true", help="measure nothing: show each program's system calls")
     add("--out", type=Path, default=Path("peers.jsonl"), help="what was measured (peers.jsonl)")
     return parser
@@ -105,7 +109,13 @@ def _plan(given: argparse.Namespace) -> Plan:
     places = tuple(_where(word) for word in _words("placement", given.placements, PLACEMENTS))
     seed = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
     load = Load(given.size, given.round_trips)
-    return Plan(_present(wanted), places, load, given.blocks, seed)
+    return Plan(_present(wanted), places, load, given.blocks, seed, given.keep_awake)
+
+
+def _regime(plan: Plan) -> contextlib.AbstractContextManager[None]:
+    if not plan.awake:
+        return contextlib.nullcontext()
+    return kept_awake(cpu for where in plan.places for cpu in (where.client, where.server))
 
 
 def _words(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -192,6 +202,7 @@ def _header(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "blocks": plan.blocks,
         "round_trips": plan.load.round_trips,
+        "kept_awake": plan.awake,
     }
 
 

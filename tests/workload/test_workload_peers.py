@@ -16,7 +16,7 @@ import pytest
 from analysis import peers as statistics
 from analysis.errors import RunError as AnalysisError
 from runners.compare import __main__ as compare
-from runners.compare import evidence, ours, process
+from runners.compare import awake, evidence, ours, process
 from runners.compare.peers import PEERS, Load, Peer
 from runners.errors import RunError
 
@@ -128,6 +128,19 @@ def test_a_whole_comparison(
     assert compare.main([*asked, "--blocks", "1", "--round-trips", "500", "--out", str(out)]) == 0
     assert "| same-cpu | pipe |" in capfd.readouterr().out
     assert len(out.read_text().splitlines()) == 1 + 2 * len(here)
+
+
+def test_a_cpu_is_kept_awake_by_a_process_of_the_idle_policy() -> None:
+    with awake.kept_awake([HERE.client]):
+        (pid,) = _children()
+        while os.sched_getscheduler(pid) != os.SCHED_IDLE:
+            assert Path(f"/proc/{pid}").exists()
+        assert os.sched_getaffinity(pid) == {HERE.client}
+    assert _children() == []
+
+
+def _children() -> list[int]:
+    return [int(pid) for pid in Path("/proc/thread-self/children").read_text().split()]
 
 
 def test_what_fails_leaves_no_half_file(
