@@ -221,10 +221,10 @@ def _comparison(
 def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> list[str | None]:
     """For each run in which the two differ why they do; None where nobody knows."""
     whys: list[str | None] = []
-    for index, counts in runs[list(names)].iterrows():
-        difference = float(counts.iloc[0] - counts.iloc[1])
+    for index, one, other in runs[list(names)].itertuples():
+        difference = float(one - other)
         if abs(difference) >= LEAST_EVENT:
-            messages = int(index[-1])  # type: ignore[index]
+            messages = int(index[-1])
             what = (str(cell["quantity"]), str(cell["key"]))
             whys.append(explain(names, difference, messages, what, str(cell["kernel"])))
     return whys

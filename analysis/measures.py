@@ -21,6 +21,8 @@ def measure_all(tidy: pd.DataFrame) -> pd.DataFrame:
     Columns: `measure`, `value` and those of RUN_OF_CELL.
     """
     own = tidy[~tidy["key"].str.endswith(ELSEWHERE)]
+    runs = own.groupby(list(RUN_OF_CELL), sort=True)
+    own = own.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
     frames = [_measure(own, measure) for measure in MEASURES]
     kept = [frame for frame in frames if not frame.empty]
     if not kept:
@@ -40,7 +42,9 @@ def _measure(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
         rows = rows[rows["pattern"].isin(ROUND_TRIP_PATTERNS)]
     if measure.hit:
         rows = rows[rows["value"] >= round_trips(rows)]
-    totals = rows.groupby(list(RUN_OF_CELL), sort=True)["value"].agg(["sum", "count"]).reset_index()
+    sums = rows.groupby("run")["value"].agg(["sum", "count"])
+    totals = rows.drop_duplicates("run").set_index("run").loc[sums.index, list(RUN_OF_CELL)]
+    totals = totals.join(sums).reset_index(drop=True)
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
     counted = "count" if measure.hit == "number" else "sum"
