@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis import output
 from analysis.analyse import Analysis, analyse
-from analysis.claims import claims_table
 from analysis.drawn import Drawn
 from analysis.errors import RunError, UsageError
 from analysis.exact_figures import draw_exact, folded
@@ -19,6 +18,7 @@ from analysis.raw import read_run
 from analysis.report import html, markdown
 from analysis.terminal import show
 from analysis.time_figures import draw_times
+from analysis.verdicts import claims_table
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
@@ -69,7 +69,7 @@ def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
-    tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts)
+    tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.text(_csv(tidy)),

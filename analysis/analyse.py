@@ -8,8 +8,8 @@ import pandas as pd
 from analysis import calltree, exact, ways
 from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
-from analysis.claim_files import load_claims
-from analysis.claims import Verdict, judge
+from analysis.claim_files import load_claims, quantities
+from analysis.claims import judge
 from analysis.crosscheck import Crosscheck, crosschecks
 from analysis.exact_files import read_exact
 from analysis.functions import FunctionTable, function_tables
@@ -18,11 +18,14 @@ from analysis.knobs import KnobTable, knob_tables
 from analysis.laps import Key, Laps, read_laps
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
+from analysis.observed import read_observed
 from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.raw import Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
+from analysis.verdicts import Verdict
 from analysis.waterfall import Decomposition, decompose
+from analysis.wording import size_text
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,35 @@ class Analysis:
     knobs: tuple[KnobTable, ...]
 
     @property
+    def folders(self) -> dict[tuple[str, str], str]:
+        """(lane, kernel) → the folder of its raw files; exact mode has one for both schedulers."""
+        found = {(lane.lane, lane.kernel): lane.folder for lane in self.run.lanes}
+        exact = {one.kernel for comparison in self.exact for one in comparison.cells}
+        schedulings = ("fifo", "other")
+        return found | {
+            (f"exact-{s}", name): f"exact-{name}" for name in exact for s in schedulings
+        }
+
+    def raw_cells(self) -> list[tuple[str, int, str]]:
+        """Folder, id and words of every cell run that a verdict rests on."""
+        wanted = {
+            (folder, cell)
+            for verdict in self.verdicts
+            for one in verdict.evidence
+            if (folder := self.folders.get(one.where))
+            for cell in one.cells
+        }
+        named = {
+            (lane.folder, cell.id): (
+                f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
+                f"repeat {cell.repeat} · {cell.probes or 'no probe'}"
+            )
+            for lane in self.run.lanes
+            for cell in lane.cells
+        }
+        return [(*one, named.get(one, "")) for one in sorted(wanted)]
+
+    @property
     def disagreements(self) -> tuple[Comparison, ...]:
         return tuple(c for c in self.comparisons if not c.agree)
 
@@ -62,7 +94,8 @@ def analyse(run: Run) -> Analysis:
     # What a knob changes has a table of its own: elsewhere it would pass for another placement.
     turned = {cell.regime for cell in cells if cell.knob}
     asked = _asked(run, tables.tidy[~tables.tidy["placement"].isin(turned)])
-    measured = measure_all(asked)
+    claims = load_claims()
+    measured = measure_all(asked, quantities(claims))
     figures = over_repeats(measured)
     ledgers = build_ledgers(figures, tables.missing)
     laps = read_laps(run, {(one.lane.folder, one.cell.id) for one in tables.unsound})
@@ -74,7 +107,7 @@ def analyse(run: Run) -> Analysis:
         tables=tables,
         measured=measured,
         ledgers=ledgers,
-        verdicts=judge(load_claims(), measured, tables.missing),
+        verdicts=judge(claims, measured, tables.missing, read_observed(run)),
         comparisons=compare(tables.tidy),
         laps=laps,
         agreements=agreements(tables.tidy),

@@ -1,126 +1,120 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Claims as data: one TOML file for each source, under analysis/claims/.
 
-[source]
-id           short name, used in claims.csv
-description  what the source is
-title, author, date, language, conditions     as far as the source states them
-
-[[claim]]
-id         short name, unique over all files
-quote      the source's words, in its own language
-statement  the same in English
-reading    how we read it, and why (which unit, what is counted)
-quantity   a measure of analysis/quantities.py
-where      optional: the regimes that the claim speaks of, { placement = ["same-cpu"], size = [64] }
-mechanism  optional: a sentence with {measure.transport} for measured figures
-
-[claim.rule]
-kind = "values"   expected = { TRANSPORT = number, … }, tolerance = number (absolute)
-kind = "ratio"    over = TRANSPORT, under = TRANSPORT, least = number, most = number
-                  (value of `over` / value of `under`; one of least and most may be left out)
+docs/adding-a-claim.md says what each key means and shows a file; the classes below are the schema
+that every file must fit. `terms.toml` beside them holds what "about" and "none" mean.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from analysis.claim_rules import FOLDER, MEASURED, Measured, Model, Rule
 from analysis.errors import RunError
+from analysis.measures import CALLS, measure_of
 from analysis.quantities import MEASURE_BY_ID
 
-FOLDER = Path(__file__).parent / "claims"
-SOURCE_KEYS = {"id": str, "description": str}
-SOURCE_OPTIONAL = dict.fromkeys(("title", "author", "date", "language", "conditions"), str)
-CLAIM_KEYS = {
-    "id": str,
-    "quote": str,
-    "statement": str,
-    "reading": str,
-    "quantity": str,
-    "rule": dict,
-}
-CLAIM_OPTIONAL = {"where": dict, "mechanism": str}
-VALUES_KEYS = {"kind": str, "expected": dict, "tolerance": float}
-RATIO_KEYS = {"kind": str, "over": str, "under": str}
-RATIO_OPTIONAL = {"least": float, "most": float}
-WHERE_KEYS = {"pattern": str, "size": int, "placement": str, "lane": str, "kernel": str}
+TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
+NAME = r"^[a-z0-9][a-z0-9.-]*$"
+# What pydantic calls a union's choice, and no reader wrote.
+KINDS = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Rule)[0])}
 
 
-@dataclass(frozen=True)
-class Values:
-    """Each transport's figure is the expected one, give or take the tolerance."""
+class Source(Model):
+    """Where claims were made, as far as the source itself says it."""
 
-    expected: dict[str, float]
-    tolerance: float
-
-    @property
-    def transports(self) -> tuple[str, ...]:
-        return tuple(self.expected)
-
-    def holds(self, figures: dict[str, float]) -> bool:
-        return all(self.fits(transport, figures[transport]) for transport in self.expected)
-
-    def fits(self, transport: str, value: float) -> bool:
-        return abs(value - self.expected[transport]) <= self.tolerance
-
-
-@dataclass(frozen=True)
-class RatioRule:
-    """The figure of `over`, divided by that of `under`, lies between least and most."""
-
-    over: str
-    under: str
-    least: float
-    most: float
-
-    @property
-    def transports(self) -> tuple[str, ...]:
-        return (self.over, self.under)
-
-    def holds(self, figures: dict[str, float]) -> bool:
-        # Multiplied out, so that a figure of 0 divides nothing.
-        over, under = figures[self.over], figures[self.under]
-        return self.least * under <= over <= self.most * under
-
-
-Rule = Values | RatioRule
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a claim was made."""
-
-    id: str
+    id: str = Field(pattern=NAME)
     description: str
-    title: str
-    author: str
-    date: str
-    language: str
-    conditions: str
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    language: str = ""
+    conditions: str = ""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One statement that can be settled by measuring."""
+class Where(Model):
+    """The regimes that a claim speaks of; also what has to be run to settle it."""
 
-    id: str
-    source: Source
+    pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    size: Annotated[tuple[int, ...], Field(strict=False)] = ()
+    placement: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    lane: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    kernel: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    def items(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
+        """The keys that narrow it down, with the values that are allowed."""
+        return ((key, allowed) for key, allowed in self if allowed)
+
+
+class Entry(Model):
+    """A claim as its file has it."""
+
+    id: str = Field(pattern=NAME)
     quote: str
     statement: str
     reading: str
-    quantity: str
-    where: dict[str, list[Any]]
-    mechanism: str
+    conditions: str = ""
+    quantity: str = ""
+    where: Where = Where()
+    mechanism: str = ""
     rule: Rule
+
+    @field_validator("quantity")
+    @classmethod
+    def _quantity(cls, name: str) -> str:
+        if name and measure_of(name) is None:
+            raise ValueError(f"{name!r} is not known; allowed are {_quantities()}")
+        return name
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Entry":
+        measured = isinstance(self.rule, MEASURED)
+        if measured and not self.quantity:
+            raise ValueError(f"rule '{self.rule.kind}' needs a 'quantity': one of {_quantities()}")
+        if not measured and self.quantity:
+            raise ValueError(f"rule '{self.rule.kind}' is over no 'quantity': leave it out")
+        for name in FIGURE.findall(self.mechanism):
+            measure, _, transport = name.rpartition(".")
+            if measure_of(measure) is None or not transport:
+                raise ValueError(
+                    f"mechanism {{{name}}}: {measure!r} is not known; write "
+                    f"{{quantity.transport}}; allowed are {_quantities()}"
+                )
+        return self
+
+
+class Claim(Entry):
+    """One statement that can be settled, with its source."""
+
+    source: Source
+
+    @property
+    def measured(self) -> Measured | None:
+        """Its rule, where that is over measured figures."""
+        return self.rule if isinstance(self.rule, MEASURED) else None
+
+    @property
+    def where_said(self) -> str:
+        """The conditions that go with it: its own, or its source's."""
+        return self.conditions or self.source.conditions
+
+
+class ClaimFile(Model):
+    """A whole file."""
+
+    source: Source
+    claim: Annotated[tuple[Entry, ...], Field(strict=False, min_length=1)]
 
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
-    """All claims of all files, by file name and then in the file's order."""
-    claims = [claim for path in sorted(folder.glob("*.toml")) for claim in _load(path)]
+    """All claims of all files, by file name and then in the file's order. Raises RunError."""
+    files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
+    claims = [claim for path in files for claim in _load(path)]
     ids = [claim.id for claim in claims]
     for name in ids:
         if ids.count(name) > 1:
@@ -128,92 +122,73 @@ def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def quantities(claims: Iterable[Claim]) -> set[str]:
+    """Every quantity that claims and their mechanisms speak of."""
+    named = {name.rpartition(".")[0] for one in claims for name in FIGURE.findall(one.mechanism)}
+    return named | {one.quantity for one in claims if one.quantity}
+
+
 def _load(path: Path) -> list[Claim]:
+    name = f"claims/{path.name}"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise RunError(f"claims/{path.name} is not TOML: {error}.") from None
-    table = _table(data, f"claims/{path.name}", {"source": dict, "claim": list}, {})
-    where = f"claims/{path.name}, [source]"
-    fields = _table(table["source"], where, SOURCE_KEYS, SOURCE_OPTIONAL)
-    source = Source(**{key: fields.get(key, "") for key in (*SOURCE_KEYS, *SOURCE_OPTIONAL)})
-    return [
-        _claim(entry, f"claims/{path.name}, claim {number}", source)
-        for number, entry in enumerate(table["claim"], 1)
-    ]
+        raise RunError(f"{name} is not TOML: {error}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{name} cannot be read: {error}.") from None
+    try:
+        file = ClaimFile(**data)
+    except (ValidationError, TypeError) as error:
+        raise RunError(_sentence(name, data, error)) from None
+    return [Claim(**dict(entry), source=file.source) for entry in file.claim]
 
 
-def _claim(entry: Any, where: str, source: Source) -> Claim:
-    fields = _table(entry, where, CLAIM_KEYS, CLAIM_OPTIONAL)
-    where = f"{where} ({fields['id']})"
-    _known(fields["quantity"], MEASURE_BY_ID, f"{where}, quantity")
-    rule = _rule(fields["rule"], f"{where}, rule")
-    mechanism = fields.get("mechanism", "")
-    for name in FIGURE.findall(mechanism):
-        _known(name.partition(".")[0], MEASURE_BY_ID, f"{where}, mechanism {{{name}}}")
-        _known(name.partition(".")[2], rule.transports, f"{where}, mechanism {{{name}}}")
-    return Claim(
-        id=fields["id"],
-        source=source,
-        quote=fields["quote"],
-        statement=fields["statement"],
-        reading=fields["reading"],
-        quantity=fields["quantity"],
-        where=_where(fields.get("where", {}), f"{where}, where"),
-        mechanism=mechanism,
-        rule=rule,
-    )
+def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeError) -> str:
+    """File, key, what is wrong with it and what is allowed: the first error of a file."""
+    if not isinstance(error, ValidationError):
+        return f"{name}: {error}."
+    first = error.errors()[0]
+    path = [part for part in first["loc"] if part not in KINDS]
+    where, keys = [name], [str(part) for part in path]
+    if keys[:1] == ["claim"] and len(keys) > 1:
+        entry = data["claim"][int(keys[1])]
+        known = entry.get("id") if isinstance(entry, dict) else None
+        where.append(f"claim {int(keys[1]) + 1}" + (f" ({known})" if known else ""))
+        keys = keys[2:]
+    what = ".".join(keys)
+    where += [what] if what else []
+    said = first["msg"].removeprefix("Value error, ").replace("tuple", "list").rstrip(".")
+    allowed = _allowed(first)
+    return f"{', '.join(where)}: {said}{f'; allowed are {allowed}' if allowed else ''}."
 
 
-def _rule(table: dict[str, Any], where: str) -> Rule:
-    kind = table.get("kind")
-    _known(kind, ("values", "ratio"), f"{where}, kind")
-    if kind == "ratio":
-        fields = _table(table, where, RATIO_KEYS, RATIO_OPTIONAL)
-        if not RATIO_OPTIONAL.keys() & fields.keys():
-            raise RunError(f"{where}: give 'least', 'most' or both.")
-        least, most = fields.get("least", 0.0), fields.get("most", float("inf"))
-        return RatioRule(fields["over"], fields["under"], float(least), float(most))
-    fields = _table(table, where, VALUES_KEYS, {})
-    expected = {key: fields["expected"][key] for key in fields["expected"]}
-    if not expected or not all(_is(value, float) for value in expected.values()):
-        raise RunError(f"{where}, expected: give a number for each transport, as {{ unix = 2 }}.")
-    return Values(
-        {key: float(value) for key, value in expected.items()}, float(fields["tolerance"])
-    )
+def _allowed(first: Any) -> str:
+    """What may stand there, where pydantic's own words do not say it."""
+    if first["type"] not in ("extra_forbidden", "missing"):
+        return ""
+    model: Any = ClaimFile
+    for part in first["loc"][:-1]:
+        if isinstance(part, int):
+            continue
+        if part in KINDS:
+            model = next(m for m in get_args(get_args(Rule)[0]) if _kind(m) == part)
+            continue
+        model = _inner(model.model_fields[part].annotation)
+        if model is None:
+            return ""
+    return ", ".join(model.model_fields)
 
 
-def _where(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
-    for key, values in table.items():
-        _known(key, WHERE_KEYS, where)
-        if not isinstance(values, list) or not all(_is(v, WHERE_KEYS[key]) for v in values):
-            raise RunError(f"{where}, {key}: give a list of {WHERE_KEYS[key].__name__} values.")
-    return table
+def _kind(model: Any) -> str:
+    return str(get_args(model.model_fields["kind"].annotation)[0])
 
 
-def _table(
-    table: Any, where: str, required: Mapping[str, type], optional: Mapping[str, type]
-) -> dict[str, Any]:
-    """A table with exactly the keys that are allowed."""
-    if not isinstance(table, dict):
-        raise RunError(f"{where} should be a table of keys and values.")
-    allowed = {**required, **optional}
-    for key in table:
-        _known(key, allowed, where)
-    for key, kind in allowed.items():
-        if key in required and key not in table:
-            raise RunError(f"{where} has no '{key}'; required are {', '.join(required)}.")
-        if key in table and not _is(table[key], kind):
-            raise RunError(f"{where}: '{key}' should be of type {kind.__name__}.")
-    return table
+def _inner(annotation: Any) -> Any:
+    """The model inside `tuple[Model, ...]` or the annotation itself."""
+    inner = next(iter(get_args(annotation)), annotation)
+    fields = getattr(inner, "model_fields", None)
+    return inner if fields is not None or annotation == Rule else None
 
 
-def _known(name: Any, allowed: Any, where: str) -> None:
-    if name not in allowed:
-        raise RunError(f"{where}: {name!r} is not known; allowed are {', '.join(allowed)}.")
-
-
-def _is(value: Any, kind: type) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind)
+def _quantities() -> str:
+    return f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"

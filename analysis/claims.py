@@ -1,128 +1,202 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verdicts: what the sound figures of a run say about each claim."""
+"""Verdicts: what the sound figures of a run say about each claim.
+
+A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
+time or a rate of a quotient is judged by the interval of its median over repeats, because a single
+repeat's ratio has the machine's luck in it; where the interval crosses the limit, the run leaves it
+open, and that is said.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.claim_files import FIGURE, Claim, Values
+from analysis.claim_files import FIGURE, Claim
+from analysis.claim_rules import (
+    TERMS,
+    Across,
+    Check,
+    Consistent,
+    Measured,
+    Option,
+    Quotient,
+    Unsettled,
+    Values,
+)
+from analysis.intervals import interval
 from analysis.ledger import why_missing
-from analysis.measures import SOURCE, source_rank
-from analysis.quantities import MEASURE_BY_ID
+from analysis.measures import SOURCE, measure_of, source_rank
+from analysis.observed import Observed, judge_check, judge_option
+from analysis.quantities import TIMES, Measure
 from analysis.raw import Missing
+from analysis.stated import findings
+from analysis.verdicts import (
+    CONDITIONAL,
+    CONFIRMED,
+    NOT_MEASURED,
+    REFUTED,
+    SEPARATING,
+    Evidence,
+    Figure,
+    Finding,
+    Verdict,
+)
 from analysis.wording import amount, counted, listed, size_text, spread
 
-CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
-CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
 CONDITION = ("pattern", "size", "placement", "lane", "kernel")
-# In this order a single condition is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = ("placement", "size", "pattern", "kernel")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One transport's figure in one condition."""
-
-    transport: str
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One condition, measured by the best source that it has."""
-
-    condition: dict[str, str | int]
-    instrument: str
-    probed: bool
-    figures: tuple[Figure, ...]
-    held: int  # in how many repeats the rule holds
-    repeats: int
-
-    @property
-    def holds(self) -> bool | None:
-        """True or False when all repeats agree, else None."""
-        return None if 0 < self.held < self.repeats else self.held > 0
-
-    def words(self) -> str:
-        c = self.condition
-        source = f"{self.instrument} · {c['lane']} · {c['kernel']}"
-        return f"{c['pattern']} · {size_text(int(c['size']))} · {c['placement']} · {source}"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is to be said about a claim."""
-
-    claim: Claim
-    verdict: str
-    condition: str
-    why: str
-    mechanism: str
-    evidence: tuple[Evidence, ...]
 
 
 def judge(
-    claims: Iterable[Claim], measured: pd.DataFrame, missing: Iterable[Missing]
+    claims: Iterable[Claim],
+    measured: pd.DataFrame,
+    missing: Iterable[Missing],
+    observed: Observed | None = None,
 ) -> tuple[Verdict, ...]:
     """A verdict on every claim, from `measures.measure_all`; unsound figures are left out."""
     missing = tuple(missing)
-    return tuple(_judge(claim, measured, missing) for claim in claims)
+    return tuple(_judge(claim, measured, missing, observed or Observed()) for claim in claims)
 
 
-def _judge(claim: Claim, measured: pd.DataFrame, missing: tuple[Missing, ...]) -> Verdict:
+def _judge(
+    claim: Claim, measured: pd.DataFrame, missing: tuple[Missing, ...], observed: Observed
+) -> Verdict:
+    match claim.rule:
+        case Consistent():
+            return _consistent(claim, claim.rule)
+        case Check():
+            return judge_check(claim, claim.rule, observed)
+        case Option():
+            return judge_option(claim, claim.rule, observed)
+        case Unsettled():
+            return Verdict(claim, NOT_MEASURED, "", claim.rule.why)
+        case _:
+            return _judge_measured(claim, claim.rule, measured, missing)
+
+
+def _consistent(claim: Claim, rule: Consistent) -> Verdict:
+    found = findings(rule.stated, TERMS.about, TERMS.rounding)
+    wrong = [one for one in found if not one.holds]
+    why = (
+        f"{counted(len(wrong), 'of ' + counted(len(found), 'check'), f'of {len(found)} checks')} "
+        f"{'fails' if len(wrong) == 1 else 'fail'}: {'. '.join(one.text for one in wrong)}."
+        if wrong
+        else f"All of {counted(len(found), 'check')} of the stated numbers agree."
+    )
+    verdict = REFUTED if wrong else CONFIRMED
+    shown = tuple(Finding(one.text, one.holds) for one in found)
+    return Verdict(claim, verdict, "", why, findings=shown)
+
+
+def _judge_measured(
+    claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
+) -> Verdict:
     figures = _in_scope(claim, measured)
-    evidence = _evidence(claim, figures[figures["sound"].astype(bool)])
+    evidence = _evidence(claim, rule, figures[figures["sound"].astype(bool)])
     if not evidence:
-        why = _why_not(claim, figures, missing)
-        return Verdict(claim, NOT_MEASURED, "", why, "", ())
+        return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
     verdict, condition = _verdict(evidence)
-    why = _why(claim, evidence, condition)
+    why = _why(claim, rule, evidence, condition)
     return Verdict(claim, verdict, condition, why, _mechanism(claim, measured), evidence)
 
 
-def _in_scope(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
-    figures = measured[measured["measure"] == claim.quantity]
+def _measure(claim: Claim) -> Measure:
+    found = measure_of(claim.quantity)
+    assert found is not None  # the schema has looked
+    return found
+
+
+def _in_scope(claim: Claim, measured: pd.DataFrame, quantity: str = "") -> pd.DataFrame:
+    name = quantity or claim.quantity
+    figures = measured[measured["measure"] == name]
+    measure = measure_of(name)
+    if measure is not None and measure.undisturbed:
+        figures = figures[~figures["probed"].astype(bool)]
     for key, allowed in claim.where.items():
         figures = figures[figures[key].isin(allowed)]
     return figures
 
 
-def _evidence(claim: Claim, figures: pd.DataFrame) -> tuple[Evidence, ...]:
+def _side(rule: Measured) -> str:
+    """The column that tells a rule's two sides apart."""
+    return rule.key if isinstance(rule, Across) else "transport"
+
+
+def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evidence, ...]:
+    side = _side(rule)
+    if isinstance(rule, Across):
+        figures = figures[figures["transport"].isin(rule.transports)]
+    figures = figures.assign(side=figures[side].astype(str))
+    by = [name for name in (*CONDITION, "transport") if name != side]
+    if side == "transport":
+        by = list(CONDITION)
     found = []
-    for condition, group in figures.groupby(list(CONDITION), sort=True):
+    for condition, group in figures.groupby(by, sort=True):
         sources = [
-            (source_rank(MEASURE_BY_ID[claim.quantity], rows.iloc[0]), rows)
+            (source_rank(_measure(claim), rows.iloc[0]), rows)
             for _, rows in group.groupby(list(SOURCE), sort=True)
-            if set(claim.rule.transports) <= set(rows["transport"])
+            if set(rule.labels) <= set(rows["side"])
         ]
         if sources:
             best = min(sources, key=lambda ranked: ranked[0])[1]
-            named: dict[str, Any] = dict(zip(CONDITION, condition, strict=True))
-            found.append(_one_condition(claim, named, best))
+            named: dict[str, Any] = dict(zip(by, condition, strict=True))
+            if side != "transport":
+                named[side] = f"{rule.labels[0]} / {rule.labels[1]}"
+            found.append(_one_condition(claim, rule, named, best))
     return tuple(found)
 
 
-def _one_condition(claim: Claim, condition: dict[str, str | int], rows: pd.DataFrame) -> Evidence:
-    rows = rows[rows["transport"].isin(claim.rule.transports)]
-    by_repeat = rows.pivot_table(index="repeat", columns="transport", values="value").dropna()
+def _one_condition(
+    claim: Claim, rule: Measured, condition: dict[str, str | int], rows: pd.DataFrame
+) -> Evidence:
+    rows = rows[rows["side"].isin(rule.labels)]
+    by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
     if by_repeat.empty:  # no repeat in which all transports are sound: compare the medians
-        by_repeat = rows.groupby("transport")["value"].median().to_frame().T
-    held = [claim.rule.holds({str(k): float(v) for k, v in row.items()})
+        by_repeat = rows.groupby("side")["value"].median().to_frame().T
+    held = [rule.holds({str(k): float(v) for k, v in row.items()})
             for _, row in by_repeat.iterrows()]  # fmt: skip
-    values = rows.groupby("transport")["value"]
-    figures = tuple(
+    values = rows.groupby("side")["value"]
+    figures = [
         Figure(name, float(values.median()[name]), float(values.min()[name]),
                float(values.max()[name]))
-        for name in claim.rule.transports
-    )  # fmt: skip
+        for name in rule.labels
+    ]  # fmt: skip
+    holds = None if 0 < sum(held) < len(held) else sum(held) > 0
+    if isinstance(rule, Quotient) and (quotient := _quotient(rule, by_repeat)):
+        figures.append(quotient)
+        if _measure(claim).quantity in TIMES:
+            holds = _by_interval(rule, quotient)
     first = rows.iloc[0]
     return Evidence(
-        condition, str(first["instrument"]), bool(first["probed"]), figures, sum(held), len(held)
+        condition=condition,
+        instrument=str(first["instrument"]),
+        probed=bool(first["probed"]),
+        figures=tuple(figures),
+        held=sum(held),
+        repeats=len(held),
+        holds=holds,
+        cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
     )
+
+
+def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
+    """Median over repeats of the quotient, and its interval; the range where repeats are few."""
+    under = by_repeat[rule.under].to_numpy(dtype=float)
+    if not under.all():
+        return None
+    values = by_repeat[rule.over].to_numpy(dtype=float) / under
+    low, high = interval(values)
+    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
+    name = f"{rule.over} / {rule.under}"
+    return Figure(name, float(np.median(values)), float(ends[0]), float(ends[1]), True)
+
+
+def _by_interval(rule: Quotient, found: Figure) -> bool | None:
+    least, most = rule.range
+    if least <= found.low and found.high <= most:
+        return True
+    return False if found.high < least or most < found.low else None
 
 
 def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
@@ -135,7 +209,7 @@ def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
     for name in SEPARATING:
         sides: dict[str, set[bool | None]] = {}
         for one in evidence:
-            sides.setdefault(_side(name, one), set()).add(one.holds)
+            sides.setdefault(_place(name, one), set()).add(one.holds)
         if all(len(side) == 1 for side in sides.values()) and len(states) > 1:
             return CONDITIONAL, f"{name}: {_sides(sides)}"
     sides = {}
@@ -145,10 +219,10 @@ def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
     return CONDITIONAL, f"{name}: {_sides(sides)}"
 
 
-def _side(name: str, one: Evidence) -> str:
+def _place(name: str, one: Evidence) -> str:
     if name == "kernel":
         return f"{one.condition['lane']} {one.condition['kernel']}"
-    value = one.condition[name]
+    value = one.condition.get(name, "")
     return size_text(value) if isinstance(value, int) else value
 
 
@@ -166,69 +240,79 @@ def _sides(sides: dict[str, set[bool | None]]) -> str:
     return ", ".join(said)
 
 
-def _why(claim: Claim, evidence: tuple[Evidence, ...], condition: str) -> str:
+def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        measured = (
-            f"Measured in {counted(len(evidence), 'condition')}: {_figures(claim, evidence)}."
-        )
-        return f"{measured}{_fits(claim, evidence)}"
+        conditions = counted(len(evidence), "condition")
+        figures = _figures(claim, rule, evidence)
+        return f"{_what(claim)}, in {conditions}: {figures}.{_fits(rule, evidence)}"
     sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where repeats differ"))
-    return " ".join(
-        f"{text}: {_figures(claim, side)}."
+    return f"{_what(claim)}. " + " ".join(
+        f"{text}: {_figures(claim, rule, side)}."
         for state, text in sides
         if (side := tuple(one for one in evidence if one.holds is state))
     )
 
 
-def _fits(claim: Claim, evidence: tuple[Evidence, ...]) -> str:
+def _what(claim: Claim) -> str:
+    """The claim's quantity in words."""
+    measure = _measure(claim)
+    words = measure.words.removeprefix("… ")
+    per = "" if measure.per in ("window", "payload byte") else f" per {measure.per}"
+    return f"{words[:1].upper()}{words[1:]}{per}"
+
+
+def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
     """Of a refuted claim about several transports: which of its figures fit after all."""
-    if not isinstance(claim.rule, Values) or all(one.holds for one in evidence):
+    if not isinstance(rule, Values) or all(one.holds for one in evidence):
         return ""
     fits = {
-        transport: sum(
-            claim.rule.fits(transport, figure.value)
+        name: sum(
+            rule.fits(name, figure.value)
             for one in evidence
             for figure in one.figures
-            if figure.transport == transport
+            if figure.label == name
         )
-        for transport in claim.rule.transports
+        for name in rule.labels
     }
-    said = [f"{transport} in {count} of {len(evidence)}" for transport, count in fits.items()]
-    return f" Within {claim.rule.tolerance:g} of what is claimed: {', '.join(said)}."
+    said = [f"{name} in {count} of {len(evidence)}" for name, count in fits.items()]
+    return f" Within {rule.tolerance:g} of what is claimed: {', '.join(said)}."
 
 
-def _figures(claim: Claim, evidence: tuple[Evidence, ...]) -> str:
-    unit = MEASURE_BY_ID[claim.quantity].unit
+def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> str:
     said = []
-    for transport in claim.rule.transports:
-        figures = [f for one in evidence for f in one.figures if f.transport == transport]
+    for label in dict.fromkeys(f.label for one in evidence for f in one.figures):
+        figures = [f for one in evidence for f in one.figures if f.label == label]
+        unit = "" if figures[0].quotient else _measure(claim).unit
         low, high = min(f.low for f in figures), max(f.high for f in figures)
-        text = f"{transport} {spread(low, high, unit) or amount(low, unit)}"
-        if isinstance(claim.rule, Values):
-            text += f" (claimed: {amount(claim.rule.expected[transport], unit)})"
+        text = f"{label} {spread(low, high, unit) or amount(low, unit)}"
+        if isinstance(rule, Values):
+            text += f" (claimed: {amount(rule.expected[label], unit)})"
         said.append(text)
     return "; ".join(said)
 
 
-def _why_not(claim: Claim, figures: pd.DataFrame, missing: tuple[Missing, ...]) -> str:
-    needed = claim.rule.transports
-    sound = set(figures[figures["sound"].astype(bool)]["transport"])
-    if set(needed) <= set(figures["transport"]) and not set(needed) <= sound:
+def _why_not(
+    claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
+) -> str:
+    measure, side = _measure(claim), _side(rule)
+    measured, sound = (
+        set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
+    )
+    if set(rule.labels) <= measured and not set(rule.labels) <= sound:
         return "The only cells that measured it are unsound."
-    lacking = [name for name in needed if name not in sound]
+    lacking = [name for name in rule.labels if name not in sound]
     if sound and lacking:
         return f"There is no sound figure for {listed(lacking)} in this run."
     if sound:
         return "No condition and source of this run has all of its transports."
-    words = MEASURE_BY_ID[claim.quantity].words
-    return f"{words}: {why_missing(MEASURE_BY_ID[claim.quantity], missing)}.".capitalize()
+    return f"{measure.words}: {why_missing(measure, missing)}.".capitalize()
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     """The claim's sentence with measured figures; empty when one of them was not measured."""
     figures = {
-        name: _measured_text(claim, measured, *name.split("."))
+        name: _measured_text(claim, measured, *name.rpartition(".")[::2])
         for name in FIGURE.findall(claim.mechanism)
     }
     if not all(figures.values()):
@@ -238,38 +322,11 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:
     """The best source's figures over all conditions in the claim's scope: one value, or a range."""
-    figures = measured[(measured["measure"] == name) & (measured["transport"] == transport)]
-    for key, allowed in claim.where.items():
-        figures = figures[figures[key].isin(allowed)]
-    figures = figures[figures["sound"].astype(bool)]
-    if figures.empty:
+    measure = measure_of(name)
+    figures = _in_scope(claim, measured, name)
+    figures = figures[(figures["transport"] == transport) & figures["sound"].astype(bool)]
+    if figures.empty or measure is None:
         return ""
-    ranks = [source_rank(MEASURE_BY_ID[name], row) for row in figures.itertuples()]
+    ranks = [source_rank(measure, row) for row in figures.itertuples()]
     best = figures[[one == min(ranks) for one in ranks]]["value"]
-    unit = MEASURE_BY_ID[name].unit
-    return spread(best.min(), best.max(), unit) or amount(best.min(), unit)
-
-
-def claims_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
-    """claims.csv: a row for each figure that a verdict rests on, one at least for each claim."""
-    rows: list[tuple[object, ...]] = []
-    for v in verdicts:
-        head = (v.claim.id, v.claim.source.id, v.verdict)
-        unit = _unit_words(v.claim)
-        why = f"{v.condition}. {v.why}" if v.condition else v.why
-        for one in v.evidence:
-            rows += (
-                (*head, f"{f.transport} · {one.words()}", f.value, f.low, f.high, unit, why)
-                for f in one.figures
-            )
-        if not v.evidence:
-            rows.append((*head, "", None, None, None, unit, why))
-    columns = ["claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _unit_words(claim: Claim) -> str:
-    measure = MEASURE_BY_ID[claim.quantity]
-    return (
-        measure.unit if measure.per == "window" else f"{measure.unit or 'count'} per {measure.per}"
-    )
+    return spread(best.min(), best.max(), measure.unit) or amount(best.min(), measure.unit)

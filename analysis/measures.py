@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From totals over a window to what a reader asks for: per message, per round trip, per byte."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
-from analysis.quantities import ELSEWHERE, MEASURES, ROUND_TRIP_PATTERNS, TIMES, Measure
+from analysis.quantities import (
+    ELSEWHERE,
+    MEASURE_BY_ID,
+    MEASURES,
+    ROUND_TRIP_PATTERNS,
+    TIMES,
+    Measure,
+)
 
 # The regime of a figure, and where it comes from.
 REGIME = ("pattern", "size", "placement")
 SOURCE = ("instrument", "lane", "kernel", "rung", "probed")
 # Of probes on one rung: whose figure stands first. perf's window is one for both processes.
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
+# `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
+CALLS = "calls:"
 RUN_OF_CELL = (*REGIME, "transport", "repeat", "cell", *SOURCE, "messages", "sound")
 
 
-def measure_all(tidy: pd.DataFrame) -> pd.DataFrame:
-    """One row for each measure, cell run and instrument.
+def measure_of(name: str) -> Measure | None:
+    """The measure of that name; of calls of functions, one made for it."""
+    if not name.startswith(CALLS):
+        return MEASURE_BY_ID.get(name)
+    functions = tuple(name.removeprefix(CALLS).split("+"))
+    words = f"calls of {' and '.join(functions)}"
+    return Measure(name, words, "function_calls", "message", functions) if all(functions) else None
+
+
+def measure_all(tidy: pd.DataFrame, asked: Iterable[str] = ()) -> pd.DataFrame:
+    """One row for each measure, cell run and instrument; `asked` names calls of functions.
 
     Columns: `measure`, `value` and those of RUN_OF_CELL.
     """
@@ -24,6 +43,10 @@ def measure_all(tidy: pd.DataFrame) -> pd.DataFrame:
     runs = own.groupby(list(RUN_OF_CELL), sort=True)
     own = own.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
     frames = [_measure(own, measure) for measure in MEASURES]
+    calls = (
+        one for name in sorted(set(asked)) if name.startswith(CALLS) and (one := measure_of(name))
+    )
+    frames += [_calls(own, measure) for measure in calls]
     kept = [frame for frame in frames if not frame.empty]
     if not kept:
         return pd.DataFrame(columns=["measure", *RUN_OF_CELL, "value"])
@@ -51,6 +74,26 @@ def _measure(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     return totals.assign(
         measure=measure.id, value=totals[counted] / _divisor(totals, measure)
     ).drop(columns=["sum", "count"])
+
+
+def _calls(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """Calls of functions that the instrument watched: 0 in a cell that did not call one of them.
+
+    Whoever lists what was called leaves out what was not, so a function counts as watched where the
+    same instrument saw it on the same kernel at all, in whatever cell.
+    """
+    rows = own[own["quantity"] == measure.quantity]
+    found = []
+    for _, traced in rows.groupby(["instrument", "lane", "kernel"], sort=True):
+        if set(measure.keys) <= set(traced["key"]):
+            value = traced["value"].where(traced["key"].isin(measure.keys), 0.0)
+            found.append(
+                traced.assign(value=value).groupby(list(RUN_OF_CELL), sort=True)["value"].sum()
+            )
+    if not found:
+        return pd.DataFrame()
+    totals: pd.DataFrame = pd.concat(found).reset_index()
+    return totals.assign(measure=measure.id, value=totals["value"] / totals["messages"])
 
 
 def round_trips(rows: pd.DataFrame) -> "pd.Series[float]":

@@ -41,6 +41,18 @@ def device(name: str, column: int) -> Reader:
     return read
 
 
+def other_devices(name: str, column: int) -> Reader:
+    """The sum of a column of /proc/net/dev over all devices but `name`; 0 if it is alone."""
+
+    def read(text: str) -> int | None:
+        rows = [line.partition(":") for line in text.splitlines() if ":" in line]
+        others = [rest.split() for head, _, rest in rows if head.strip() != name]
+        found = [_whole(row[column]) if len(row) > column else None for row in others]
+        return None if None in found else sum(n for n in found if n is not None)
+
+    return read
+
+
 def softirq(vector: str) -> Reader:
     """The sum over all CPUs of a row of /proc/softirqs."""
 

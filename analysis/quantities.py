@@ -19,7 +19,15 @@ SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
 # Times: never a guest's, and in a measure never a probed cell's.
 TIMES = frozenset(
-    {"rtt_ns", "messages_per_s", "cpu_ns", "task_clock_ns", "path_ns", "path_latency"}
+    {
+        "rtt_ns",
+        "messages_per_s",
+        "switches_per_s",
+        "cpu_ns",
+        "task_clock_ns",
+        "path_ns",
+        "path_latency",
+    }
     | set(SAMPLED.values())
 )
 
@@ -269,6 +277,43 @@ MEASURES: tuple[Measure, ...] = (
         "message",
         ("system",),
         unit="ns",
+        undisturbed=True,
+    ),
+    Measure(
+        "cpu",
+        "CPU time, user mode and kernel",
+        "cpu_ns",
+        "message",
+        ("user", "system"),
+        unit="ns",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "nic_packets",
+        "packets through any other device than lo",
+        "nic_packets",
+        "message",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "switches_per_s",
+        "context switches a second",
+        "switches_per_s",
+        "window",
+        unit="1/s",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "message_p50",
+        "time of a message from a thread to itself, median",
+        "message_ns",
+        "window",
+        ("p50",),
+        unit="ns",
+        ledger=False,
         undisturbed=True,
     ),
     Measure(

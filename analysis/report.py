@@ -12,11 +12,13 @@ from markupsafe import Markup
 
 from analysis import (
     agreement,
+    claim_rules,
     crosscheck,
     exact_figures,
     intervals,
     plots,
     time_words,
+    verdicts,
     wording,
 )
 from analysis.analyse import Analysis
@@ -77,6 +79,8 @@ def _environment(autoescape: bool) -> Environment:
         equally=crosscheck.EQUAL,
         different=crosscheck.DIFFERENT,
         unseen=crosscheck.UNSEEN,
+        tally=verdicts.tally,
+        terms=claim_rules.TERMS,
         outside=crosscheck.OUTSIDE,
     )
     return environment

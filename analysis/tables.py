@@ -10,7 +10,7 @@ import pandas as pd
 from analysis import exact, exact_files
 from analysis.failures import failures
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
-from analysis.proc import Reader, delta, device, snmp, softirq
+from analysis.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.quantities import SAMPLED, TIMES, unit_of
 from analysis.raw import Cell, Lane, Missing, Result, Run
 from analysis.soundness import unsound_reasons
@@ -29,6 +29,8 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
     ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),
+    # Whatever went out by a device that is one: the machine's other traffic is in it.
+    ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
 )
 # Percentile → how many round trips there must be for it to be more than the maximum.
@@ -135,6 +137,8 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
 def _from_kernel(result: Result) -> Iterator[Figure]:
     for key in ("voluntary", "involuntary"):
         yield Figure("kernel", "switches", key, result.both(key))
+    switches = result.both("voluntary") + result.both("involuntary")
+    yield Figure("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
     for key in ("user", "system"):
         yield Figure("kernel", "cpu_ns", key, result.both(f"{key}_us") * 1000)
     for path, quantity, key, read in PROC:

@@ -15,6 +15,7 @@ from analysis.ledger import MOST_TOGETHER, Ledger, Line, Row
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
 from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
+from analysis.verdicts import Verdict, tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
@@ -43,12 +44,20 @@ def show(analysis: Analysis, report: Path) -> None:
         console.print(Text(sources.legend()), style="dim")
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)
-    for verdict in analysis.verdicts:
+    _print_verdicts(console, analysis.verdicts)
+    console.print(Text(f"\nReport: {report}"), soft_wrap=True)
+
+
+def _print_verdicts(console: Console, verdicts: tuple[Verdict, ...]) -> None:
+    """What was measured or asked; what follows from stated numbers alone stands in the report."""
+    for verdict in verdicts:
+        if not verdict.evidence and not any(one.raw for one in verdict.findings):
+            continue
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'dim')}"
         console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
-    console.print(Text(f"\nReport: {report}"), soft_wrap=True)
+    console.print(Text(tally(verdicts)))
 
 
 def _print_left_out(console: Console, analysis: Analysis) -> None:

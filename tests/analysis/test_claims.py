@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.claim_files import load_claims
-from analysis.claims import Verdict, claims_table
 from analysis.errors import RunError
+from analysis.verdicts import Verdict, claims_table
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -16,8 +16,8 @@ def as_claimed(transport: str) -> tuple[int, int]:
     return (4, 0) if transport == "tcp" else (1, 1)
 
 
-def verdict(analysed: Analyse, made: MadeUp, quantity: str = "switches") -> Verdict:
-    return next(v for v in analysed(made).verdicts if v.claim.quantity == quantity)
+def verdict(analysed: Analyse, made: MadeUp, claim: str = "context-switches") -> Verdict:
+    return next(v for v in analysed(made).verdicts if v.claim.id == claim)
 
 
 def test_confirmed(analysed: Analyse) -> None:
@@ -29,7 +29,8 @@ def test_refuted_says_what_was_measured_and_what_fits(analysed: Analyse) -> None
     found = verdict(analysed, MadeUp(switches=lambda t, p, r: (2, 0)))
     assert found.verdict == "REFUTED"
     assert found.why == (
-        "Measured in 3 conditions: tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
+        "Context switches per round trip, in 3 conditions: "
+        "tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
         "Within 0.25 of what is claimed: tcp in 0 of 3, unix in 3 of 3."
     )
 
@@ -57,37 +58,41 @@ def test_repeats_that_flip_it_are_named(analysed: Analyse) -> None:
 )
 def test_copies(analysed: Analyse, in_kernel_of_tcp: int, expected: str) -> None:
     made = MadeUp(kernel_copies=lambda t: in_kernel_of_tcp if t == "tcp" else 0)
-    assert verdict(analysed, made, "payload_copies").verdict == expected
+    assert verdict(analysed, made, "packet-copies").verdict == expected
 
 
 def test_not_measured_gives_the_reason_of_the_run(analysed: Analyse) -> None:
     why = "this made-up kernel has no function probes"
     missing = [{"what": "copy_bytes, copy_calls", "lane": "host", "why": why}]
-    found = verdict(analysed, MadeUp(guest=False, missing=missing), "payload_copies")
+    found = verdict(analysed, MadeUp(guest=False, missing=missing), "packet-copies")
     assert found.verdict == "NOT MEASURED"
     assert why in found.why
 
 
 def test_mechanism_holds_measured_figures(analysed: Analyse) -> None:
-    found = verdict(analysed, MadeUp(maps={"@skb_clones": {"3": 0, "4": 8}}), "payload_copies")
+    found = verdict(analysed, MadeUp(maps={"@skb_clones": {"3": 0, "4": 8}}), "packet-copies")
     assert "5.00 from one place in the kernel to another" in found.mechanism
     assert "TCP cloned 1.00 socket buffers" in found.mechanism
 
 
 def test_mechanism_is_left_out_when_a_figure_is_missing(analysed: Analyse) -> None:
-    assert verdict(analysed, MadeUp(), "payload_copies").mechanism == ""
+    assert verdict(analysed, MadeUp(), "packet-copies").mechanism == ""
 
 
 def test_claims_table(analysed: Analyse) -> None:
-    table = claims_table(analysed(MadeUp(guest=False)).verdicts)
+    analysis = analysed(MadeUp(guest=False))
+    table = claims_table(analysis.verdicts, analysis.folders)
     columns = ["claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"]
-    assert list(table.columns) == columns
+    assert list(table.columns) == [*columns, "cells", "raw"]
     switches = table[table["claim"] == "context-switches"]
     assert len(switches) == 4  # two placements, two transports
     assert set(switches["value"]) == {3.0}
     assert set(switches["unit"]) == {"count per round trip"}
     copies = table[table["claim"] == "packet-copies"]
     assert list(copies["verdict"]) == ["NOT MEASURED"]
+    # From a figure to the cell runs that it was made from.
+    assert set(switches["raw"]) == {"raw/host/cells.jsonl"}
+    assert all(len(cells.split()) == 2 * 3 for cells in switches["cells"])
 
 
 CLAIM = """
@@ -112,13 +117,23 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
 @pytest.mark.parametrize(
     ("more", "rule", "said"),
     [
-        ('colour = "red"', VALUES, "'colour' is not known; allowed are id, quote, statement"),
-        ("", 'kind = "guess"', "rule, kind: 'guess' is not known; allowed are values, ratio"),
+        ('colour = "red"', VALUES, "colour: Extra inputs are not permitted; allowed are id, quote"),
+        ("", 'kind = "guess"', "rule: Input tag 'guess' found using 'kind' does not match"),
         ("", 'kind = "ratio"\nover = "tcp"\nunder = "unix"', "give 'least', 'most' or both"),
-        ("", 'kind = "values"\nexpected = { unix = "x" }\ntolerance = 1', "give a number for each"),
-        ("where = { size = 64 }", VALUES, "where, size: give a list of int values"),
+        (
+            "",
+            'kind = "values"\nexpected = { unix = "x" }\ntolerance = 1',
+            "rule.expected.unix: Input should be a valid number",
+        ),
+        ("where = { size = 64 }", VALUES, "where.size: Input should be a valid list"),
         ('mechanism = "{switch.unix}"', VALUES, "mechanism {switch.unix}: 'switch' is not known"),
-        ('mechanism = "{switches.udp}"', VALUES, "'udp' is not known; allowed are unix"),
+        ('mechanism = "{switches}"', VALUES, "write {quantity.transport}; allowed are calls:"),
+        ("", "kind = 'option'\ntool = 'wrk'\noption = '-c'", "is over no 'quantity': leave it out"),
+        (
+            "",
+            VALUES + "\nabout = 2",
+            "rule.about: Extra inputs are not permitted; allowed are kind",
+        ),
         ("= 3", VALUES, "is not TOML"),
     ],
 )
@@ -134,5 +149,5 @@ def test_ratio_rule(tmp_path: Path) -> None:
     rule = 'kind = "ratio"\nover = "tcp"\nunder = "unix"\nleast = 3'
     (tmp_path / "made-up.toml").write_text(CLAIM.format(more="", rule=rule))
     (claim,) = load_claims(tmp_path)
-    assert claim.rule.holds({"tcp": 33, "unix": 11})
-    assert not claim.rule.holds({"tcp": 32, "unix": 11})
+    assert claim.measured and claim.measured.holds({"tcp": 33, "unix": 11})
+    assert not claim.measured.holds({"tcp": 32, "unix": 11})

@@ -49,7 +49,7 @@ def test_the_same_bytes_again(tmp_path: Path) -> None:
 def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert not re.search(r"<script|<link|@import|\bsrc=|url\((?!#)", page)
-    assert not re.search(r'href="(?!#)', page)
+    assert not re.search(r'href="(?!#|raw/)', page)
     assert 'lang="en"' in page
     assert "prefers-color-scheme: dark" in page
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a verdict consists of, how verdicts are counted, and claims.csv."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.claim_files import Claim
+from analysis.measures import measure_of
+from analysis.wording import counted, size_text
+
+CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
+CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
+ORDER = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)
+# In this order a single condition is looked for that tells the sides of a mixed verdict apart.
+SEPARATING = ("placement", "size", "pattern", "transport", "kernel")
+COLUMNS = (
+    *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
+    *("cells", "raw"),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One transport's figure in one condition, or the quotient of two."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    quotient: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One condition, measured by the best source that it has."""
+
+    condition: dict[str, str | int]
+    instrument: str
+    probed: bool
+    figures: tuple[Figure, ...]
+    held: int  # in how many repeats the rule holds
+    repeats: int
+    holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
+    cells: tuple[int, ...]  # the runs that it came from: `id` in cells.jsonl
+
+    def words(self) -> str:
+        c = self.condition
+        source = f"{self.instrument} · {c['lane']} · {c['kernel']}"
+        size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
+        parts = [
+            c["pattern"],
+            size,
+            c["placement"],
+            *([c["transport"]] if "transport" in c else []),
+        ]
+        return f"{' · '.join(map(str, parts))} · {source}"
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Lane and kernel."""
+        return str(self.condition["lane"]), str(self.condition["kernel"])
+
+    def figure(self, label: str) -> Figure | None:
+        return next((one for one in self.figures if one.label == label), None)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was computed, or what a check or a tool answered."""
+
+    text: str
+    holds: bool
+    raw: str = ""  # the file that it was read from
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said about a claim."""
+
+    claim: Claim
+    verdict: str
+    condition: str
+    why: str
+    mechanism: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of its table of evidence."""
+        return tuple(dict.fromkeys(f.label for one in self.evidence for f in one.figures))
+
+    @property
+    def unit(self) -> str:
+        """What its figures are counted in; empty where it is over no figures."""
+        measure = measure_of(self.claim.quantity)
+        if measure is None or measure.per == "window":
+            return measure.unit if measure else ""
+        return f"{measure.unit or 'count'} per {measure.per}"
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
+    found = [one.verdict for one in verdicts]
+    said = [f"{found.count(name)} {name.lower()}" for name in ORDER if name in found]
+    return f"{counted(len(found), 'claim')}: {', '.join(said)}"
+
+
+def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
+    """claims.csv: a row for each figure that a verdict rests on, one at least for each claim.
+
+    `cells` are the ids of the cell runs that the figure was made from, `raw` the file with them, or
+    with what a check or a tool answered. `folders`: (lane, kernel) → folder of raw files.
+    """
+    rows: list[tuple[object, ...]] = []
+    for v in verdicts:
+        head = (v.claim.id, v.claim.source.id, v.verdict)
+        why = f"{v.condition}. {v.why}" if v.condition else v.why
+        for one in v.evidence:
+            tail = (" ".join(map(str, one.cells)), raw_file(one, folders))
+            rows += (
+                (*head, f"{f.label} · {one.words()}", f.value, f.low, f.high,
+                 "" if f.quotient else v.unit, why, *tail)
+                for f in one.figures
+            )  # fmt: skip
+        rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
+        if not v.evidence and not v.findings:
+            rows.append((*head, "", None, None, None, v.unit, why, "", ""))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def raw_file(one: Evidence, folders: dict[tuple[str, str], str]) -> str:
+    """The file that holds its cell runs, from the run's folder on; empty where none is known."""
+    folder = folders.get(one.where, "")
+    return f"raw/{folder}/cells.jsonl" if folder else ""

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Each kind of rule: made-up figures in which one claim is true, false and mixed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.claim_files import Claim
+from analysis.claim_rules import TERMS
+from analysis.claims import judge
+from analysis.measures import RUN_OF_CELL, measure_all
+from analysis.observed import Answer, Observed, Tool
+from analysis.verdicts import Verdict, tally
+
+SOURCE = {"id": "made-up", "description": "made up"}
+# (transport, pattern, placement, repeat) → the figure.
+Figures = Callable[[str, str, str, int], float]
+
+
+def claim(rule: dict[str, Any], quantity: str = "") -> Claim:
+    text = {"id": "one", "quote": "q", "statement": "s", "reading": "r"}
+    return Claim(**text, quantity=quantity, rule=rule, source=SOURCE)  # type: ignore[arg-type]
+
+
+def measured(measure: str, figure: Figures, repeats: int = 6) -> pd.DataFrame:
+    """One figure for each transport, pattern, placement and repeat of a made-up run."""
+    where = {"size": 77, "lane": "host", "kernel": "9.9", "instrument": "kernel"}
+    rows = [
+        {
+            **where,
+            "measure": measure,
+            "transport": transport,
+            "pattern": pattern,
+            "placement": placement,
+            "repeat": repeat,
+            "rung": "function",
+            "probed": False,
+            "messages": 20,
+            "sound": True,
+            "value": figure(transport, pattern, placement, repeat),
+        }
+        for transport in ("unix", "tcp")
+        for pattern in ("pingpong", "connect")
+        for placement in ("same-cpu", "cross-cpu")
+        for repeat in range(repeats)
+    ]
+    return pd.DataFrame([row | {"cell": number} for number, row in enumerate(rows, 1)])
+
+
+def verdict(rule: dict[str, Any], quantity: str, figure: Figures) -> Verdict:
+    return judge([claim(rule, quantity)], measured(quantity, figure), [])[0]
+
+
+MIXED = {"same-cpu": 200, "cross-cpu": 100}
+PRESENT = {"kind": "present", "on": ["tcp"], "not_on": ["unix"]}
+BOUNDS = {"kind": "bounds", "least": {"tcp": 17}, "most": {"unix": 5}}
+RATIO = {"kind": "ratio", "over": "tcp", "under": "unix", "least": 3, "most": 5}
+ACROSS = {
+    **{"kind": "across", "key": "pattern", "over": "connect", "under": "pingpong"},
+    **{"transports": ["unix", "tcp"], "least": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "quantity", "figure", "expected", "condition"),
+    [
+        (PRESENT, "segments_ack", lambda t, *_: 1.0 * (t == "tcp"), "CONFIRMED", ""),
+        (PRESENT, "segments_ack", lambda *_: 0.01, "REFUTED", ""),
+        (
+            *(PRESENT, "segments_ack", lambda t, p, *_: 1.0 * (t == "tcp" and p == "connect")),
+            *("CONDITIONAL", "pattern: holds for connect, does not hold for pingpong"),
+        ),
+        (BOUNDS, "segments_data", lambda t, *_: 17.0 if t == "tcp" else 5.0, "CONFIRMED", ""),
+        (BOUNDS, "segments_data", lambda *_: 16.9, "REFUTED", ""),
+        (
+            *(BOUNDS, "segments_data", lambda t, p, c, r: 20.0 if t == "tcp" else 5 + r % 2),
+            *("CONDITIONAL", "repeat: flips from repeat to repeat for"),
+        ),
+        (RATIO, "rtt_p50", lambda t, p, c, r: 400.0 + r if t == "tcp" else 100, "CONFIRMED", ""),
+        (RATIO, "rtt_p50", lambda t, p, c, r: 160.0 + r if t == "tcp" else 100, "REFUTED", ""),
+        (
+            *(RATIO, "rtt_p50", lambda t, p, c, r: 400.0 if t == "tcp" else MIXED[c]),
+            *("CONDITIONAL", "placement: holds for cross-cpu, does not hold for same-cpu"),
+        ),
+        (ACROSS, "rtt_p50", lambda t, p, *_: 300.0 if p == "connect" else 100, "CONFIRMED", ""),
+        (ACROSS, "rtt_p50", lambda *_: 111.0, "REFUTED", ""),
+        (
+            *(ACROSS, "rtt_p50", lambda t, p, *_: 300.0 if (p, t) == ("connect", "tcp") else 111),
+            *("CONDITIONAL", "transport: holds for tcp, does not hold for unix"),
+        ),
+    ],
+)  # fmt: skip
+def test_true_false_and_mixed(
+    rule: dict[str, Any], quantity: str, figure: Figures, expected: str, condition: str
+) -> None:
+    found = verdict(rule, quantity, figure)
+    assert found.verdict == expected, found.why
+    assert found.condition.startswith(condition) and bool(found.condition) == bool(condition)
+    assert found.evidence and all(one.cells for one in found.evidence)
+
+
+def test_a_single_repeat_does_not_turn_a_ratio_of_times() -> None:
+    found = verdict(
+        RATIO, "rtt_p50", lambda t, p, c, r: (290.0 if r == 3 else 400) if t == "tcp" else 100
+    )
+    assert found.verdict == "CONFIRMED"
+    assert {(one.held, one.repeats) for one in found.evidence} == {(5, 6)}
+
+
+def test_an_interval_across_the_limit_leaves_it_open() -> None:
+    found = verdict(RATIO, "rtt_p50", lambda t, p, c, r: 270.0 + 12 * r if t == "tcp" else 100)
+    assert found.verdict == "CONDITIONAL"
+
+
+def test_about_is_what_the_registry_says() -> None:
+    rule = {"kind": "ratio", "over": "tcp", "under": "unix", "about": 4}
+    limit = 4 * (1 + TERMS.about)
+
+    def of(value: float) -> str:
+        return verdict(rule, "rtt_p50", lambda t, *_: value if t == "tcp" else 1.0).verdict
+
+    assert (of(limit), of(1.01 * limit)) == ("CONFIRMED", "REFUTED")
+    assert f"within {TERMS.about:.0%}" in claim(rule, "rtt_p50").rule.words()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected", "said"),
+    [
+        ({"larger": 34, "smaller": 17, "times": 2}, "CONFIRMED", "larger / smaller = 2.00"),
+        ({"larger": 34, "smaller": 17, "times": 3}, "REFUTED", "stated: times 3.00"),
+        ({"larger": 62.9, "smaller": 17, "times": 3.5}, "REFUTED", "larger / smaller = 3.70"),
+        ({"part": 17, "whole": 34, "percent_below": 50}, "REFUTED", "percent below 50.0"),
+        ({"parts": [17, 17], "total": 34}, "CONFIRMED", "sum of the parts = 34.0"),
+        ({"per_s": 1000, "latency_s": 0.017, "connections": 17}, "CONFIRMED", "in flight = 17.0"),
+        ({"per_s": 1000, "latency_s": 0.017, "connections": 100}, "REFUTED", "in flight = 17.0"),
+        (
+            {"bytes_per_s": 17, "memory_bytes_per_s": 34, "memory_percent": 50},
+            *("REFUTED", "in percent of the bandwidth = 200"),
+        ),
+        ({"count": 34, "seconds": 17, "per_s": 2}, "CONFIRMED", "count / seconds = 2.00"),
+    ],
+)
+def test_stated_numbers(numbers: dict[str, Any], expected: str, said: str) -> None:
+    rule = {"kind": "consistent", "stated": [{"what": "made up", **numbers}]}
+    (found,) = judge([claim(rule)], measured("switches", lambda *_: 1.0), [])
+    assert found.verdict == expected
+    assert said in found.findings[0].text
+
+
+def test_numbers_that_no_check_fits_are_refused() -> None:
+    with pytest.raises(ValueError, match="no check fits these numbers"):
+        claim({"kind": "consistent", "stated": [{"what": "made up", "larger": 17}]})
+
+
+def answer(facts: dict[str, Any], **when: str) -> Answer:
+    return Answer("made-up", when, facts, "", "raw/host/checks.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "condition"),
+    [
+        ([answer({"errno": "EMADEUP"})], "CONFIRMED", ""),
+        ([answer({"errno": "EOTHER"})], "REFUTED", ""),
+        (
+            [answer({"errno": "EMADEUP"}, umask="077"), answer({"errno": "ok"}, umask="000")],
+            *("CONDITIONAL", "umask: holds for 077, does not hold for 000"),
+        ),
+        ([answer({"other": 17})], "NOT MEASURED", ""),
+        ([], "NOT MEASURED", ""),
+        ([Answer("made-up", {}, {}, "it needs root", "")], "NOT MEASURED", ""),
+    ],
+)
+def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
+    rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
+    frame = measured("switches", lambda *_: 1.0)
+    (found,) = judge([claim(rule)], frame, [], Observed(tuple(answers)))
+    assert (found.verdict, found.condition) == (expected, condition)
+    assert found.why
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        (Tool("made-up", "Usage: -c N --made-up=17", {}, "", ""), "CONFIRMED"),
+        (Tool("made-up", "", {"--made-up": True}, "", ""), "CONFIRMED"),
+        (Tool("made-up", "Usage: --made-up-too", {"--made-up": False}, "", ""), "REFUTED"),
+        (Tool("made-up", "", {}, "made-up is not installed", ""), "NOT MEASURED"),
+        (None, "NOT MEASURED"),
+    ],
+)
+def test_options(tool: Tool | None, expected: str) -> None:
+    rule = {"kind": "option", "tool": "made-up", "option": "--made-up"}
+    tools = {"made-up": tool} if tool else {}
+    frame = measured("switches", lambda *_: 1.0)
+    (found,) = judge([claim(rule)], frame, [], Observed((), tools))
+    assert found.verdict == expected
+    assert tally([found]) == f"1 claim: 1 {expected.lower()}"
+
+
+def test_calls_of_a_function_are_zero_where_it_was_watched() -> None:
+    where = dict.fromkeys(RUN_OF_CELL, "x") | {
+        "messages": 17,
+        "size": 10,
+        "sound": True,
+        "probed": True,
+    }
+    rows = [
+        where | {"quantity": "function_calls", "key": key, "cell": cell, "value": 34.0}
+        for cell, key in ((1, "made_up_1"), (2, "made_up_2"))
+    ]
+    found = measure_all(pd.DataFrame(rows), ["calls:made_up_1", "calls:made_up_3"])
+    calls = found[found["measure"] == "calls:made_up_1"]
+    assert dict(zip(calls["cell"], calls["value"], strict=True)) == {1: 2.0, 2: 0.0}
+    assert "calls:made_up_3" not in set(found["measure"])  # nobody watched it
