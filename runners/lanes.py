@@ -81,11 +81,18 @@ def run_host(
 ) -> Lane:
     """All cells on this kernel. Raises RunError."""
     plan = plan_for(options, HOST, rung, WORKLOAD, invoker.drop)
+    return run_plan_on_host(plan, rung, raw, scratch, progress, beyond(options, rung))
+
+
+def run_plan_on_host(
+    plan: Plan, rung: str, raw: Path, scratch: Path, progress: Progress, lacking: list[Missing]
+) -> Lane:
+    """This plan on this kernel. Raises RunError."""
     plan.dump(scratch / "plan.json")
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, None, plan.runs, beyond(options, rung))
+    return _finish(out, "host", rung, None, plan.runs, lacking)
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:

@@ -35,7 +35,7 @@ KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = ("--claims", "--apps", "--diff")
+NOT_BUILT = ("--apps", "--diff")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -67,6 +67,7 @@ class Options:
     install: bool
     exact: bool
     knobs: tuple[str, ...]
+    claims: tuple[str, ...] | None  # None: not asked for; (): all of them
     action: str
 
 
@@ -101,6 +102,7 @@ def parse(argv: list[str]) -> Options:
         install=not given.no_install,
         exact=given.exact,
         knobs=knobs(given.knob, given.exact),
+        claims=claims(given.claims, given.exact),
         action=given.action,
     )
 
@@ -161,6 +163,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="count every instruction in an emulated machine instead; needs no root",
     )
     add("--knob", metavar="LIST", help="with --exact: what changes when one of --list is changed")
+    add(
+        "--claims",
+        nargs="?",
+        const="all",
+        metavar="LIST",
+        help="run what the claims need and no more: of these sources or claims (default: all)",
+    )
     add(
         "--instruments",
         default="headline",
@@ -223,6 +232,13 @@ def knobs(text: str | None, exact: bool) -> tuple[str, ...]:
         except KeyError as error:
             raise UsageError(f"{error.args[0]}.") from None
     return tuple(words(text))
+
+
+def claims(text: str | None, exact: bool) -> tuple[str, ...] | None:
+    """Names that the registry is asked for once its Python is there. Raises UsageError."""
+    if text is not None and exact:
+        raise UsageError("--claims plans its own cells, and --exact its own: ask for one of them.")
+    return None if text is None else () if text == "all" else tuple(words(text))
 
 
 def choices(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

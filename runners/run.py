@@ -7,11 +7,12 @@ import datetime
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runners import guest, lanes, leftovers, mounts, preflight
+from runners import claims, guest, lanes, leftovers, mounts, preflight, show
 from runners.collect.children import command
 from runners.errors import RunError
 from runners.exact import run as exact
@@ -34,6 +35,7 @@ class Session:
     progress: Progress
     checks: list[preflight.Check]
     rung: str = "counters"
+    needs: claims.Needs | None = None  # of --claims
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -59,6 +61,11 @@ def run(options: Options, argv: list[str]) -> int:
         scratch.mkdir(mode=0o700)
         who.own(scratch)
         python = _set_up(session)
+        if options.claims is not None:
+            session.needs = claims.read_needs(python, options)
+            session.progress.note(
+                show.claims_note(session.needs, options, session.lanes, session.rung)
+            )
         _measure(session, folder, scratch, argv)
     return _analyse(python, target, who, session.progress)
 
@@ -88,7 +95,9 @@ def _sweep(session: Session) -> None:
 def _set_up(session: Session) -> Path:
     """Packages, environment, workload; then what this kernel allows. The environment's python."""
     with session.progress.step("set-up"):
-        environment = _setup_sh(session)
+        environment = _setup_sh(
+            session, *(["--claims"] if session.options.claims is not None else [])
+        )
         mounts.private_mounts()
     with session.progress.step("preflight"):
         session.checks = preflight.checks()
@@ -96,7 +105,8 @@ def _set_up(session: Session) -> Path:
     if "vm" in session.lanes:
         with session.progress.step("set-up for the guest"):
             _setup_sh(session, "--guest")
-    session.progress.note(_intention(session))
+    if session.options.claims is None:
+        session.progress.note(_intention(session))
     return environment / "bin/python"
 
 
@@ -145,15 +155,14 @@ def _intention(session: Session) -> str:
 def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]) -> None:
     started, began = datetime.datetime.now().astimezone(), time.monotonic()
     options, who, progress = session.options, session.invoker, session.progress
+    # Claims are settled by probes and times: exact mode is not among what they need.
+    counting = "vm" in session.lanes and session.needs is None
     try:
         guests = lanes.prepare_guests(options, who, progress) if "vm" in session.lanes else []
         session.checks += [preflight.of_guest(machine) for machine in guests[:1]]
         done = []
-        if "host" in session.lanes:
-            done.append(lanes.run_host(options, session.rung, folder.raw, scratch, who, progress))
-        for machine in guests:
-            done.append(lanes.run_guest(options, machine, folder.raw, scratch, who, progress))
-        counted, uncounted = _count_exactly(session, folder, scratch) if guests else ([], [])
+        done = _run_lanes(session, guests, folder.raw, scratch)
+        counted, uncounted = _count_exactly(session, folder, scratch) if counting else ([], [])
     except guest.GuestError as error:
         raise RunError(str(error)) from error
     manifest: dict[str, Any] = {
@@ -171,6 +180,30 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
         "missing": [*(entry for lane in done for entry in lane.missing), *uncounted],
     }
     folder.commit(manifest)
+
+
+def _run_lanes(
+    session: Session, guests: Sequence[guest.Guest], raw: Path, scratch: Path
+) -> list[lanes.Lane]:
+    """Every lane's cells: those of the options, or those that claims need."""
+    options, needs, rung = session.options, session.needs, session.rung
+    around = (raw, scratch, session.invoker, session.progress)
+    done = []
+    if "host" in session.lanes and needs is None:
+        done.append(lanes.run_host(options, rung, *around))
+    elif "host" in session.lanes and needs is not None:
+        plan = claims.host_plan(needs, options, rung, not guests, session.invoker)
+        lacks = [] if guests else claims.lacking(needs, rung)
+        lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks)
+        claims.ask(needs, raw / "host", session.invoker)
+        done.append(lane)
+    for machine in guests:
+        if needs is None:
+            done.append(lanes.run_guest(options, machine, *around))
+        else:
+            plan = claims.guest_plan(needs, options)
+            done.append(lanes.run_plan_in_guest(plan, machine, *around))
+    return done
 
 
 def _count_exactly(

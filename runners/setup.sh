@@ -3,11 +3,12 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
+#   --claims      also the checks of this kernel, and the tools that claims ask
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
@@ -26,7 +27,7 @@ grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock
 install=yes
-exact=no
+parts=()
 
 fail() {
 	echo "pathcost: $*" >&2
@@ -79,7 +80,8 @@ for word in "$@"; do
 	case $word in
 	--no-install) install=no ;;
 	--guest) packages+=("${guest_packages[@]}") ;;
-	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) exact=yes ;;
+	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac
 done
@@ -87,11 +89,9 @@ done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 as_user make --silent -C "$here/workload" || fail "the workload does not compile; the compiler's words stand above."
-if [ $exact = yes ]; then
-	for part in "$here/exact/init" "$here/exact/knob" "$here/../probes/exact"; do
-		as_user make --silent -C "$part" || fail "$(basename "$part") of exact mode does not compile; the compiler's words stand above."
-	done
-fi
+for part in "${parts[@]}"; do
+	as_user make --silent -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
+done
 make_environment
 # The last line is for who called: where the environment is.
 echo "$environment"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import subprocess
 import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 
-from runners import mounts, preflight
+from runners import claims, lanes, mounts, preflight
 from runners.cells import GUEST, HOST
 from runners.collect.plan import Plan
 from runners.collect.scripts import instruments
@@ -98,6 +100,9 @@ def impossible_here(kind: str) -> dict[str, str]:
 
 def show_dry_run(options: Options) -> None:
     """Every run of every cell in its order, and the time that is to be expected."""
+    if options.claims is not None:
+        show_claims(options)
+        return
     lanes = ("host", "vm") if options.lane == "auto" else (options.lane,)
     total = 0.0
     for lane in lanes:
@@ -118,6 +123,43 @@ def show_dry_run(options: Options) -> None:
         f"about {total:.0f} s in all, without set-up; with --lane auto the guest is left out where"
     )
     print("this kernel allows function probes itself (see --preflight).")
+
+
+def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], rung: str) -> str:
+    """What a run for claims will do, and how long that will take."""
+    who, parts, total = invoker(), [], 0.0
+    plans = []
+    if "host" in chosen:
+        plan = claims.host_plan(needs, options, rung, "vm" not in chosen, who)
+        plans.append(("host", "this kernel", plan))
+    if "vm" in chosen:
+        plans += [("vm", kernel, claims.guest_plan(needs, options)) for kernel in options.kernels]
+    for lane, kernel, plan in plans:
+        seconds = _expected(plan, lane)
+        total += seconds
+        parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
+    asked = f"{len(needs['checks'])} checks, {len(needs['tools'])} tools"
+    return (
+        f"{needs['claims']} claims need {'; '.join(parts)}; {asked}\n"
+        f"about {total / 60:.1f} min in all, without set-up"
+    )
+
+
+def show_claims(options: Options) -> None:
+    """--claims --dry-run: needs the analysis' Python, which set-up makes."""
+    made = subprocess.run(
+        [lanes.REPOSITORY / "runners/setup.sh", "--no-install"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode != 0:
+        raise RunError((made.stderr.strip().splitlines() or ["set-up failed."])[-1])
+    needs = claims.read_needs(Path(made.stdout.split()[-1], "bin/python"), options)
+    chosen = ("host", "vm") if options.lane == "auto" else (options.lane,)
+    print(claims_note(needs, options, chosen, "tracepoint"))
+    for kind in claims.KINDS:
+        for cell in needs[kind]:
+            print(f"  {kind:12}{' '.join(map(str, cell.values()))}")
+    print(f"  scripts     {' '.join(claims.scripts(needs, 'function'))}")
 
 
 def _expected(plan: Plan, lane: str) -> float:

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Whom does SO_PEERCRED name: who connected, or who writes?
+ * usage: peercred DIRECTORY
+ *
+ * unix(7): the credentials are those of the moment of connect() or socketpair(). One line for a
+ * peer that connected itself, one for a child that inherited the connection from it.
+ */
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "report.h"
+
+static void peer(const char *path, int server, bool inherited)
+{
+	pid_t writer, named;
+	struct ucred credentials;
+	socklen_t length = sizeof(credentials);
+	pid_t child = fork();
+
+	if (child == 0) {
+		int client = connect_to(path);
+		pid_t own = client >= 0 && inherited ? fork() : 0;
+
+		if (client < 0 || own < 0)
+			_exit(1);
+		if (own > 0) {
+			waitpid(own, NULL, 0);
+			_exit(0);
+		}
+		own = getpid();
+		_exit(write(client, &own, sizeof(own)) == sizeof(own) ? 0 : 1);
+	}
+	int served = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+
+	if (child < 0 || served < 0 || read(served, &writer, sizeof(writer)) != sizeof(writer) ||
+	    getsockopt(served, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+		give_up("SO_PEERCRED");
+	named = credentials.pid;
+	report_begin("peercred", "connection", inherited ? "inherited" : "own");
+	report_bool("names_the_writer", named == writer);
+	report_bool("names_who_connected", named == child);
+	report_bool("uid_is_right", credentials.uid == getuid());
+	report_end();
+	close(served);
+	waitpid(child, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		give_up("usage: peercred DIRECTORY");
+	const char *path = in(argv[1], "peer");
+	int server = listen_at(path);
+
+	peer(path, server, false);
+	peer(path, server, true);
+	unlink(path);
+	return 0;
+}

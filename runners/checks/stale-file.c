@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What does a socket file that nobody listens to any more do, and what does unlink() before bind()?
+ * usage: stale-file DIRECTORY
+ *
+ * unix(7): the file stays after close(); bind(2): EADDRINUSE.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report.h"
+
+static const char *bind_again(const char *path, bool reuse)
+{
+	struct sockaddr_un address;
+	socklen_t length = address_of(&address, path, strlen(path) + 1);
+	int made = stream_socket(), on = 1;
+
+	if (reuse && setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+		give_up("SO_REUSEADDR");
+	const char *said = outcome(bind(made, (struct sockaddr *)&address, length));
+
+	close(made);
+	return said;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		give_up("usage: stale-file DIRECTORY");
+	const char *path = in(argv[1], "stale");
+
+	close(listen_at(path));
+	report_begin("stale-file", NULL, NULL);
+	report_bool("file_stays_after_close", access(path, F_OK) == 0);
+	report_text("bind_again", bind_again(path, false));
+	report_text("bind_again_with_SO_REUSEADDR", bind_again(path, true));
+	report_text("connect", outcome(connect_to(path)));
+	unlink(path);
+	report_text("bind_after_unlink", bind_again(path, false));
+	unlink(path);
+
+	/* A server that is alive: does a newcomer that unlinks and binds get its clients? */
+	int alive = listen_at(path);
+
+	unlink(path);
+	int newcomer = listen_at(path);
+	int client = connect_to(path);
+
+	if (client < 0 || write(client, "x", 1) != 1)
+		give_up("a client of the newcomer");
+	int served = accept4(newcomer, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	report_bool("unlink_takes_over_a_live_server", served >= 0);
+	report_end();
+	close(alive);
+	unlink(path);
+	return 0;
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--claims: the cells that the registry needs and no more; checks and tools are really asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.needs import chosen, needs
+from runners import claims, options
+from runners.errors import UsageError
+from runners.invoker import Invoker
+from runners.lanes import REPOSITORY
+
+WANTED: dict[str, Any] = {
+    "claims": 3,
+    "timed": [
+        {"transport": name, "pattern": "pingpong", "size": 77, "placement": "same-cpu"}
+        for name in ("unix", "tcp")
+    ],
+    "undisturbed": [
+        {"transport": "unix", "pattern": "pingpong", "size": 77, "placement": "cross-cpu"}
+    ],
+    "counted": [{"transport": "tcp", "pattern": "connect", "size": 17, "placement": "same-cpu"}],
+    "quantities": ["segments"],
+    "functions": False,
+    "checks": [],
+    "tools": {},
+}
+GIVEN = options.parse(["--claims", "--seed", "1"])
+US = Invoker(os.getuid(), os.getgid(), Path("/"), None)
+
+
+def test_a_guest_runs_what_is_no_time() -> None:
+    plan = claims.guest_plan(WANTED, GIVEN)
+    ran = {(one.scripts, run.cell.pattern, run.cell.placement)
+           for one in plan.passes for run in one.runs}  # fmt: skip
+    assert ran == {((), "pingpong", "cross-cpu"), (("segments",), "connect", "same-cpu")}
+    ids = [run.id for one in plan.passes for run in one.runs]
+    assert ids == list(range(1, len(ids) + 1))
+
+
+def test_the_host_counts_where_there_is_no_guest() -> None:
+    beside = claims.host_plan(WANTED, GIVEN, "tracepoint", False, US)
+    alone = claims.host_plan(WANTED, GIVEN, "function", True, US)
+    assert {one.scripts for one in beside.passes} == {()}
+    assert {one.scripts for one in alone.passes} == {(), ("segments",)}
+    assert {run.cell.size for one in beside.passes for run in one.runs} == {77}
+
+
+def test_what_a_rung_cannot_count_is_said() -> None:
+    assert claims.scripts(WANTED, "tracepoint") == []
+    assert claims.lacking(WANTED, "tracepoint") == [
+        {"what": "segments", "why": "segments needs function probes"}
+    ]
+
+
+def test_the_registry_needs_nothing_for_arithmetic() -> None:
+    found = needs(chosen(["wrk-table", "thousand-users"]))
+    assert (found["claims"], found["timed"], found["counted"]) == (2, [], [])
+    assert found["checks"] == [] and found["tools"] == {}
+
+
+def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
+    both = claims.read_needs(Path(sys.executable), options.parse(["--claims", "go-afecho"]))
+    assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
+    with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
+        claims.read_needs(Path(sys.executable), options.parse(["--claims", "made-up"]))
+
+
+def test_exact_mode_and_claims_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="ask for one of them"):
+        options.parse(["--claims", "--exact"])
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """Every check of the registry, run here."""
+    subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/checks")], check=True)
+    out = tmp_path_factory.mktemp("answers")
+    asked = needs(chosen([])) | {
+        "tools": {"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}
+    }
+    claims.ask(asked | {"checks": [*asked["checks"], "made-up-check"]}, out, US)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in ("checks", "tools"):
+        for line in (out / f"{name}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            found.setdefault(row.get("check") or row["tool"], []).append(row)
+    return found
+
+
+def test_checks_agree_with_what_python_sees(
+    answers: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """The same questions, asked by other code."""
+    import errno
+    import socket
+
+    facts = answers["sun-path"][0]["facts"]
+    longest = facts["longest_path_bytes"]
+    (tmp_path / "x").mkdir()
+    os.chdir(tmp_path / "x")
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(b"p" * (longest - 1))
+        with pytest.raises(OSError) as error, socket.socket(socket.AF_UNIX) as one:
+            one.bind(b"p" * (longest - 1))
+    finally:
+        os.chdir(REPOSITORY)
+    assert (
+        answers["stale-file"][0]["facts"]["bind_again"] == errno.errorcode[error.value.errno or 0]
+    )
+
+
+def test_checks_say_under_which_circumstances(answers: dict[str, list[dict[str, Any]]]) -> None:
+    assert [row["when"] for row in answers["peercred"]] == [
+        {"connection": "own"},
+        {"connection": "inherited"},
+    ]
+    if os.getuid() == 0:
+        assert [row["when"]["umask"] for row in answers["permissions"]] == ["000", "022", "077"]
+    else:
+        assert "it needs root" in answers["permissions"][0]["error"]
+
+
+def test_what_is_not_there_says_so(answers: dict[str, list[dict[str, Any]]]) -> None:
+    assert (
+        "there is no check made-up-check; there is abstract" in answers["made-up-check"][0]["error"]
+    )
+    assert answers["made-up-tool"][0]["error"].startswith("made-up-tool is not installed")
+
+
+def test_a_tool_is_asked_for_each_option(answers: dict[str, list[dict[str, Any]]]) -> None:
+    assert answers["grep"][0]["options"] == {"--regexp": True, "--made-up": False}
+    assert "--only-matching" in answers["grep"][0]["help"]
