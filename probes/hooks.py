@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """docs/hooks.md out of the tables beside this file, so that it cannot drift.
 
-probes/hooks.tsv for bpftrace's scripts and the kernel's counters, bcc/counts.tsv, perf/stat.tsv.
+probes/hooks.tsv for bpftrace's scripts and the kernel's counters, bcc/counts.tsv, perf/stat.tsv;
+scripts.tsv for what a run attaches.
 
 python3 -m probes.hooks > docs/hooks.md
 """
@@ -18,8 +19,8 @@ RUNGS = ("function", "tracepoint", "counters")
 HEAD = """\
 # Hooks
 
-Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`, `probes/bcc/counts.tsv`
-and `probes/perf/stat.tsv`; change those instead.
+Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`,
+`probes/bcc/counts.tsv`, `probes/perf/stat.tsv` and `probes/scripts.tsv`; change those instead.
 
 Which hook gives each quantity on each kernel, strongest rung first. **function**: a kprobe, for
 which the kernel must allow probes of its functions; **tracepoint**: an event that the kernel names
@@ -57,6 +58,16 @@ no PMU is.
 
 | quantity | event | filter |
 | --- | --- | --- |
+"""
+SCRIPTS = """
+## What a run attaches
+
+Without `--instruments` a script is attached on the lanes named here, `host` being this kernel and
+`vm` a guest: in an emulated CPU attaching takes tens of seconds. Scripts of one window count in the
+same cell runs, so that their figures can be compared.
+
+| script | by | rung | in every run on | window | quantities |
+| --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -109,7 +120,17 @@ def _others() -> str:
         f"| {_named(row)} | `{row['event']}` | {_code(row['filter'])} |\n"
         for row in _rows(PROBES / "perf/stat.tsv")
     ]
-    return "".join([BCC, *bcc, PERF, *perf])
+    return "".join([BCC, *bcc, PERF, *perf, SCRIPTS, *_scripts()])
+
+
+def _scripts() -> list[str]:
+    """A line for each script, whichever file it takes on which kernel."""
+    rows = {row["script"]: row for row in reversed(_rows(PROBES / "scripts.tsv"))}
+    return [
+        f"| {name} | {row['instrument']} | {row['rung']} | {', '.join(row['headline'].split())} "
+        f"| {row['stretch']} | {', '.join(row['quantities'].split())} |\n"
+        for name, row in reversed(rows.items())
+    ]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

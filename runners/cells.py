@@ -2,9 +2,10 @@
 """From options to a plan: the cells of a lane, how often each runs, and in what order.
 
 Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
-on both alike. Two repeats are a block: its cells run in an order drawn for it, then in reverse; the
-seed is an option, so run.json keeps it. Neighbouring stretches of one kind are one pass: probes are
-attached once for it.
+on both alike: A C C B B D D A E E A where several instruments count, B all of them together, the
+others each alone. Two repeats are a block: its cells run in an order drawn for it, then in reverse;
+the seed is an option, so run.json keeps it. Neighbouring stretches of one kind are one pass: probes
+are attached once for it.
 """
 
 from __future__ import annotations
@@ -25,21 +26,26 @@ COUNTS = "counts"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a lane does when nothing else is asked for. `bytes` bounds a cell of large messages."""
+    """What a lane does when nothing else is asked for. `bytes` bounds a cell of large messages.
 
+    `watched`: messages in a probed window at most. Times need many laps, counts do not.
+    """
+
+    lane: str
     messages: int
+    watched: int
     warmup: int
     repeats: int
     bytes: int
 
 
 # Fewer than six repeats give a median no interval of 95 % (analysis/intervals.py).
-HOST = Defaults(messages=10_000, warmup=2_000, repeats=6, bytes=1 << 30)
+HOST = Defaults("host", messages=10_000, watched=2_000, warmup=2_000, repeats=6, bytes=1 << 30)
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.
-GUEST = Defaults(messages=2_000, warmup=500, repeats=2, bytes=64 << 20)
-# Counts repeat, and attaching costs seconds: further repeats are run for their times only.
-MOST_PROBED = 4
+GUEST = Defaults("vm", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
+# Fewer repeats are for counts, and all instruments together give those.
+LEAST_ALONE = 3
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
 
@@ -123,11 +129,17 @@ def _cell(
 
 
 def passes(
-    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *, seed: int
+    todo: Sequence[Cell],
+    repeats: int,
+    scripts: Sequence[str],
+    *,
+    seed: int,
+    watched: int | None = None,
 ) -> tuple[Pass, ...]:
     """Each cell `repeats` times without probes and with those that count, then once a stretch.
 
-    An extra cell is there for its time: without probes only.
+    An extra cell is there for its time: without probes only. `watched`: messages in a probed
+    window at most.
     """
     ids = count(1)
     table = read_scripts()
@@ -137,11 +149,18 @@ def passes(
     counting = tuple(stretches.pop(COUNTS, ()))
     order = list(_interleaved(todo, repeats, Random(seed), counting))
     result = [
-        Pass(names, tuple(CellRun(next(ids), cell, repeat) for _, cell, repeat in stretch))
+        Pass(
+            names,
+            tuple(
+                CellRun(next(ids), _short(cell, watched if names else None), repeat)
+                for _, cell, repeat in stretch
+            ),
+        )
         for names, stretch in groupby(order, key=lambda entry: entry[0])
     ]
     for names in stretches.values():
-        most = min((n for name in names if (n := table[name][0].most)), default=None)
+        limits = (watched, *(table[name][0].most for name in names))
+        most = min((limit for limit in limits if limit), default=None)
         short = (_short(cell, most) for cell in todo if not cell.extra)
         runs = tuple(CellRun(next(ids), cell, 0) for cell in short)
         result.append(Pass(tuple(names), runs))
@@ -159,15 +178,44 @@ def _short(cell: Cell, most: int | None) -> Cell:
 def _interleaved(
     todo: Sequence[Cell], repeats: int, random: Random, counting: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Cell, int]]:
-    kinds: list[tuple[str, ...]] = [(), counting] if counting else [()]
+    gaps = _gaps(counting, repeats) if counting else {}
+    orders = list(_orders(todo, repeats, random))
+    for repeat, order in enumerate(orders):
+        for cell in order:
+            yield (), cell, repeat
+        for scripts in gaps.get(repeat, ()):
+            for again in range(repeat, min(repeat + 2, repeats)):
+                for cell in orders[again]:
+                    if not cell.extra:
+                        yield scripts, cell, again
+
+
+def _orders(todo: Sequence[Cell], repeats: int, random: Random) -> Iterator[list[Cell]]:
+    """The order of cells in each repeat: drawn for two, the second the other way round."""
     block = list(todo)
     for repeat in range(repeats):
         if repeat % 2 == 0:
             random.shuffle(block)
-        forward = repeat % 2 == 0
-        for kind in kinds if forward else reversed(kinds):
-            if kind and repeat >= MOST_PROBED:
-                continue
-            for cell in block if forward else reversed(block):
-                if not (kind and cell.extra):
-                    yield kind, cell, repeat
+        yield block[:: 1 if repeat % 2 == 0 else -1]
+
+
+def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, ...]]]:
+    """Repeat → what is attached between it and the next one, in a run for each of the two.
+
+    Counts repeat, and attaching costs seconds: all instruments together once, in the same cell
+    runs, so that their counts can be compared; and each one alone, for what it costs by itself. The
+    first one alone stands before, the second behind: what stays attached is attached once. Further
+    repeats are run for their times only.
+    """
+    by_instrument: dict[str, list[str]] = {}
+    for name in counting:
+        by_instrument.setdefault(read_scripts()[name][0].instrument, []).append(name)
+    alone = [tuple(names) for names in by_instrument.values()]
+    if repeats < LEAST_ALONE:
+        return {0: [counting]}
+    if len(alone) == 1:
+        return {0: alone, 2: alone}
+    gaps = {0: [alone[0], counting, alone[1]]}
+    for number, names in enumerate(alone[2:], 1):
+        gaps.setdefault(min(number, repeats - 2), []).append(names)
+    return gaps

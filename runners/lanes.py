@@ -51,24 +51,22 @@ def plan_for(
     options: Options, defaults: Defaults, rung: str, workload: Path, user: tuple[int, int] | None
 ) -> Plan:
     """The cells of a lane with every script that its rung allows."""
-    scripts = [
-        name
-        for name, rows in read_scripts().items()
-        if name in options.scripts and rows[0].runs_on(rung)
-    ]
+    table = read_scripts()
+    scripts = [name for name in options.scripts[defaults.lane] if table[name][0].runs_on(rung)]
     repeats = options.repeats or defaults.repeats
-    todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed)
+    watched = None if options.messages else defaults.watched
+    todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)
     # An emulated CPU's times are not times, so a guest keeps none.
     on_host = defaults is HOST
     return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
 
 
-def beyond(options: Options, rung: str) -> list[Missing]:
+def beyond(options: Options, lane: str, rung: str) -> list[Missing]:
     """What was not asked for, and what this rung cannot give, by the table of scripts."""
     missing: list[Missing] = []
     for name, rows in read_scripts().items():
         what = ", ".join(rows[0].quantities)
-        if name not in options.scripts:
+        if name not in options.scripts[lane]:
             why = f"not asked for: --instruments {name}, or all"
             missing.append({"what": what, "why": why, "asked": False})
         elif not rows[0].runs_on(rung):
@@ -81,7 +79,7 @@ def run_host(
 ) -> Lane:
     """All cells on this kernel. Raises RunError."""
     plan = plan_for(options, HOST, rung, WORKLOAD, invoker.drop)
-    return run_plan_on_host(plan, rung, raw, scratch, progress, beyond(options, rung))
+    return run_plan_on_host(plan, rung, raw, scratch, progress, beyond(options, "host", rung))
 
 
 def run_plan_on_host(
@@ -156,7 +154,7 @@ def run_guest(
     lane = run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
     where = {"lane": lane.entry["folder"]}
     return replace(
-        lane, missing=lane.missing + [one | where for one in beyond(options, "function")]
+        lane, missing=lane.missing + [one | where for one in beyond(options, "vm", "function")]
     )
 
 

@@ -62,7 +62,7 @@ class Options:
     repeats: int | None
     lane: str
     kernels: tuple[str, ...]
-    scripts: tuple[str, ...]
+    scripts: dict[str, tuple[str, ...]]  # by lane
     out: Path | None
     install: bool
     exact: bool
@@ -97,7 +97,7 @@ def parse(argv: list[str]) -> Options:
         repeats=check_repeats(given.repeats),
         lane=choices("lane", given.lane, LANES)[0],
         kernels=kernels(given.kernel),
-        scripts=scripts(given.instruments),
+        scripts={lane: scripts(given.instruments, lane) for lane in LANES[1:]},
         out=given.out,
         install=not given.no_install,
         exact=given.exact,
@@ -199,14 +199,18 @@ def refuse_not_built(argv: list[str]) -> None:
             raise UsageError(f"{name} is not built yet.")
 
 
-def scripts(text: str) -> tuple[str, ...]:
-    """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway."""
+def scripts(text: str, lane: str) -> tuple[str, ...]:
+    """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway.
+
+    Which ones make the headline is a matter of the lane: in an emulated guest attaching is dear.
+    """
     known = read_scripts()
     asked = set(choices("instrument", text, ("headline", "all", KERNEL, *instruments(), *known)))
     return tuple(
         name
         for name, rows in known.items()
-        if asked & {name, rows[0].instrument, "all"} or ("headline" in asked and rows[0].headline)
+        if asked & {name, rows[0].instrument, "all"}
+        or ("headline" in asked and lane in rows[0].headline)
     )
 
 

@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = 
 }
 
 
+@dataclass
+class Held:
+    """An instrument that is attached: with the scripts that it was asked for, and those it has."""
+
+    wanted: tuple[str, ...]
+    instrument: Instrument
+    scripts: list[str] = field(default_factory=list)
+
+
 class Collector:
     """Runs one plan. Everything it learns goes to files in `out` as soon as it is known."""
 
@@ -63,47 +73,54 @@ class Collector:
         _write_json(self._out / "missing.json", self._missing)
 
     def _passes(self) -> None:
-        for number, one in enumerate(self._plan.passes):
-            self._pass(one, number)
+        """What the next pass wants as well stays attached: attaching and detaching take seconds."""
+        held: dict[str, Held] = {}
+        try:
+            for number, one in enumerate(self._plan.passes):
+                wanted = _by_kind(one.scripts)
+                self._detach(held, [kind for kind in held if held[kind].wanted != wanted.get(kind)])
+                self._attach(held, wanted, number)
+                for run in one.runs:
+                    self._keep(self._run_cell(run, list(held.values())))
+            self._detach(held, list(held))
+        finally:
+            for left in held.values():
+                left.instrument.stop()
 
-    def _pass(self, one: plan.Pass, number: int) -> None:
-        with ExitStack() as stack:
-            attached = self._instruments(one, number)
-            for instrument in attached:
-                stack.callback(instrument.stop)
-            names = self._attach(one, attached) if attached else []
-            for run in one.runs:
-                self._keep(self._run_cell(run, attached, names))
-            if attached:
-                self._detach(attached)
-
-    def _instruments(self, one: plan.Pass, number: int) -> list[Instrument]:
-        where = (self._plan.workload, self._out, number, self._miss, self._plan.own_kernel)
-        by_kind: dict[str, list[tuple[Script, ...]]] = {}
-        for rows in map(read_scripts().__getitem__, one.scripts):
-            alone = f"{rows[0].instrument} {rows[0].name}"
-            by_kind.setdefault(alone if alone in KINDS else rows[0].instrument, []).append(rows)
-        return [KINDS[kind](scripts, Context(*where)) for kind, scripts in by_kind.items()]
-
-    def _attach(self, one: plan.Pass, attached: list[Instrument]) -> list[str]:
-        """The scripts that are attached; all instruments attach side by side."""
+    def _attach(
+        self, held: dict[str, Held], wanted: dict[str, tuple[str, ...]], number: int
+    ) -> None:
+        """All new instruments attach side by side."""
+        new = [kind for kind in wanted if kind not in held]
+        if not new:
+            return
         began = time.monotonic()
-        self._progress(f"attaching {_words(attached)}, {len(one.scripts)} scripts")
+        where = (self._plan.workload, self._out, number, self._miss, self._plan.own_kernel)
+        table = read_scripts()
+        for kind in new:
+            scripts = [table[name] for name in wanted[kind]]
+            held[kind] = Held(wanted[kind], KINDS[kind](scripts, Context(*where)))
+        asked = sum(len(wanted[kind]) for kind in new)
+        self._progress(f"attaching {_words(held[kind] for kind in new)}, {asked} scripts")
         with self._hurried_kernel():
-            for instrument in attached:
-                instrument.attach()
-            names = [name for instrument in attached for name in instrument.wait()]
-        seconds = time.monotonic() - began
-        self._progress(f"attached {len(names)} scripts in {seconds:.1f} s")
-        return names
+            for kind in new:
+                held[kind].instrument.attach()
+            for kind in new:
+                held[kind].scripts = held[kind].instrument.wait()
+        done = sum(len(held[kind].scripts) for kind in new)
+        self._progress(f"attached {done} scripts in {time.monotonic() - began:.1f} s")
 
-    def _detach(self, attached: list[Instrument]) -> None:
-        self._progress(f"detaching {_words(attached)}")
+    def _detach(self, held: dict[str, Held], kinds: list[str]) -> None:
+        if not kinds:
+            return
+        self._progress(f"detaching {_words(held[kind] for kind in kinds)}")
         with self._hurried_kernel():
-            for instrument in attached:
-                instrument.ask_to_finish()
-            for instrument in attached:
-                instrument.finish()
+            for kind in kinds:
+                held[kind].instrument.ask_to_finish()
+            for kind in kinds:
+                held[kind].instrument.finish()
+        for kind in kinds:
+            held.pop(kind).instrument.stop()
 
     @contextmanager
     def _hurried_kernel(self) -> Iterator[None]:
@@ -120,10 +137,10 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _run_cell(
-        self, run: plan.CellRun, attached: list[Instrument], scripts: list[str]
-    ) -> dict[str, Any]:
-        self._progress(f"{run.cell}, {_words(attached) or 'no probe'}")
+    def _run_cell(self, run: plan.CellRun, held: list[Held]) -> dict[str, Any]:
+        self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
+        attached = [one.instrument for one in held]
+        scripts = _in_order(name for one in held for name in one.scripts)
         record: dict[str, Any] = {
             "id": run.id,
             **vars(run.cell),
@@ -159,7 +176,9 @@ class Collector:
         self._done += 1
 
     def _miss(self, what: str, why: str) -> None:
-        self._missing.append({"what": what, "why": why})
+        # What is attached in several passes says it in each.
+        if (entry := {"what": what, "why": why}) not in self._missing:
+            self._missing.append(entry)
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
@@ -179,8 +198,24 @@ def program_statistics() -> Iterator[None]:
         os.close(descriptor)
 
 
-def _words(attached: list[Instrument]) -> str:
-    return ", ".join(instrument.name for instrument in attached)
+def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Who runs these scripts, and which."""
+    table = read_scripts()
+    by_kind: dict[str, list[str]] = {}
+    for name in scripts:
+        instrument = table[name][0].instrument
+        alone = f"{instrument} {name}"
+        by_kind.setdefault(alone if alone in KINDS else instrument, []).append(name)
+    return {kind: tuple(names) for kind, names in by_kind.items()}
+
+
+def _in_order(scripts: Iterable[str]) -> list[str]:
+    """In the table's order, whoever was attached first."""
+    return sorted(scripts, key=list(read_scripts()).index)
+
+
+def _words(held: Iterable[Held]) -> str:
+    return ", ".join(one.instrument.name for one in held)
 
 
 def _write_json(path: Path, data: Any) -> None:

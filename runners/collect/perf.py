@@ -30,7 +30,9 @@ from runners.collect.scripts import TRACEFS, Script
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
-INTERVAL_MS = 100  # after a window this long at most until its counts are printed
+# After a window this long at most until its counts are printed: perf means to print them as soon as
+# it is switched off, and does not (6.1; the result of evlist__ctlfd_process is 0 then).
+INTERVAL_MS = 100
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
 
 

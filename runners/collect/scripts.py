@@ -24,7 +24,7 @@ class Script:
     instrument: str
     file: str
     rung: str
-    headline: bool
+    headline: tuple[str, ...]
     stretch: str
     most: int | None
     kernels: tuple[str, ...]
@@ -78,7 +78,7 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
                 row["instrument"],
                 row["file"],
                 row["rung"],
-                row["headline"] == "yes",
+                tuple(row["headline"].split()),
                 row["stretch"],
                 int(row["most"]) if row["most"] else None,
                 tuple(row["kernels"].split()),

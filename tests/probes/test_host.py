@@ -33,7 +33,7 @@ def collected(
 ) -> Collected:
     folder = tmp_path_factory.mktemp("host")
     asked = options.parse(
-        ["--messages", str(request.param), "--repeats", "2", "--instruments", "all"]
+        ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
     )
     lanes.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
     subprocess.run(
@@ -51,6 +51,23 @@ def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
     absent = ("this kernel has no ", "this CPU counts no ")
     whys = [missing["why"] for missing in collected.missing]
     assert [why for why in whys if not any(words in why for words in absent)] == []
+
+
+def test_scripts_of_a_rung_are_one_bpftrace(collected: Collected) -> None:
+    """Where that one cannot be loaded each is attached alone, and takes a second of its own."""
+    ran = {path.stem for path in collected.folder.glob("bpftrace/*/*.bt")}
+    assert ran
+    assert ran <= {"tracepoint", "function"}
+
+
+def test_each_instrument_counts_alone_too_and_is_attached_once(collected: Collected) -> None:
+    sets = {tuple(cell["instruments"]) for cell in collected.running("switches")}
+    assert sets == {("bpftrace",), ("bpftrace", "bcc", "perf")}
+    for instrument, script in (("bpftrace", "switches"), ("bcc", "counts")):
+        assert len(list(collected.folder.glob(f"{instrument}/*/{script}.json"))) == 1
+    for script in ("counts", "stat"):
+        alone = [cell for cell in collected.running(script) if len(cell["instruments"]) == 1]
+        assert {cell["transport"] for cell in alone} == {"unix", "tcp"}
 
 
 def test_the_probe_counts_the_switches_that_the_kernel_counts(collected: Collected) -> None:

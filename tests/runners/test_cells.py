@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import cells, options
+from runners import cells, lanes, options
 from runners.collect import plan
 from runners.errors import UsageError
 
@@ -20,6 +20,9 @@ def order(repeats: int, seed: int = 1) -> tuple[plan.Pass, ...]:
 def test_passes_are_interleaved_a_b_b_a() -> None:
     probed = ("copies", "path")
     assert [one.scripts for one in order(4)] == [(), probed, (), probed, (), ("functions",)]
+    assert [{run.repeat for run in one.runs} for one in order(4)[:-1]] == [
+        {0}, {0, 1}, {1, 2}, {2, 3}, {3},
+    ]  # fmt: skip
     middle = order(2)[1]
     there, back = middle.runs[:2], middle.runs[2:]
     assert sorted(run.cell.transport for run in there) == ["tcp", "unix"]
@@ -34,6 +37,52 @@ def test_counts_need_fewer_repeats_than_times() -> None:
     assert len(probed) == 2
     assert {run.repeat for one in probed for run in one.runs} == {0, 1, 2, 3}
     assert {run.repeat for one in passes if not one.scripts for run in one.runs} == set(range(6))
+
+
+FEW = 400  # messages that each script of a stretch of its own takes at most
+MIXED = ["switches", "copies", "counts", "stat", "functions"]
+TOGETHER = ("switches", "copies", "counts", "stat")
+
+
+def attached(repeats: int, scripts: list[str]) -> list[tuple[str, ...]]:
+    todo = cells.cells(options.parse(["--placements", "free"]), cells.HOST)
+    return [one.scripts for one in cells.passes(todo, repeats, scripts, seed=1)]
+
+
+def test_instruments_count_together_and_each_alone_between_unprobed_runs() -> None:
+    """What stays attached stands side by side."""
+    alone = [("switches", "copies"), ("counts",), ("stat",)]
+    assert attached(6, MIXED) == [
+        *((), alone[0], TOGETHER, alone[1], (), alone[2], ()),
+        ("functions",),
+    ]
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_few_repeats_are_for_counts(repeats: int) -> None:
+    after: list[tuple[str, ...]] = [()] if repeats > 1 else []
+    assert attached(repeats, MIXED) == [(), TOGETHER, *after, ("functions",)]
+
+
+def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
+    todo = cells.cells(options.parse([]), cells.HOST)
+    asked = [cell for cell in todo if not cell.extra]
+    for one in cells.passes(todo, 6, MIXED[:-1], seed=1):
+        if one.scripts:
+            ran = [run.cell for run in one.runs]
+            assert ran[: len(asked)] != ran[len(asked) :]
+            assert all(ran.count(cell) == 2 for cell in asked)
+            assert len(ran) == 2 * len(asked)
+
+
+def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
+    def lengths(*argv: str) -> set[tuple[bool, int]]:
+        plan = lanes.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
+        found = {(bool(one.scripts), run.cell.messages) for one in plan.passes for run in one.runs}
+        return {(probed, messages) for probed, messages in found if messages > FEW}
+
+    assert lengths() == {(False, cells.HOST.messages), (True, cells.HOST.watched)}
+    assert lengths("--messages", "5000") == {(False, 5000), (True, 5000)}
 
 
 def test_a_seed_draws_the_same_order_again() -> None:

@@ -51,3 +51,9 @@ def test_the_table_names_every_script_and_quantity() -> None:
     assert {quantity for script in SCRIPTS for quantity in script.quantities} <= listed
     files = {str(p.relative_to(PROBES / "bpftrace")) for p in PROBES.rglob("*.bt")}
     assert files == {script.file for script in SCRIPTS}
+
+
+def test_the_table_names_lanes_that_there_are() -> None:
+    for rows in read_scripts().values():
+        assert {lane for row in rows for lane in row.headline} <= {"host", "vm"}
+        assert len({row.headline for row in rows}) == 1, "one script, whichever file it takes"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from runners import options
+from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 
 
@@ -16,6 +17,34 @@ def test_defaults_are_the_main_job() -> None:
     assert given.placements == ("same-cpu", "cross-cpu")
     assert (given.lane, given.kernels, given.out) == ("auto", ("6.12",), None)
     assert given.install
+
+
+def test_the_headline_is_a_matter_of_the_lane() -> None:
+    """On this kernel three instruments count beside the kernel; in a guest attaching is dear."""
+    scripts = options.parse([]).scripts
+    assert set(scripts) == {"host", "vm"}
+    table = read_scripts()
+    by_lane = {
+        lane: {table[name][0].instrument for name in names if table[name][0].stretch == "counts"}
+        for lane, names in scripts.items()
+    }
+    assert by_lane == {"host": {"bpftrace", "bcc", "perf"}, "vm": {"bpftrace"}}
+    for lane, names in scripts.items():
+        assert names == tuple(n for n, rows in table.items() if lane in rows[0].headline)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "vm"),
+    [
+        ("kernel", (), ()),
+        ("perf", ("stat", "trace", "profile"), ("stat", "trace", "profile")),
+        ("slab,counts", ("slab", "counts"), ("slab", "counts")),
+    ],
+)
+def test_what_is_named_is_attached_on_every_lane(
+    text: str, host: tuple[str, ...], vm: tuple[str, ...]
+) -> None:
+    assert options.parse(["--instruments", text]).scripts == {"host": host, "vm": vm}
 
 
 @pytest.mark.parametrize(
