@@ -24,6 +24,7 @@ SHARED = ("helper_cell", "helper_open")
 COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|^#![^\n]*', re.DOTALL)
 HEAD = re.compile(r"(?P<probes>.*?)(?:\s/(?P<predicate>.*)/)?", re.DOTALL)
 TASK = "@helper_cell[tid]"
+NUMBER = re.compile(r"\barg0\b(?=[,\];])")  # as a key, or as what is kept: not as a pointer
 JOINT = "__"
 
 
@@ -110,8 +111,14 @@ def _statements(body: str) -> Iterator[str]:
 
 
 def _body(statements: list[str]) -> str:
-    """The statements, with the task's cell looked up once where it is only read."""
+    """The statements, with the cell's number and the task's cell looked up once where it is read.
+
+    A program that reads arg0 often keeps its address, which the kernel refuses ("dereference of
+    modified ctx ptr"; LLVM 14 with bpftrace 0.17).
+    """
     text = "".join(f"\t{statement}\n" for statement in statements)
+    if len(NUMBER.findall(text)) > 1:
+        text = "\t$number = arg0;\n" + NUMBER.sub("$number", text)
     if TASK not in text or f"{TASK} =" in text or f"delete({TASK})" in text:
         return text
     return f"\t$cell = {TASK};\n" + text.replace(TASK, "$cell")

@@ -37,6 +37,11 @@ def test_nothing_is_missing_but_what_the_machine_lacks(collected: Collected, ker
     assert all(any(why.startswith(one) for why in whys) for one in expected)
 
 
+def test_scripts_of_a_rung_are_one_bpftrace(collected: Collected) -> None:
+    ran = {path.stem for path in collected.folder.glob("bpftrace/*/*.bt")}
+    assert ran == {"tracepoint", "function"}
+
+
 def test_bcc_counts_what_bpftrace_counts(collected: Collected) -> None:
     for cell in collected.running("counts"):
         one, other = collected.counts(cell), collected.counts(cell, "bcc")

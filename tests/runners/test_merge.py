@@ -68,8 +68,8 @@ def test_a_hook_of_two_scripts_is_one_program() -> None:
 def test_the_window_opens_once_and_maps_are_a_scripts_own() -> None:
     begin, *_, end = (words(block.body) for block in merge.parse(merged()))
     assert begin == (
-        '@helper_cell[tid] = arg0; @one__hits[arg0, "a // b"] = sum(0); '
-        "@two__helper_own = 1; @two__hits[arg0] = sum(0);"
+        '$number = arg0; @helper_cell[tid] = $number; @one__hits[$number, "a // b"] = sum(0); '
+        "@two__helper_own = 1; @two__hits[$number] = sum(0);"
     )
     assert end == "clear(@helper_cell); clear(@two__helper_own);"
 
