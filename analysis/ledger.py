@@ -162,8 +162,18 @@ def version(kernel: str) -> tuple[int, ...]:
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
-    reasons = [m.why for m in _about(measure, missing)]
+    reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
+
+
+def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
+    """Reason → what was asked for, could not be had, and has no row in which that would be said."""
+    rows = [measure for measure in MEASURES if measure.ledger]
+    found: dict[str, list[str]] = {}
+    for one in missing:
+        if one.asked and not any(_about(measure, (one,)) for measure in rows):
+            found.setdefault(one.why, []).append(one.what)
+    return found
 
 
 def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:

@@ -17,6 +17,8 @@ ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "clients")
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
+# What a CPU counts by itself: no event that anybody is told of.
+HARDWARE = frozenset({"cycles", "instructions", "cache_misses", "tlb_misses"})
 # Times: never a guest's, and in a measure never a probed cell's.
 TIMES = frozenset(
     {

@@ -80,10 +80,9 @@ class Cell:
         return bool(self.instruments)
 
     @property
-    def probes(self) -> str:
-        """What was attached, in words: `bpftrace (copies, switches)`; empty when nothing was."""
-        names = ", ".join(self.instruments)
-        return f"{names} ({', '.join(self.scripts)})" if self.scripts else names
+    def probes(self) -> tuple[str, str]:
+        """What was attached: instruments, scripts; empty words when nothing was."""
+        return ", ".join(self.instruments), ", ".join(self.scripts)
 
 
 @dataclass(frozen=True)

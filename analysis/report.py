@@ -37,6 +37,15 @@ THEMED = {
     plots.COLOURS["unix"]: "var(--unix)",
     plots.COLOURS["tcp"]: "var(--tcp)",
 }
+COST_NOTE = (
+    "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
+    "trip by the kernel's own count: where they change, another regime is compared, and the "
+    "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
+    "included, counted and timed by the kernel (BPF_ENABLE_STATS); perf has no program, and what "
+    "it counted is shown. An added event holds the way into the kernel's tracing and back, which "
+    "a program's own time does not. Where the CPU is emulated no time is shown: what instruments "
+    "cost in instructions, beside others in use, is in docs/cost-of-instruments.md."
+)
 SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL)
 
 
@@ -109,6 +118,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "least_repeats": intervals.LEAST_REPEATS,
         "missing_mark": wording.NOT_MEASURED,
         "clock_cost": _clock_cost(analysis),
+        "cost_note": COST_NOTE,
         "absent": [one for one in analysis.tables.missing if one.what.startswith(ABSENT)],
         "main_regimes": main,
         "other_regimes": [regime for regime in analysis.regimes if regime not in main],

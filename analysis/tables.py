@@ -63,7 +63,8 @@ class Tables:
     tidy: pd.DataFrame
     unsound: tuple[Unsound, ...]
     missing: tuple[Missing, ...]
-    probes: dict[tuple[str, int], str]  # (kernel's folder, cell) → what was attached
+    # (kernel's folder, cell) → what was attached: instruments, scripts
+    probes: dict[tuple[str, int], tuple[str, str]]
 
 
 def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from analysis.analyse import Analysis
 from analysis.kernels import LANE
-from analysis.ledger import MOST_TOGETHER, Ledger, Line, Row
+from analysis.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
 from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
@@ -28,6 +28,7 @@ TIMES = (
     ("messages a second", "messages_per_s", ""),
 )
 MOST_LEDGERS = 4
+MOST_MISSING = 8  # reasons
 VERDICT_STYLES = {"CONFIRMED": "green", "REFUTED": "red", "CONDITIONAL": "yellow"}
 
 
@@ -42,6 +43,7 @@ def show(analysis: Analysis, report: Path) -> None:
         sources = Sources()
         console.print(_table(ledger.narrow(MOST_TOGETHER), analysis.regimes, sources, console))
         console.print(Text(sources.legend()), style="dim")
+    _print_missing(console, analysis)
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)
     _print_verdicts(console, analysis.verdicts)
@@ -58,6 +60,20 @@ def _print_verdicts(console: Console, verdicts: tuple[Verdict, ...]) -> None:
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
     console.print(Text(tally(verdicts)))
+
+
+def _print_missing(console: Console, analysis: Analysis) -> None:
+    """What has no row of its own, so that nothing is absent without a word."""
+    absent = list(in_no_row(analysis.tables.missing).items())
+    for why, what in absent[:MOST_MISSING]:
+        names = ", ".join(dict.fromkeys(what))
+        console.print(Text(f" Missing: {names}: {why.rstrip('.')}."), style="dim")
+    more = len(absent) - MOST_MISSING
+    if more > 0:
+        words = counted(more, "more reason")
+        console.print(Text(f" And for {words}: see the report."), style="dim")
+    if absent:
+        console.print()
 
 
 def _print_left_out(console: Console, analysis: Analysis) -> None:

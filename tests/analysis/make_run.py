@@ -46,7 +46,7 @@ class MadeUp:
     stderr: str = ""
     kernel: str = HOST
     cpu: str = "Made-up CPU"
-    missing: list[dict[str, str]] = field(default_factory=list)
+    missing: list[dict[str, Any]] = field(default_factory=list)
     more_guests: tuple[str, ...] = ()  # kernels that run the guest's cells as well
     # (kernel, transport) -> functions of ftrace besides those that all have.
     functions: Callable[[str, str], dict[str, int]] = lambda *_: {}

@@ -4,6 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis
+from analysis.timing import Spread
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 
@@ -14,15 +15,19 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
             cell["instruments"], cell["scripts"] = ["bpftrace"], []
 
     made = MadeUp(
-        rtt=lambda _t, _p, repeat: 777_000 if repeat == 2 else 111_000,
+        rtt=lambda _t, _p, repeat: 777_000 if repeat == 2 else 111_000 + repeat,
         change=probe_last_repeat,
         guest=False,
     )
     costs = analysed(made).costs
     (cost,) = (c for c in costs if (c.transport, c.placement) == ("unix", "same-cpu"))
-    assert cost.rtt_without == pytest.approx(111_000)
-    assert cost.rtt_with == pytest.approx(777_000)
-    assert (cost.switches_without, cost.switches_with) == (3.0, 3.0)
+    assert cost.alone
+    assert (cost.instruments, cost.scripts) == ("bpftrace", "")
+    assert cost.rtt_without == Spread(111_000.5, 111_000, 111_001, 2)
+    assert cost.rtt_with == Spread(777_000, 777_000, 777_000, 1)
+    assert cost.added == pytest.approx((777_000 - 111_000.5) / 2)
+    assert cost.switches_without == Spread(3.0, 3.0, 3.0, 2)
+    assert cost.switches_with == Spread(3.0, 3.0, 3.0, 1)
 
 
 def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
@@ -32,16 +37,47 @@ def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
         if cell["instruments"] == ["bpftrace"]:
             cell["programs"] = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
 
-    costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.probes != "ftrace"]
+    costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.instruments != "ftrace"]
     assert {cost.lane for cost in costs} == {"host", "vm"}
     for cost in costs:
-        (programs,) = cost.programs
-        assert (programs.instrument, programs.runs) == ("bpftrace", 5)  # 8 messages
-        assert programs.ns == (150 if cost.lane == "host" else None)
+        (events,) = cost.events
+        assert (events.instrument, events.count) == ("bpftrace", 5)  # 8 messages
+        assert events.ns == (150 if cost.lane == "host" else None)
+
+
+def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None:
+    attached = {1: ["bpftrace", "perf"], 2: ["bpftrace"], 3: ["perf"]}
+
+    def watch(cell: Cell) -> None:
+        cell["instruments"] = attached.get(cell["repeat"], [])
+        cell["scripts"] = []
+        cell["programs"] = {name: {"runs": 40, "ns": 6000} for name in cell["instruments"][:1]}
+        if cell["instruments"] == ["perf"]:
+            cell["programs"] = {}
+
+    made = MadeUp(
+        rtt=lambda _t, _p, repeat: (100_000, 180_000, 140_000, 90_000)[repeat],
+        repeats=4,
+        change=watch,
+        guest=False,
+    )
+    costs = analysed(made).costs
+    cells = len({(cost.transport, cost.placement) for cost in costs})
+    assert [cost.instruments for cost in costs[::cells]] == ["bpftrace", "perf", "bpftrace, perf"]
+    assert [cost.alone for cost in costs[::cells]] == [True, True, False]
+    assert [cost.added for cost in costs[::cells]] == [20_000, -5_000, 40_000]
+    # 5 events a message; and where nothing was added nothing is an event's.
+    assert [cost.added_per_event for cost in costs[::cells]] == [4_000, None, 8_000]
 
 
 def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
     guest = [cost for cost in plain.costs if cost.lane == "vm"]
-    assert {cost.probes for cost in guest} == {"bpftrace (copies, others)", "ftrace"}
-    assert {(cost.rtt_without, cost.rtt_with) for cost in guest} == {(None, None)}
-    assert {(cost.switches_without, cost.switches_with) for cost in guest} == {(3.0, 3.0)}
+    assert {(cost.instruments, cost.scripts) for cost in guest} == {
+        ("bpftrace", "copies, others"),
+        ("ftrace", ""),
+    }
+    assert {(cost.rtt_without, cost.rtt_with, cost.added) for cost in guest} == {(None, None, None)}
+    for cost in guest:
+        for switches in (cost.switches_without, cost.switches_with):
+            assert switches
+            assert switches.value == 3.0

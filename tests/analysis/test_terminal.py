@@ -2,13 +2,14 @@
 """The ledger in a terminal, at the widths that terminals have."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.text import Text
 
 from analysis.__main__ import main
 from analysis.wording import NOT_MEASURED
-from tests.analysis.make_run import make_run
+from tests.analysis.make_run import MadeUp, make_run
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -24,3 +25,20 @@ def test_every_row_keeps_its_name_and_its_figures(
     name = next(line for line in lines if line.lstrip().startswith("copies of each payload"))
     assert name.split()[-5:-1] == ["7.00", "7.00", *[NOT_MEASURED] * 2]
     assert not [line for line in lines if "…" in line.lstrip()[1:]]  # nothing is cut off
+
+
+def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs = "tree needs function probes"
+    missing: list[dict[str, Any]] = [
+        {"what": "call_tree", "lane": "host", "why": needs},
+        {"what": "lsm_hooks, audit_calls", "lane": "host", "why": "lsm needs function probes"},
+        {"what": "made_up", "lane": "host", "why": "not asked for", "asked": False},
+    ]
+    assert main([str(make_run(tmp_path, MadeUp(missing=missing)))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f" Missing: call_tree: {needs}." in [line.rstrip() for line in lines]
+    (row,) = (line for line in lines if line.startswith("calls of security hooks"))
+    assert row.split()[-4:] == ["lsm", "needs", "function", "probes"]
+    assert not any("made_up" in line for line in lines)
