@@ -1,33 +1,45 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel function that does not exist is missing from the report: simulated by wrong names."""
+"""What goes wrong on purpose in a guest: functions with wrong names, rings that are too small.
+
+A kernel function that does not exist is missing from the report; a trace that lost events makes its
+cell unsound.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analysis.analyse import Analysis, analyse
+from analysis.raw import read_run
 from runners import lanes, options
-from runners.collect.plan import Pass
+from runners.collect.plan import CellRun, Pass
 from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected
 
 pytestmark = pytest.mark.guest
 SCRIPTS = ("skbs", "copies", "path")
+TRACERS = ("functions", "tree")
+TRANSPORTS = 2
 
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program with one function of `path` and the call sites of `copies` misspelt."""
+    """The program with one function of `path` and the call sites of `copies` misspelt, and with
+    two pages for what ftrace writes on each CPU: 46 messages call some ten thousand functions."""
     program = tmp_path_factory.mktemp("program")
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(lanes.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
+    misspell(program / "runners/collect/ftrace.py", "BUFFER_KB = 16384", "BUFFER_KB = 8")
+    misspell(program / "runners/collect/graph.py", "BUFFER_KB = 4096", "BUFFER_KB = 8")
     return program
 
 
@@ -38,17 +50,37 @@ def misspell(file: Path, right: str, wrong: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def collected(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Collected:
-    folder = tmp_path_factory.mktemp("guest")
+def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run in one boot: the broken scripts, then each tracer."""
+    folder = tmp_path_factory.mktemp("run")
     asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
     plan = lanes.guest_plan(asked)
-    runs = next(one.runs for one in plan.passes if one.scripts)
-    plan = replace(plan, passes=(Pass(SCRIPTS, runs),))
+    cells = [run.cell for run in next(one.runs for one in plan.passes if one.scripts)][:TRANSPORTS]
+    passes: list[Pass] = []
+    for scripts in (SCRIPTS, *((name,) for name in TRACERS)):
+        first = 1 + TRANSPORTS * len(passes)
+        runs = (CellRun(number, cell, 0) for number, cell in enumerate(cells, first))
+        passes.append(Pass(scripts, tuple(runs)))
+    plan = replace(plan, passes=tuple(passes))
     (machine,) = lanes.prepare_guests(asked, invoker(), Progress())
+    (folder / "raw").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanes, "REPOSITORY", broken)
-        lane = lanes.run_plan_in_guest(plan, machine, folder, folder, invoker(), Progress())
-    return Collected(folder / lane.entry["folder"])
+        lane = lanes.run_plan_in_guest(plan, machine, folder / "raw", folder, invoker(), Progress())
+    manifest = {"format": 1, "name": "broken", "lanes": [lane.entry], "missing": lane.missing}
+    (folder / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def collected(run: Path) -> Collected:
+    (folder,) = (run / "raw").iterdir()
+    return Collected(folder)
+
+
+@pytest.fixture(scope="module")
+def analysed(run: Path) -> Analysis:
+    return analyse(read_run(run))
 
 
 def test_the_rest_is_measured(collected: Collected) -> None:
@@ -62,3 +94,15 @@ def test_what_is_absent_has_a_reason(collected: Collected) -> None:
     assert reasons["function_calls"] == "path.bt: this kernel has no kprobe:tcp_queue_recv."
     why = reasons["messages, copy_calls, copy_bytes"]
     assert "this kernel has no function _copy_from_inter" in why
+
+
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_a_ring_that_was_overrun_makes_its_cells_unsound(
+    collected: Collected, analysed: Analysis, tracer: str
+) -> None:
+    cells = collected.running(tracer)
+    assert len(cells) == TRANSPORTS
+    unsound = {one.cell.id: one.reasons for one in analysed.tables.unsound}
+    for cell in cells:
+        assert cell["lost"] > 0
+        assert f"ftrace lost {cell['lost']} events" in unsound[cell["id"]]

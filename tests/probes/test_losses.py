@@ -142,9 +142,12 @@ def reasons(analysis: Analysis) -> str:
     return " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
 
 
-def test_windows_for_which_bcc_has_no_room_make_their_cells_unsound(tmp_path: Path) -> None:
-    analysis = collect(tmp_path, ("counts",), lanes.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
-    assert "bcc counts lost" in reasons(analysis)
+@pytest.mark.parametrize("tool", ["counts", "stacks", "latency"])
+def test_windows_for_which_bcc_has_no_room_make_their_cells_unsound(
+    tmp_path: Path, tool: str
+) -> None:
+    analysis = collect(tmp_path, (tool,), lanes.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    assert f"bcc {tool} lost" in reasons(analysis)
     assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
 
 
