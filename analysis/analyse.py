@@ -25,7 +25,7 @@ from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
 from analysis.verdicts import Verdict
 from analysis.waterfall import Decomposition, decompose
-from analysis.wording import size_text
+from analysis.wording import probes_text, size_text
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Analysis:
         named = {
             (lane.folder, cell.id): (
                 f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
-                f"repeat {cell.repeat} · {cell.probes or 'no probe'}"
+                f"repeat {cell.repeat} · {probes_text(*cell.probes)}"
             )
             for lane in self.run.lanes
             for cell in lane.cells

@@ -84,6 +84,11 @@ def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
     return f"{name} · {lane} · {kernel}"
 
 
+def probes_text(instruments: str, scripts: str) -> str:
+    """`bpftrace (copies, switches)`; `no probe` where nothing was attached."""
+    return (f"{instruments} ({scripts})" if scripts else instruments) or "no probe"
+
+
 def listed(items: list[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
     if len(items) < 2:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from analysis.wording import amount, listed, number, size_text, spread
+from analysis.wording import amount, listed, number, probes_text, size_text, spread
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,9 @@ def test_spread_is_empty_where_it_would_say_nothing() -> None:
 def test_sizes_and_lists() -> None:
     assert [size_text(n) for n in (64, 1500, 4096, 1 << 20)] == ["64 B", "1500 B", "4 KiB", "1 MiB"]
     assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_probes_in_words() -> None:
+    assert probes_text("", "") == "no probe"
+    assert probes_text("ftrace", "") == "ftrace"
+    assert probes_text("bpftrace, bcc", "copies, counts") == "bpftrace, bcc (copies, counts)"
