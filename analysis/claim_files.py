@@ -20,6 +20,13 @@ from analysis.quantities import MEASURE_BY_ID
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
+# Where pydantic's own words are of its trade.
+WORDS = {
+    "extra_forbidden": "is not known",
+    "missing": "is missing",
+    "union_tag_invalid": "kind '{tag}' is not known; allowed are {expected_tags}",
+    "union_tag_not_found": "kind is missing",
+}
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
 # What pydantic calls a union's choice, and no reader wrote.
 KINDS = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Rule)[0])}
@@ -158,6 +165,8 @@ def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeE
     what = ".".join(keys)
     where += [what] if what else []
     said = first["msg"].removeprefix("Value error, ").replace("tuple", "list").rstrip(".")
+    if first["type"] in WORDS:
+        said = WORDS[first["type"]].format(**first.get("ctx", {}))
     allowed = _allowed(first)
     return f"{', '.join(where)}: {said}{f'; allowed are {allowed}' if allowed else ''}."
 

@@ -78,6 +78,11 @@ def guest_plan(needs: Needs, options: Options) -> Plan:
     return Plan(str(workload), todo, GUEST_NOBODY, own_kernel=True)
 
 
+def in_guest(needs: Needs) -> bool:
+    """Whether there is anything that a guest can do for them: it has no times."""
+    return any(needs[kind] for kind in KINDS[1:])
+
+
 def lacking(needs: Needs, rung: str) -> list[dict[str, Any]]:
     """What is not counted on this rung."""
     able = scripts(needs, rung)

@@ -42,6 +42,8 @@ class Session:
         """Which lanes run: `auto` takes a guest where this kernel allows no function probes."""
         if self.options.lane != "auto":
             return (self.options.lane,)
+        if self.needs is not None and not claims.in_guest(self.needs):
+            return ("host",)
         return ("host",) if self.rung == "function" else ("host", "vm")
 
 
@@ -61,11 +63,6 @@ def run(options: Options, argv: list[str]) -> int:
         scratch.mkdir(mode=0o700)
         who.own(scratch)
         python = _set_up(session)
-        if options.claims is not None:
-            session.needs = claims.read_needs(python, options)
-            session.progress.note(
-                show.claims_note(session.needs, options, session.lanes, session.rung)
-            )
         _measure(session, folder, scratch, argv)
     return _analyse(python, target, who, session.progress)
 
@@ -99,14 +96,15 @@ def _set_up(session: Session) -> Path:
             session, *(["--claims"] if session.options.claims is not None else [])
         )
         mounts.private_mounts()
+    if session.options.claims is not None:
+        session.needs = claims.read_needs(environment / "bin/python", session.options)
     with session.progress.step("preflight"):
         session.checks = preflight.checks()
         session.rung = preflight.rung(session.checks)
     if "vm" in session.lanes:
         with session.progress.step("set-up for the guest"):
             _setup_sh(session, "--guest")
-    if session.options.claims is None:
-        session.progress.note(_intention(session))
+    session.progress.note(_intention(session))
     return environment / "bin/python"
 
 
@@ -138,6 +136,8 @@ def _setup_sh(session: Session, *arguments: str) -> Path:
 
 def _intention(session: Session) -> str:
     options = session.options
+    if session.needs is not None:
+        return show.claims_note(session.needs, options, session.lanes, session.rung)
     where = {
         ("host",): "everything on this kernel",
         ("vm",): "counts in a guest; no times",

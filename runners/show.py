@@ -132,15 +132,17 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
     if "host" in chosen:
         plan = claims.host_plan(needs, options, rung, "vm" not in chosen, who)
         plans.append(("host", "this kernel", plan))
-    if "vm" in chosen:
+    if "vm" in chosen and claims.in_guest(needs):
         plans += [("vm", kernel, claims.guest_plan(needs, options)) for kernel in options.kernels]
     for lane, kernel, plan in plans:
         seconds = _expected(plan, lane)
         total += seconds
         parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
-    asked = f"{len(needs['checks'])} checks, {len(needs['tools'])} tools"
+    asked = [f"the check {name}" for name in needs["checks"]]
+    asked += [f"{name} itself" for name in needs["tools"]]
     return (
-        f"{needs['claims']} claims need {'; '.join(parts)}; {asked}\n"
+        f"claims: {needs['claims']}. {'; '.join(parts)}\n"
+        f"asked: {', '.join(asked) or 'nothing else'}\n"
         f"about {total / 60:.1f} min in all, without set-up"
     )
 

@@ -64,6 +64,7 @@ class Collector:
         self._missing: list[dict[str, str]] = []
         self._done = 0
         (out / "samples").mkdir(parents=True)
+        (out / "cells.jsonl").touch()
 
     def run(self) -> None:
         """All passes in order."""

@@ -117,8 +117,8 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
 @pytest.mark.parametrize(
     ("more", "rule", "said"),
     [
-        ('colour = "red"', VALUES, "colour: Extra inputs are not permitted; allowed are id, quote"),
-        ("", 'kind = "guess"', "rule: Input tag 'guess' found using 'kind' does not match"),
+        ('colour = "red"', VALUES, "colour: is not known; allowed are id, quote"),
+        ("", 'kind = "guess"', "rule: kind 'guess' is not known; allowed are 'values', 'bounds'"),
         ("", 'kind = "ratio"\nover = "tcp"\nunder = "unix"', "give 'least', 'most' or both"),
         (
             "",
@@ -132,7 +132,7 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
         (
             "",
             VALUES + "\nabout = 2",
-            "rule.about: Extra inputs are not permitted; allowed are kind",
+            "rule.about: is not known; allowed are kind",
         ),
         ("= 3", VALUES, "is not TOML"),
     ],
