@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import calltree, exact, ways
+from analysis import apps, calltree, exact, ways
 from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
 from analysis.claim_files import load_claims, quantities
@@ -23,7 +23,7 @@ from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.raw import Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
-from analysis.verdicts import Verdict
+from analysis.verdicts import CELLS, Verdict, tally
 from analysis.waterfall import Decomposition, decompose
 from analysis.wording import probes_text, size_text
 
@@ -69,6 +69,7 @@ class Analysis:
             (folder, cell)
             for verdict in self.verdicts
             for one in verdict.evidence
+            if one.file == CELLS
             if (folder := self.folders.get(one.where))
             for cell in one.cells
         }
@@ -96,18 +97,20 @@ def analyse(run: Run) -> Analysis:
     asked = _asked(run, tables.tidy[~tables.tidy["placement"].isin(turned)])
     claims = load_claims()
     measured = measure_all(asked, quantities(claims))
-    figures = over_repeats(measured)
+    # An article's program has no ledger: nothing is counted in it.
+    figures = over_repeats(measured[measured["instrument"] != apps.INSTRUMENT])
     ledgers = build_ledgers(figures, tables.missing)
     laps = read_laps(run, {(one.lane.folder, one.cell.id) for one in tables.unsound})
     regimes = build_regimes(tables.tidy, laps)
     parts = decompose(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
+    verdicts = judge(claims, measured, tables.missing, read_observed(run))
     return Analysis(
         run=run,
         tables=tables,
         measured=measured,
         ledgers=ledgers,
-        verdicts=judge(claims, measured, tables.missing, read_observed(run)),
+        verdicts=verdicts,
         comparisons=compare(tables.tidy),
         laps=laps,
         agreements=agreements(tables.tidy),
@@ -119,11 +122,19 @@ def analyse(run: Run) -> Analysis:
         trees=calltree.regimes(calltree.messages(run)),
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
-        answer=answer(ledgers[0] if ledgers else None, regimes, parts),
+        answer=_answer(run, verdicts, answer(ledgers[0] if ledgers else None, regimes, parts)),
         exact=exact.compare(cells),
         crosschecks=crosschecks(asked),
         knobs=knob_tables(cells),
     )
+
+
+def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -> tuple[str, ...]:
+    """A run that was made for claims begins with what became of them."""
+    options = run.manifest.get("options")
+    if not isinstance(options, dict) or options.get("claims") is None:
+        return figures
+    return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
 
 
 def _asked(run: Run, tidy: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from analysis.intervals import interval
 from analysis.ledger import why_missing
 from analysis.measures import SOURCE, measure_of, source_rank
 from analysis.observed import Observed, judge_check, judge_option
-from analysis.quantities import TIMES, Measure
+from analysis.quantities import APPS, TIMES, Measure
 from analysis.raw import Missing
 from analysis.stated import findings
 from analysis.verdicts import (
@@ -296,6 +296,9 @@ def _why_not(
     claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> str:
     measure, side = _measure(claim), _side(rule)
+    app = next((APPS[name] for name in claim.where.pattern if name in APPS), "")
+    if app and figures.empty:
+        return f"It needs the article's own experiment: ./runners/run.sh --claims --apps {app}."
     measured, sound = (
         set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
     )

@@ -3,8 +3,9 @@
 
 `timed`: cells that run for their times, on the host only; `undisturbed`: cells whose counts a
 probe would change, so that they run without; `counted`: cells with probes; `quantities`: what these
-have to count; `functions`: whether calls of kernel functions are among it; `checks`, `tools`: what
-is asked of this kernel and of its tools (tool → options); `claims`: how many claims that settles.
+have to count; `functions`: whether calls of kernel functions are among it; `apps`: articles' own
+experiments; `checks`, `tools`: what is asked of this kernel and of its tools (tool → options);
+`claims`: how many claims that settles.
 """
 
 import json
@@ -17,7 +18,7 @@ from analysis.claim_files import FIGURE, Claim, load_claims
 from analysis.claim_rules import Across, Check, Measured, Option
 from analysis.errors import RunError, UsageError
 from analysis.measures import measure_of
-from analysis.quantities import TIMES
+from analysis.quantities import APPS, TIMES
 from analysis.wording import listed
 
 # Where a claim does not say: the pattern, size and placements of the main job.
@@ -44,6 +45,7 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
         **{kind: _tables(found) for kind, found in cells.items()},
         "quantities": sorted(set(quantities) - {"function_calls"}),
         "functions": "function_calls" in quantities,
+        "apps": sorted({APPS[p] for c in claims for p in c.where.pattern if p in APPS}),
         "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, Check)}),
         "tools": _tools(claims),
     }
@@ -52,7 +54,8 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
 def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
     where = USUAL | {key: allowed for key, allowed in claim.where.items() if key in USUAL}
     transports = rule.transports if isinstance(rule, Across) else rule.labels
-    return product(where["pattern"], where["size"], where["placement"], transports)
+    patterns = [name for name in where["pattern"] if name not in APPS]
+    return product(patterns, where["size"], where["placement"], transports)
 
 
 def _tables(cells: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:

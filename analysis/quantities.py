@@ -13,6 +13,8 @@ from typing import Literal
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "clients")
+# Patterns that a program of an article's makes, and not the workload: which one.
+APPS = {"redis-new": "redis", "redis-keep": "redis"}
 # What one sample of a pattern is, where it is not a round trip.
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
@@ -26,6 +28,8 @@ TIMES = frozenset(
         "messages_per_s",
         "switches_per_s",
         "cpu_ns",
+        "requests_per_s",
+        "server_ns",
         "task_clock_ns",
         "path_ns",
         "path_latency",
@@ -288,6 +292,32 @@ MEASURES: tuple[Measure, ...] = (
         "message",
         ("user", "system"),
         unit="ns",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "requests_per_s",
+        "requests a second",
+        "requests_per_s",
+        "window",
+        unit="1/s",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "server_time",
+        "the server's own time for a request",
+        "server_ns",
+        "window",
+        unit="ns",
+        ledger=False,
+        undisturbed=True,
+    ),
+    Measure(
+        "time_wait",
+        "connections left in TIME_WAIT",
+        "time_wait",
+        "window",
         ledger=False,
         undisturbed=True,
     ),

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis import exact, exact_files
+from analysis import apps, exact, exact_files
 from analysis.failures import failures
 from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.quantities import SAMPLED, TIMES, unit_of
+from analysis.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
 from analysis.raw import Cell, Lane, Missing, Result, Run
 from analysis.soundness import unsound_reasons
 
@@ -85,6 +85,9 @@ def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
                 unsound.append(Unsound(lane, cell, tuple(reasons)))
             rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
     rows += exact.rows(run, cells)
+    app_rows, app_failures = apps.read_apps(run)
+    rows += app_rows
+    missing += app_failures
     missing += [Missing(*one) for one in exact_files.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
@@ -128,6 +131,9 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
         yield Figure("workload", "messages", way, result.both(f"{way}_messages"))
         yield Figure("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
     yield Figure("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
+    if cell.pattern in ROUND_TRIP_PATTERNS:
+        rate = result.round_trips * 1e9 / result.window_ns
+        yield Figure("workload", "requests_per_s", "", rate)
     reads = result.both("received_messages") + result.both("partial_receives")
     yield Figure("workload", "reads", "", reads)
     segments = [one.data_segments for one in (result.client, result.server)]

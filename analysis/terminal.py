@@ -59,7 +59,7 @@ def _print_verdicts(console: Console, verdicts: tuple[Verdict, ...]) -> None:
         console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
-    console.print(Text(tally(verdicts)))
+    console.print(Text(f"{tally(verdicts)}."), style="bold")
 
 
 def _print_missing(console: Console, analysis: Analysis) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis import apps
 from analysis.claim_files import Claim
 from analysis.measures import measure_of
 from analysis.wording import counted, size_text
@@ -15,6 +16,7 @@ CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
 ORDER = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)
 # In this order a single condition is looked for that tells the sides of a mixed verdict apart.
 SEPARATING = ("placement", "size", "pattern", "transport", "kernel")
+CELLS = "cells.jsonl"
 COLUMNS = (
     *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
     *("cells", "raw"),
@@ -43,7 +45,7 @@ class Evidence:
     held: int  # in how many repeats the rule holds
     repeats: int
     holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
-    cells: tuple[int, ...]  # the runs that it came from: `id` in cells.jsonl
+    cells: tuple[int, ...]  # the runs that it came from: `id` in cells.jsonl, a line of apps.jsonl
 
     def words(self) -> str:
         c = self.condition
@@ -61,6 +63,11 @@ class Evidence:
     def where(self) -> tuple[str, str]:
         """Lane and kernel."""
         return str(self.condition["lane"]), str(self.condition["kernel"])
+
+    @property
+    def file(self) -> str:
+        """Which file of raw/ holds its runs."""
+        return apps.FILE if self.instrument == apps.INSTRUMENT else CELLS
 
     def figure(self, label: str) -> Figure | None:
         return next((one for one in self.figures if one.label == label), None)
@@ -134,4 +141,4 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
 def raw_file(one: Evidence, folders: dict[tuple[str, str], str]) -> str:
     """The file that holds its cell runs, from the run's folder on; empty where none is known."""
     folder = folders.get(one.where, "")
-    return f"raw/{folder}/cells.jsonl" if folder else ""
+    return f"raw/{folder}/{one.file}" if folder else ""

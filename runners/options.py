@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from runners import guest
+from runners.apps import APPS
 from runners.collect.scripts import instruments, read_scripts
 from runners.errors import UsageError
 from runners.exact import knobs as knob_table
@@ -35,7 +36,7 @@ KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
 # Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = ("--apps", "--diff")
+NOT_BUILT = ("--diff",)
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -68,6 +69,7 @@ class Options:
     exact: bool
     knobs: tuple[str, ...]
     claims: tuple[str, ...] | None  # None: not asked for; (): all of them
+    apps: tuple[str, ...]
     action: str
 
 
@@ -103,6 +105,7 @@ def parse(argv: list[str]) -> Options:
         exact=given.exact,
         knobs=knobs(given.knob, given.exact),
         claims=claims(given.claims, given.exact),
+        apps=choices_or_all("app", given.apps, APPS) if given.apps else (),
         action=given.action,
     )
 
@@ -169,6 +172,11 @@ def build_parser() -> argparse.ArgumentParser:
         const="all",
         metavar="LIST",
         help="run what the claims need and no more: of these sources or claims (default: all)",
+    )
+    add(
+        "--apps",
+        metavar="LIST",
+        help=f"also the articles' own experiments: {', '.join(APPS)}, or all",
     )
     add(
         "--instruments",

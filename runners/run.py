@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +94,8 @@ def _sweep(session: Session) -> None:
 def _set_up(session: Session) -> Path:
     """Packages, environment, workload; then what this kernel allows. The environment's python."""
     with session.progress.step("set-up"):
-        environment = _setup_sh(
-            session, *(["--claims"] if session.options.claims is not None else [])
-        )
+        wanted = ["--claims"] if session.options.claims is not None else []
+        environment = _setup_sh(session, *wanted, *(f"--{app}" for app in session.options.apps))
         mounts.private_mounts()
     if session.options.claims is not None:
         session.needs = claims.read_needs(environment / "bin/python", session.options)
@@ -162,6 +163,7 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
         session.checks += [preflight.of_guest(machine) for machine in guests[:1]]
         done = []
         done = _run_lanes(session, guests, folder.raw, scratch)
+        lacks = _run_apps(session, folder.raw)
         counted, uncounted = _count_exactly(session, folder, scratch) if counting else ([], [])
     except guest.GuestError as error:
         raise RunError(str(error)) from error
@@ -177,7 +179,7 @@ def _measure(session: Session, folder: RunFolder, scratch: Path, argv: list[str]
         "lanes": [lane.entry for lane in done],
         **({"exact": counted} if counted else {}),
         "preflight": [asdict(check) for check in session.checks],
-        "missing": [*(entry for lane in done for entry in lane.missing), *uncounted],
+        "missing": [*(entry for lane in done for entry in lane.missing), *lacks, *uncounted],
     }
     folder.commit(manifest)
 
@@ -204,6 +206,24 @@ def _run_lanes(
             plan = claims.guest_plan(needs, options)
             done.append(lanes.run_plan_in_guest(plan, machine, *around))
     return done
+
+
+def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
+    """The articles' experiments, on this kernel; what could not run, for the manifest."""
+    missing = []
+    for app in session.options.apps if (raw / "host").is_dir() else ():
+        module = import_module(f"runners.apps.{app}")
+        why = module.lack()
+        with session.progress.step(f"host: {app}"):
+            try:
+                for record in () if why else module.run(session.invoker.drop, session.progress.say):
+                    with (raw / "host/apps.jsonl").open("a", encoding="utf-8") as lines:
+                        lines.write(json.dumps(record) + "\n")
+            except RunError as error:
+                why = str(error)
+        if why:
+            missing.append({"what": f"the experiment {app}", "lane": "host", "why": why})
+    return missing
 
 
 def _count_exactly(

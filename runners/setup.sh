@@ -3,12 +3,13 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--redis] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --claims      also the checks of this kernel, and the tools that claims ask
+#   --redis       also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
@@ -81,6 +82,7 @@ for word in "$@"; do
 	--no-install) install=no ;;
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

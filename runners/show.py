@@ -142,8 +142,18 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
     asked += [f"{name} itself" for name in needs["tools"]]
     return (
         f"claims: {needs['claims']}. {'; '.join(parts)}\n"
-        f"asked: {', '.join(asked) or 'nothing else'}\n"
+        f"asked: {', '.join(asked) or 'nothing else'}\n{_apps_note(needs, options)}"
         f"about {total / 60:.1f} min in all, without set-up"
+    )
+
+
+def _apps_note(needs: claims.Needs, options: Options) -> str:
+    """Of the articles' experiments only those run that were asked for."""
+    left = [name for name in needs["apps"] if name not in options.apps]
+    return (
+        f"left out: the experiments of {', '.join(left)} (--apps {','.join(left)})\n"
+        if left
+        else ""
     )
 
 

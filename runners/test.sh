@@ -6,14 +6,14 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-needs=(--dev --claims)
+needs=(--dev --claims --redis)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
 environment=$(./runners/setup.sh "${needs[@]}" | tee /dev/stderr | tail -n 1)
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 
 shellcheck runners/*.sh .ci/run
 shfmt -d runners/*.sh .ci/run
-clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] probes/exact/*.[ch]
+clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/apps/*/*.c probes/exact/*.[ch]
 ruff check .
 ruff format --check .
 mypy

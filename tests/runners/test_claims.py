@@ -32,6 +32,7 @@ WANTED: dict[str, Any] = {
     "functions": False,
     "checks": [],
     "tools": {},
+    "apps": [],
 }
 GIVEN = options.parse(["--claims", "--seed", "1"])
 US = Invoker(os.getuid(), os.getgid(), Path("/"), None)

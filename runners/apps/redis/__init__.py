@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""redis-server, INCR: a new connection for each request and one that is kept, 1 client and 20.
+
+The server is of Debian's redis-tools: its one program is redis-server under that name, and the
+package starts no service. It listens on a loopback port and on a socket in a private directory,
+keeps nothing on disk, and ends with the run. Requests are 1/200 of the article's million for one
+client, and 1/2000 of its ten millions for twenty.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from runners.collect.children import User, command, stop
+from runners.collect.workload import private_directory
+from runners.errors import RunError
+
+PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
+CLIENT = Path(__file__).parent / "build/incr"
+# Clients → requests of each.
+CLIENTS = {1: 5000, 20: 250}
+CONNECTIONS = ("new", "keep")
+TRANSPORTS = ("unix", "tcp")
+REPEATS = 6
+SECONDS = 60  # for one measurement, and for the server to come up
+SOCKSTAT = Path("/proc/net/sockstat")
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    return "" if shutil.which(PROGRAM) else "there is no redis here (apt-get install redis-tools)"
+
+
+def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    with private_directory(user) as directory, _server(directory, user) as ends:
+        for repeat in range(REPEATS):
+            cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
+            for clients, connection, transport in cases if repeat % 2 == 0 else reversed(cases):
+                say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
+                record = {"app": "redis", "variant": connection, "clients": clients,
+                          "transport": transport, "repeat": repeat}  # fmt: skip
+                yield record | _measure(ends, transport, connection, clients, user)
+
+
+def _measure(
+    ends: dict[str, str], transport: str, connection: str, clients: int, user: User | None
+) -> dict[str, Any]:
+    _ask(ends, "config", "resetstat")
+    _ask(ends, "set", "foo", "0")
+    before = _time_wait()
+    argv = [str(CLIENT), transport, ends[transport], connection]
+    done = subprocess.run(
+        command([*argv, str(clients), str(CLIENTS[clients])], user), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["the client failed"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    stats = _ask(ends, "info", "commandstats")
+    found = re.search(r"cmdstat_incr:calls=(\d+),usec=(\d+)", stats)
+    calls, microseconds = (int(n) for n in found.groups()) if found else (0, 0)
+    return result | {
+        "error": None,
+        "server_calls": calls,
+        "server_usec": microseconds,
+        "counted": int(_ask(ends, "get", "foo").strip() or 0),
+        "time_wait": [before, _time_wait()],
+    }
+
+
+@contextmanager
+def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
+    """A redis-server of our own, and where it listens: transport → path or port."""
+    name = directory / "redis-server"
+    name.symlink_to(shutil.which(PROGRAM) or PROGRAM)
+    ends = {"unix": str(directory / "redis"), "tcp": str(_free_port())}
+    options = {
+        **{"port": ends["tcp"], "bind": "127.0.0.1", "unixsocket": ends["unix"]},
+        **{"save": "", "appendonly": "no", "daemonize": "no", "dir": str(directory)},
+    }
+    argv = [word for key, value in options.items() for word in (f"--{key}", value)]
+    process = subprocess.Popen(
+        command([str(name), *argv], user), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        _wait(process, Path(ends["unix"]))
+        yield ends
+    finally:
+        stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RunError("redis-server did not come up, so its experiment cannot run.")
+        time.sleep(0.02)
+
+
+def _ask(ends: dict[str, str], *words: str) -> str:
+    """One command over the Unix socket, by redis' own protocol; its answer as text."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(SECONDS)
+        one.connect(ends["unix"])
+        parts = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+        one.sendall(f"*{len(words)}\r\n{parts}".encode())
+        answer = one.makefile("rb")
+        first = answer.readline().decode()
+        return answer.read(int(first[1:])).decode() if first.startswith("$") else first[1:]
+
+
+def _time_wait() -> int | None:
+    """Connections in TIME_WAIT on this machine, by /proc/net/sockstat."""
+    found = re.search(r"^TCP:.* tw (\d+)", SOCKSTAT.read_text(), re.MULTILINE)
+    return int(found[1]) if found else None

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * INCR against a redis-server, as an article's clients do it: a socket, a connection, one request
+ * and its answer, close; again and again. `keep` uses one connection for all of them instead.
+ *
+ * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS
+ *
+ * Each client is a process with REQUESTS requests; all start together. Over TCP a new connection
+ * resolves "127.0.0.1" by gethostbyname() first, inside the loop, as the article's client does.
+ * Prints one JSON object: requests, window_ns from the start to the last client's end, and the CPU
+ * time of the clients.
+ */
+#include <err.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char request[] = "*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n";
+
+static int connect_unix(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int made = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		errx(2, "%s is too long for a socket's path", path);
+	strcpy(address.sun_path, path);
+	if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof(address)) != 0)
+		err(1, "connect to %s", path);
+	return made;
+}
+
+static int connect_tcp(const char *port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+	int made = socket(AF_INET, SOCK_STREAM, 0);
+	struct hostent *host = gethostbyname("127.0.0.1");
+
+	if (!host)
+		errx(1, "127.0.0.1 does not resolve");
+	memcpy(&address.sin_addr, host->h_addr, sizeof(address.sin_addr));
+	if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof(address)) != 0)
+		err(1, "connect to port %s", port);
+	return made;
+}
+
+static int open_connection(char **argv)
+{
+	return strcmp(argv[1], "tcp") == 0 ? connect_tcp(argv[2]) : connect_unix(argv[2]);
+}
+
+/* The answer is `:NUMBER\r\n`, short enough to come in one piece; any other ends the program. */
+static void incr(int connection)
+{
+	char answer[64];
+
+	if (write(connection, request, sizeof(request) - 1) != sizeof(request) - 1)
+		err(1, "write");
+	ssize_t length = read(connection, answer, sizeof(answer));
+
+	if (length < 4 || answer[0] != ':' || answer[length - 1] != '\n')
+		errx(1, "redis answered something else than a number");
+}
+
+static void client(char **argv, long requests)
+{
+	if (strcmp(argv[3], "keep") == 0) {
+		int connection = open_connection(argv);
+
+		for (long i = 0; i < requests; i++)
+			incr(connection);
+		close(connection);
+		return;
+	}
+	for (long i = 0; i < requests; i++) {
+		int connection = open_connection(argv);
+
+		incr(connection);
+		close(connection);
+	}
+}
+
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static long microseconds(struct timeval time)
+{
+	return time.tv_sec * 1000000L + time.tv_usec;
+}
+
+int main(int argc, char **argv)
+{
+	int gate[2], failed = 0, status;
+	struct rusage usage;
+	char go;
+
+	if (argc != 6)
+		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS");
+	int clients = atoi(argv[4]);
+	long requests = atol(argv[5]);
+
+	if (pipe(gate) != 0)
+		err(1, "pipe");
+	for (int i = 0; i < clients; i++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			err(1, "fork");
+		if (child == 0) {
+			close(gate[1]);
+			/* Returns 0 when the parent closes its end: all start at once. */
+			if (read(gate[0], &go, 1) != 0)
+				_exit(1);
+			client(argv, requests);
+			_exit(0);
+		}
+	}
+	close(gate[0]);
+	long long began = now();
+
+	close(gate[1]);
+	while (wait(&status) > 0)
+		failed += status != 0;
+	long long took = now() - began;
+
+	if (failed)
+		errx(1, "%d of %d clients failed", failed, clients);
+	getrusage(RUSAGE_CHILDREN, &usage);
+	printf("{\"requests\": %ld, \"window_ns\": %lld, \"user_us\": %ld, \"system_us\": %ld}\n",
+	       clients * requests, took, microseconds(usage.ru_utime),
+	       microseconds(usage.ru_stime));
+	return 0;
+}
