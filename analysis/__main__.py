@@ -14,6 +14,7 @@ from analysis.drawn import Drawn
 from analysis.errors import RunError, UsageError
 from analysis.exact_figures import draw_exact, folded
 from analysis.figures import draw_counts
+from analysis.profile import draw_profiles
 from analysis.raw import read_run
 from analysis.report import html, markdown
 from analysis.terminal import show
@@ -48,7 +49,8 @@ def _parser() -> argparse.ArgumentParser:
 def make_report(folder: Path, quiet: bool = False) -> int:
     """Read, analyse, draw, write, show."""
     analysis = analyse(read_run(folder))
-    figures = (*_draw(analysis), *draw_exact(analysis.exact))
+    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
+    figures = (*_draw(analysis), *sampled, *counted)
     output.write_all(folder, _files(analysis, figures))
     if quiet:
         print(folder / "report.html")
@@ -83,10 +85,9 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
             files[f"figures/{figure.name}.png"] = output.data(figure.png)
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
-    for comparison in analysis.exact:
-        for cell in comparison.cells:
-            name, lines = folded(cell)
-            files[name] = output.text(lines)
+    stacks = [folded(cell) for comparison in analysis.exact for cell in comparison.cells]
+    for name, lines in (*stacks, *(profile.folded() for profile in analysis.profiles)):
+        files[name] = output.text(lines)
     return files
 
 

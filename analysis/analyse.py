@@ -20,6 +20,7 @@ from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
 from analysis.observed import read_observed
 from analysis.probe_cost import ProbeCost, probe_costs
+from analysis.profile import Profile, profiles
 from analysis.raw import Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
@@ -46,6 +47,7 @@ class Analysis:
     path: tuple[ways.Latency, ...]
     wakeups: tuple[ways.Wakeups, ...]
     trees: list[tuple[str, list[calltree.Message]]]
+    profiles: tuple[Profile, ...]
     kernels: Kernels
     costs: tuple[ProbeCost, ...]
     answer: tuple[str, ...]
@@ -100,7 +102,8 @@ def analyse(run: Run) -> Analysis:
     # An article's program has no ledger: nothing is counted in it.
     figures = over_repeats(measured[measured["instrument"] != apps.INSTRUMENT])
     ledgers = build_ledgers(figures, tables.missing)
-    laps = read_laps(run, {(one.lane.folder, one.cell.id) for one in tables.unsound})
+    unsound = {(one.lane.folder, one.cell.id) for one in tables.unsound}
+    laps = read_laps(run, unsound)
     regimes = build_regimes(tables.tidy, laps)
     parts = decompose(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
@@ -120,6 +123,7 @@ def analyse(run: Run) -> Analysis:
         path=ways.latencies(tables.tidy),
         wakeups=ways.wakeups(tables.tidy),
         trees=calltree.regimes(calltree.messages(run)),
+        profiles=profiles(run, unsound),
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
         answer=_answer(run, verdicts, answer(ledgers[0] if ledgers else None, regimes, parts)),

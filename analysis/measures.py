@@ -39,24 +39,25 @@ def measure_all(tidy: pd.DataFrame, asked: Iterable[str] = ()) -> pd.DataFrame:
 
     Columns: `measure`, `value` and those of RUN_OF_CELL.
     """
-    own = tidy[~tidy["key"].str.endswith(ELSEWHERE)]
-    runs = own.groupby(list(RUN_OF_CELL), sort=True)
-    own = own.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
-    frames = [_measure(own, measure) for measure in MEASURES]
+    runs = tidy.groupby(list(RUN_OF_CELL), sort=True)
+    tidy = tidy.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
+    frames = [_measure(tidy, measure) for measure in MEASURES]
     calls = (
         one for name in sorted(set(asked)) if name.startswith(CALLS) and (one := measure_of(name))
     )
-    frames += [_calls(own, measure) for measure in calls]
+    frames += [_calls(tidy, measure) for measure in calls]
     kept = [frame for frame in frames if not frame.empty]
     if not kept:
         return pd.DataFrame(columns=["measure", *RUN_OF_CELL, "value"])
     return pd.concat(kept, ignore_index=True)
 
 
-def _measure(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    rows = own[own["quantity"] == measure.quantity]
+def _measure(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    rows = tidy[tidy["quantity"] == measure.quantity]
     if measure.keys:
         rows = rows[rows["key"].isin(measure.keys)]
+    else:
+        rows = rows[~rows["key"].str.endswith(ELSEWHERE)]
     if measure.instrument:
         rows = rows[rows["instrument"] == measure.instrument]
     if measure.quantity in TIMES:
@@ -70,19 +71,21 @@ def _measure(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     totals = totals.join(sums).reset_index(drop=True)
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
+    if measure.over:
+        totals = _over(totals, tidy[tidy["quantity"] == measure.over])
     counted = "count" if measure.hit == "number" else "sum"
     return totals.assign(
         measure=measure.id, value=totals[counted] / _divisor(totals, measure)
     ).drop(columns=["sum", "count"])
 
 
-def _calls(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+def _calls(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Calls of functions that the instrument watched: 0 in a cell that did not call one of them.
 
     Whoever lists what was called leaves out what was not, so a function counts as watched where the
     same instrument saw it on the same kernel at all, in whatever cell.
     """
-    rows = own[own["quantity"] == measure.quantity]
+    rows = tidy[tidy["quantity"] == measure.quantity]
     found = []
     for _, traced in rows.groupby(["instrument", "lane", "kernel"], sort=True):
         if set(measure.keys) <= set(traced["key"]):
@@ -94,6 +97,14 @@ def _calls(own: pd.DataFrame, measure: Measure) -> pd.DataFrame:
         return pd.DataFrame()
     totals: pd.DataFrame = pd.concat(found).reset_index()
     return totals.assign(measure=measure.id, value=totals["value"] / totals["messages"])
+
+
+def _over(totals: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Divided by what the same instrument counted of another quantity in the same run."""
+    by = list(RUN_OF_CELL)
+    others = rows.groupby(by, sort=True)["value"].sum().rename("other").reset_index()
+    both = totals.merge(others[others["other"] > 0], on=by)
+    return both.assign(sum=both["sum"] / both["other"]).drop(columns="other")
 
 
 def round_trips(rows: pd.DataFrame) -> "pd.Series[float]":

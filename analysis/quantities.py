@@ -57,7 +57,8 @@ class Measure:
     words: str
     quantity: str
     per: Per
-    keys: tuple[str, ...] = ()  # all of them must be measured; () takes every own key
+    keys: tuple[str, ...] = ()  # all of them must be measured; () takes every own key, none of
+    # another context, which is in no sum unless it is named
     unit: str = ""  # what one of it is called; empty for a count
     headline: bool = False  # in the short ledger on the first screen
     ledger: bool = True  # a row of the full ledger
@@ -66,6 +67,17 @@ class Measure:
     # Of functions called at least once a round trip: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
+    over: str = ""  # for each of this quantity, which the same instrument counted in the same run
+
+
+def _elsewhere(quantity: str, key: str = "", words: str = "") -> tuple[Measure, ...]:
+    """The unfiltered count's rest: the same events on nobody's back of the two processes."""
+    whose = {key: words} if key else {"ksoftirqd": "in ksoftirqd", "other": "in other contexts"}
+    return tuple(
+        Measure(f"{quantity}_{name}_elsewhere", f"… {where}", quantity, "message",
+                (f"{name}{ELSEWHERE}",))
+        for name, where in whose.items()
+    )  # fmt: skip
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -100,14 +112,19 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure("copy_calls_in", "copy calls, user → kernel", "copy_calls", "message", ("in",)),
     Measure("copy_calls_out", "copy calls, kernel → user", "copy_calls", "message", ("out",)),
+    *_elsewhere("copy_calls", "out", "by other processes"),
     Measure(
         "copy_calls_kernel", "copy calls, kernel → kernel", "copy_calls", "message", ("kernel",)
     ),
+    *_elsewhere("copy_calls", "kernel", "in other contexts"),
     Measure(
         "skb_allocs", "socket buffers (skbs) allocated", "skb_allocs", "message", headline=True
     ),
+    *_elsewhere("skb_allocs"),
     Measure("skb_clones", "socket buffers cloned, payload shared", "skb_clones", "message"),
+    *_elsewhere("skb_clones"),
     Measure("skb_frees", "socket buffers freed, clones too", "skb_frees", "message"),
+    *_elsewhere("skb_frees"),
     Measure("slab_allocs", "objects taken from the slab allocator", "slab_allocs", "message"),
     Measure(
         "slab_alloc_bytes",
@@ -121,6 +138,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("lsm_hooks", "calls of security hooks", "lsm_hooks", "message"),
     Measure("audit_calls", "calls of audit", "audit_calls", "message"),
     Measure("route_lookups", "routing table searches", "route_lookups", "message"),
+    Measure("checksum_calls", "calls of checksum functions", "checksum_calls", "message"),
     Measure(
         "checksum_header",
         "header bytes summed up",
@@ -140,6 +158,13 @@ MEASURES: tuple[Measure, ...] = (
     Measure("lock_contentions", "waits for a lock", "lock_contentions", "message"),
     Measure("segments_data", "TCP segments with payload", "segments", "message", ("data",)),
     Measure("segments_ack", "TCP segments that only acknowledge", "segments", "message", ("ack",)),
+    Measure(
+        "segments_elsewhere",
+        "… sent in other contexts, by a timer or ksoftirqd",
+        "segments",
+        "message",
+        (f"data{ELSEWHERE}", f"ack{ELSEWHERE}"),
+    ),
     Measure("segments_out", "TCP segments sent, of both kinds", "segments", "message", ("out",)),
     Measure(
         "lo_packets", "packets through the loopback device", "lo_packets", "message", headline=True
@@ -153,6 +178,19 @@ MEASURES: tuple[Measure, ...] = (
         unit="B",
     ),
     Measure(
+        "lo_header_bytes",
+        "… of these headers: Ethernet, IP, TCP",
+        "lo_header_bytes",
+        "message",
+        unit="B",
+    ),
+    Measure(
+        "header_overhead",
+        "bytes of headers for each byte of payload",
+        "lo_header_bytes",
+        "payload byte",
+    ),
+    Measure(
         "lo_bytes_ip",
         "bytes through lo, from the IP header on",
         "lo_bytes",
@@ -162,6 +200,13 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(
         "softirqs", "receive softirqs (NET_RX)", "softirqs", "message", ("NET_RX",), headline=True
+    ),
+    Measure(
+        "softirqs_elsewhere",
+        "… in other contexts: ksoftirqd, the idle task",
+        "softirqs",
+        "message",
+        (f"NET_RX{ELSEWHERE}",),
     ),
     Measure(
         "receives_sender",
@@ -176,6 +221,27 @@ MEASURES: tuple[Measure, ...] = (
         "receives",
         "message",
         ("reader",),
+    ),
+    Measure(
+        "receives_user",
+        "packets received on the two processes' backs, in neither",
+        "receives",
+        "message",
+        ("user",),
+    ),
+    Measure(
+        "receives_ksoftirqd",
+        "packets received in ksoftirqd",
+        "receives",
+        "message",
+        (f"ksoftirqd{ELSEWHERE}",),
+    ),
+    Measure(
+        "receives_other",
+        "packets received in any other context",
+        "receives",
+        "message",
+        (f"other{ELSEWHERE}",),
     ),
     Measure("wakeups_per_message", "wake-ups", "wakeups", "message", again=True),
     Measure("wakeups", "wake-ups", "wakeups", "round trip", headline=True),
@@ -267,6 +333,19 @@ MEASURES: tuple[Measure, ...] = (
         ("total",),
         headline=True,
     ),
+    Measure("cycles", "CPU cycles", "cycles", "message"),
+    Measure(
+        "instructions_per_cycle",
+        "instructions a cycle (IPC)",
+        "instructions",
+        "window",
+        ("total",),
+        instrument="perf",
+        over="cycles",
+    ),
+    Measure("cache_misses", "cache misses", "cache_misses", "message"),
+    Measure("tlb_misses", "TLB misses, of loads", "tlb_misses", "message"),
+    Measure("page_faults", "page faults", "page_faults", "message"),
     Measure(
         "cpu_user",
         "CPU time in user mode",

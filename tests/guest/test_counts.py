@@ -48,6 +48,10 @@ def total(counts: dict[str, int], quantity: str) -> int:
     return sum(value for name, value in counts.items() if name.partition(" ")[0] == quantity)
 
 
+def total_of(counts: dict[str, int], quantity: str, ending: str) -> int:
+    return sum(v for name, v in counts.items() if name.startswith(quantity) and ending in name)
+
+
 def missed(cell: dict[str, Any], *scripts: str, which: str = "calls_missed") -> int:
     """What these scripts' probes missed in a cell: by the kernel's count, where it keeps one."""
     counts = [cell[which].get(script, 0) for script in scripts]
@@ -178,6 +182,28 @@ def test_nothing_is_summed_up_or_looked_up_for_a_message(collected: Collected) -
             assert counts["checksum_bytes header"] == 20 * headers
             assert (headers > 0) == (transport == "tcp")
             assert counts["migrations"] == counts["stranger_packets"] == 0
+
+
+def test_what_is_no_header_on_lo_is_payload(collected: Collected) -> None:
+    for messages, payload, counts in of(collected, "tcp", (SMALL, PAGE)):
+        assert counts["segments data"] == messages, "none was sent again"
+        assert counts["lo_bytes"] - counts["lo_header_bytes"] == payload
+    for _, _, counts in of(collected, "unix"):
+        assert counts["lo_header_bytes"] == 0
+
+
+def test_the_unfiltered_count_stands_beside_the_filtered_one(collected: Collected) -> None:
+    for transport in ("unix", "tcp"):
+        for _, _, counts in of(collected, transport):
+            for what in ("allocs", "clones", "frees"):
+                rest = [counts[f"skb_{what} {who} elsewhere"] for who in ("ksoftirqd", "other")]
+                assert min(rest) >= 0
+            assert counts["copy_calls out elsewhere"] == 0, "nobody else receives in this guest"
+    for cell in collected.probed("tcp"):
+        counts = collected.counts(cell)
+        # A segment is a clone, whoever sends it; what is put off is not lost.
+        clones = counts["skb_clones"] + total_of(counts, "skb_clones", "elsewhere")
+        assert clones >= counts["segments data"] + counts["segments data elsewhere"]
 
 
 def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) -> None:

@@ -131,6 +131,7 @@ def test_a_tcp_message_is_one_packet_with_66_bytes_of_headers(collected: Collect
         assert 0 <= pure_acks <= cell["messages"] // 100 + 1
         payload = cell["messages"] * cell["size"]
         assert counts["lo_bytes"] == payload + HEADERS * counts["lo_packets"]
+        assert counts["lo_header_bytes"] == HEADERS * counts["lo_packets"]
         assert counts["lo_packets"] == out_segments(cell)
 
 

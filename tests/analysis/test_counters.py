@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A CPU's counters as measures of the ledger, with made-up counts; and without a PMU."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.analyse import Analysis, analyse
+from analysis.ledger import Row
+from analysis.raw import read_run
+from analysis.report import html
+from tests.analysis.make_run import MESSAGES, Cell, MadeUp, make_run
+
+# Of a window: for each message 1,000 cycles, 500 instructions, 3 cache misses, 2 TLB misses.
+COUNTED = {"cycles": 8000, "instructions": 4000, "cache_misses": 24, "tlb_misses": 16}
+WHY = "this CPU counts no cycles (perf stat: <not supported>)"
+COLUMN = ("same-cpu", "unix")
+
+
+def analyse_with(folder: Path, counted: dict[str, int], missing: str = "") -> Analysis:
+    """The made-up run, whose probed cells had `perf stat` attached as well."""
+
+    def attach(cell: Cell) -> None:
+        if "bpftrace" in cell["instruments"]:
+            cell["instruments"] += ["perf"]
+            cell["scripts"] += ["stat"]
+
+    lack = [{"what": "cycles (perf stat)", "lane": "vm", "why": missing}] if missing else []
+    run = make_run(folder, MadeUp(change=attach, missing=lack))
+    (lane,) = run.glob("raw/vm-*")
+    probed = [
+        cell
+        for line in (lane / "cells.jsonl").read_text().splitlines()
+        if "perf" in (cell := json.loads(line))["instruments"]
+    ]
+    maps = {
+        f"@{name}": {
+            f"{cell['id']},total" if name == "instructions" else str(cell["id"]): value
+            for cell in probed
+        }
+        for name, value in (counted | {"page_faults": 0}).items()
+    }
+    (lane / "perf/1").mkdir(parents=True)
+    (lane / "perf/1/stat.json").write_text(json.dumps({"type": "map", "data": maps}) + "\n")
+    return analyse(read_run(run))
+
+
+def row(analysis: Analysis, measure: str) -> Row:
+    return analysis.ledgers[0].row(measure)
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        ("cycles", 1000),
+        ("instructions", 500),
+        ("instructions_per_cycle", 0.5),
+        ("cache_misses", 3),
+        ("tlb_misses", 2),
+        ("page_faults", 0),
+    ],
+)
+def test_a_pmu_gives_figures_for_each_message(tmp_path: Path, measure: str, value: float) -> None:
+    assert MESSAGES == 8
+    (line,) = row(analyse_with(tmp_path, COUNTED), measure).lines
+    assert (line.instrument, line.lane) == ("perf", "vm")
+    assert line.entries[COLUMN].value == value
+
+
+def test_there_is_no_ratio_to_what_was_not_counted(tmp_path: Path) -> None:
+    analysis = analyse_with(tmp_path, {"instructions": 4000})
+    assert row(analysis, "instructions").lines
+    assert not row(analysis, "instructions_per_cycle").lines
+
+
+def test_without_a_pmu_they_are_missing_with_perfs_own_word(tmp_path: Path) -> None:
+    analysis = analyse_with(tmp_path, {}, WHY)
+    found = row(analysis, "cycles")
+    assert not found.lines
+    assert found.why_missing == WHY
+    assert "&lt;not supported&gt;" in html(analysis, ())
