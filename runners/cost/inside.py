@@ -36,7 +36,7 @@ SECONDS = 300
 class Cell:
     """A workload that has warmed up and waits before its window: at its gate, a full pipe."""
 
-    def __init__(self, workload: str, transport: str, messages: int) -> None:
+    def __init__(self, workload: str, transport: str, messages: int, number: int = 1) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._gate, gate = os.pipe()
         room = fcntl.fcntl(gate, fcntl.F_SETPIPE_SZ, 4096)
@@ -44,7 +44,7 @@ class Cell:
         options = {
             "dir": self._folder.name, "transport": transport, "pattern": "pingpong", "size": 64,
             "placement": "same-cpu", "sched": "fifo", "messages": messages, "warmup": WARMUP,
-            "cell": 1, "timeout": SECONDS, "gate": gate,
+            "cell": number, "timeout": SECONDS, "gate": gate,
         }  # fmt: skip
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         self._process = subprocess.Popen(

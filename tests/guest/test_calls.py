@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""probes/bcc/calls.py in a guest: the calls of two running processes, counted by fentry."""
+"""Tools that a learner runs alone, in one guest: calls.py (fentry), the scripts that need function
+probes, the bcc tools pointed at two running processes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 
 from runners import guest, lanes
 from runners.cost.inside import FUNCTIONS, TRANSPORTS
+from tests import alone
 
 pytestmark = pytest.mark.guest
 MESSAGES = 46
@@ -24,14 +26,16 @@ class Tool(OurBcc):
         return {{name: int(calls) for name, calls in rows}}
 found = {{t: measure(Tool, t, sys.argv[1], {MESSAGES})["counted"] for t in {TRANSPORTS}}}
 open("out/calls.json", "w").write(json.dumps(found))
+from tests import alone
+alone.main(sys.argv[1], "out/alone.json", "function")
 """
 
 
 @pytest.fixture(scope="module", params=(guest.SERIES[-1],))
-def counted(
+def out(
     request: pytest.FixtureRequest, cache_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, int]]:
-    """Transport → function → calls."""
+) -> Path:
+    """What the tools left in one boot."""
     folder = tmp_path_factory.mktemp("calls")
     try:
         machine = guest.prepare(cache_folder, request.param)
@@ -40,6 +44,8 @@ def counted(
     with tarfile.open(folder / "in.tar", "w") as tar:
         for name in lanes.PAYLOAD:
             tar.add(lanes.REPOSITORY / name, name, filter=lanes.source_only)
+        for name in ("tests/__init__.py", "tests/alone.py"):
+            tar.add(lanes.REPOSITORY / name, name)
         tar.add(lanes.WORKLOAD, lanes.WORKLOAD.name)
     order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{lanes.WORKLOAD.name}"'
     machine.run(
@@ -48,8 +54,39 @@ def counted(
         on_line=print,
         memory=lanes.GUEST_MEMORY,
     )
-    found: dict[str, dict[str, int]] = json.loads((folder / "out/calls.json").read_text())
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def counted(out: Path) -> dict[str, dict[str, int]]:
+    """Transport → function → calls."""
+    found: dict[str, dict[str, int]] = json.loads((out / "calls.json").read_text())
     return found
+
+
+@pytest.fixture(scope="module")
+def said(out: Path) -> dict[str, dict[str, str]]:
+    """`scripts`, `bcc` → tool → what it printed."""
+    found: dict[str, dict[str, str]] = json.loads((out / "alone.json").read_text())
+    return found
+
+
+def test_each_function_script_alone_counts_what_its_header_shows(
+    said: dict[str, dict[str, str]],
+) -> None:
+    rows = alone.rows_of("function", guest.SERIES[-1])
+    assert {row.name for row in rows} == set(said["scripts"])
+    for row in rows:
+        text = said["scripts"][row.name]
+        assert alone.unlike(row, text, quiet=True) == [], text
+
+
+def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[str, str]]) -> None:
+    alone.check_bcc(said["bcc"])
+    for transport in alone.CELLS.values():
+        counts = alone.entries(said["bcc"][f"counts {transport}"])
+        assert counts["messages", "0", "sent"] >= MESSAGES
+        assert counts["copy_bytes", "0", "in"] == counts["copy_bytes", "0", "out"] > 0
 
 
 def test_each_message_is_counted(counted: dict[str, dict[str, int]]) -> None:

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Each tool of probes/ alone, as a learner runs it, beside a running workload.
+
+`python3 -m tests.alone WORKLOAD OUT RUNG` writes what each tool of a rung printed to OUT, as JSON.
+Standard library only: it runs in a guest as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from runners.collect.bpftrace import NOTIFY
+from runners.collect.children import command
+from runners.collect.instrument import AttachError
+from runners.collect.scripts import PROBES, Script, read_scripts
+from runners.cost.inside import Cell
+
+MESSAGES = 46
+CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
+BCC_TOOLS = ("counts", "stacks", "latency")
+AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
+SECONDS = 120
+ENTRY = re.compile(r"@(\w+)\[(\d+)(?:, ([^\]]*))?\]: (\d+)")
+# What a message needs on every kernel, and what is so but for an ACK now and then.
+EXACT = (
+    *("messages", "payload_bytes", "copy_calls", "copy_bytes", "skb_clones", "syscalls"),
+    *("migrations", "audit_calls", "route_lookups"),
+)
+PACKETS = (
+    *("lo_packets", "lo_bytes", "lo_header_bytes", "softirqs", "receives", "segments"),
+    *("checksum_calls", "checksum_bytes", "stranger_packets", "skb_allocs"),
+)
+LATE_ACKS = 2
+MORE = 16  # calls of the workload between its gate and its window, and after it
+Entries = dict[tuple[str, str, str], int]
+
+
+class Tool:
+    """A tool that runs until Ctrl-C."""
+
+    def __init__(self, argv: Sequence[str], ready: str) -> None:
+        self._ready, self._said = ready, Path(f"said-{os.getpid()}-{id(self)}")
+        with self._said.open("w", encoding="utf-8") as said:
+            self._process = subprocess.Popen(
+                command(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env=os.environ | {NOTIFY: "1"},
+                start_new_session=True,  # our signals, and no terminal's
+            )
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + SECONDS
+        while self._ready not in self._text() and self._process.poll() is None:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+
+    def finish(self) -> str:
+        """Ctrl-C; what it said, or that it would not end."""
+        if self._process.poll() is None:
+            self._process.send_signal(2)
+        try:
+            self._process.wait(SECONDS)
+            ended = ""
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            ended = f"\nHUNG: not ended {SECONDS} s after Ctrl-C\n"
+        text = self._text() + ended
+        self._said.unlink()
+        return text
+
+    def _text(self) -> str:
+        return self._said.read_text(encoding="utf-8", errors="replace")
+
+
+def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
+    """Script → what it printed. All watch the same cells, one of each transport, each alone."""
+    said, tools = {}, {}
+    for number, row in enumerate(rows):
+        try:
+            argv = ["bpftrace", str(row.path), *row.parameters(workload)]
+        except AttachError as error:
+            said[row.name] = str(error)
+            continue
+        tools[row.name] = Tool(argv, NOTIFY)
+        if number % AT_ONCE == AT_ONCE - 1:
+            for tool in tools.values():
+                tool.wait_ready()
+    for tool in tools.values():
+        tool.wait_ready()
+    for cell, transport in CELLS.items():
+        Cell(workload, transport, MESSAGES, cell).window()
+    return said | {name: tool.finish() for name, tool in tools.items()}
+
+
+def run_bcc(workload: str) -> dict[str, str]:
+    """`tool transport` → what it printed, pointed at two running processes by -p."""
+    said: dict[str, str] = {}
+    for transport in CELLS.values():
+        cell = Cell(workload, transport, MESSAGES)
+        pids = ",".join(map(str, cell.pids))
+        tools = {
+            name: Tool(["/usr/bin/python3", str(PROBES / f"bcc/{name}.py"), "-p", pids], "attached")
+            for name in BCC_TOOLS
+        }
+        for tool in tools.values():
+            tool.wait_ready()
+        cell.window()
+        said |= {f"{name} {transport}": tool.finish() for name, tool in tools.items()}
+    return said
+
+
+def rows_of(rung: str, kernel: str) -> list[Script]:
+    """The bpftrace scripts of one rung, one row of each: that of this series of kernels."""
+    return [
+        next((row for row in rows if kernel in row.kernels), rows[0])
+        for rows in read_scripts().values()
+        if (rows[0].instrument, rows[0].rung) == ("bpftrace", rung)
+    ]
+
+
+def entries(text: str) -> Entries:
+    """(quantity, cell, key) → count, as bpftrace and the bcc tools print maps."""
+    return {(name, cell, key): int(value) for name, cell, key, value in ENTRY.findall(text)}
+
+
+def transcript(row: Script) -> Entries:
+    """What the script's header shows of 46 messages."""
+    head = row.path.read_text(encoding="utf-8").partition("*/")[0]
+    return entries(head)
+
+
+def unlike(row: Script, said: str, *, quiet: bool) -> list[str]:
+    """Where a script did not print what its header shows, of what a message needs everywhere.
+
+    `quiet`: nobody else uses lo, so that packets can be compared.
+    """
+    counted = entries(said)
+    wrong = [
+        f"{row.file}: nothing of {quantity} in cell {cell}"
+        for quantity in row.quantities
+        for cell in CELLS
+        if not any(entry[:2] == (quantity, str(cell)) for entry in counted)
+    ]
+    for entry, shown in transcript(row).items():
+        if entry[0] not in (*EXACT, *(PACKETS if quiet else ())) or "elsewhere" in entry[2]:
+            continue
+        # A timer may send an ACK of its own.
+        slack = LATE_ACKS * (shown // MESSAGES or 1) if entry[0] in PACKETS else 0
+        if abs(counted.get(entry, -1) - shown) > slack:
+            wrong.append(f"{row.file}: {entry} is {counted.get(entry)}, and its header has {shown}")
+    return wrong
+
+
+def check_bcc(said: dict[str, str]) -> None:
+    """A tool counts from -p on to Ctrl-C: the window, and a few calls before and after it."""
+    for transport in CELLS.values():
+        counts = entries(said[f"counts {transport}"])
+        for call in ("read", "write"):
+            assert MESSAGES <= counts["syscalls", "0", call] <= MESSAGES + MORE, said
+        causes = entries(said[f"stacks {transport}"])
+        assert causes["wakeup_causes", "0", "sock_def_readable"] > 0, said
+        assert "sock_def_readable" in said[f"stacks {transport}"].partition("cell 0: ")[2]
+        times = int(re.findall(r"send-return: (\d+) times", said[f"latency {transport}"])[0])
+        awake = re.findall(r"cell 0: (\d+) messages whose", said[f"latency {transport}"])
+        assert MESSAGES <= times + int((awake or ["0"])[0]) <= MESSAGES + MORE, said
+
+
+def main(workload: str, out: str, rung: str) -> None:
+    kernel = ".".join(os.uname().release.split(".")[:2])
+    found = {
+        "scripts": run_scripts(workload, rows_of(rung, kernel)),
+        "bcc": run_bcc(workload),
+    }
+    Path(out).write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

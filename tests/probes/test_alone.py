@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tools that a learner runs alone: on this kernel, beside a running workload."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners import lanes, mounts, preflight
+from runners.collect.scripts import PROBES, Script, read_scripts
+from tests import alone
+
+BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
+MODULES = ("frame.py", "headers.py")  # of the tools
+ROWS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
+
+
+@pytest.mark.parametrize("tool", [name for name in BCC_TOOLS if name not in MODULES])
+def test_a_bcc_tool_says_what_it_is_without_root_and_without_bcc(tool: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", PROBES / "bcc" / tool, "--help"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for word in ("USAGE", "HOOK", "OUTPUT", "READ", "--pids PID"):
+        assert word in done.stdout
+
+
+def test_a_bcc_tool_names_a_task_that_is_not_there(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/usr/bin/python3", PROBES / "bcc/stacks.py", "-p", "none"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ERROR: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.file)
+def test_a_header_shows_what_the_script_prints(row: Script) -> None:
+    shown = {quantity for quantity, _, _ in alone.transcript(row)}
+    assert shown
+    assert shown <= set(row.quantities)
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
+    mounts.private_mounts()
+    if preflight.rung(preflight.checks()) == "counters":
+        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
+    return str(lanes.WORKLOAD)
+
+
+@pytest.mark.root
+def test_each_tracepoint_script_alone(
+    workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = alone.rows_of("tracepoint", "")
+    said = alone.run_scripts(workload, rows)
+    strangers = alone.entries(said["strangers"])
+    quiet = not any(strangers.values())
+    for row in rows:
+        if not said[row.name].startswith("this kernel has no "):
+            assert alone.unlike(row, said[row.name], quiet=quiet) == [], said[row.name]
+
+
+@pytest.mark.root
+def test_each_bcc_tool_alone_on_two_running_processes(
+    workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alone.check_bcc(alone.run_bcc(workload))
