@@ -8,6 +8,7 @@ import pandas as pd
 from analysis import apps, calltree, exact, ways
 from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
+from analysis.bistable import Regimes, switch_regimes
 from analysis.claim_files import load_claims, quantities
 from analysis.claims import judge
 from analysis.crosscheck import Crosscheck, crosschecks
@@ -40,6 +41,7 @@ class Analysis:
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
     laps: dict[Key, list[Laps]]
+    switching: tuple[Regimes, ...]
     agreements: tuple[Agreement, ...]
     regimes: tuple[Regime, ...]
     parts: tuple[Decomposition, ...]
@@ -116,6 +118,7 @@ def analyse(run: Run) -> Analysis:
         verdicts=verdicts,
         comparisons=compare(tables.tidy),
         laps=laps,
+        switching=switch_regimes(measured),
         agreements=agreements(tables.tidy),
         regimes=regimes,
         parts=parts,

@@ -8,13 +8,13 @@ import pandas as pd
 from analysis import plots
 from analysis.drawn import Drawn, drawn, not_drawn
 from analysis.ledger import (
-    FIRST_PLACEMENTS,
     FIRST_TRANSPORTS,
     MOST_TOGETHER,
     Ledger,
     Line,
     Row,
     order,
+    placement_order,
 )
 from analysis.measures import SOURCE, source_rank
 from analysis.plots import Panel, Point
@@ -116,12 +116,10 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
 
 
 def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
-    found = [
-        (order(str(r.placement), FIRST_PLACEMENTS), order(str(r.transport), FIRST_TRANSPORTS),
-         int(str(r.repeat)), float(str(r.value)))
-        for r in rows.itertuples()
-    ]  # fmt: skip
-    for (_, placement), (_, transport), _, value in sorted(found):
+    found = [(str(r.placement), str(r.transport), int(str(r.repeat)), float(str(r.value)))
+             for r in rows.itertuples()]  # fmt: skip
+    found.sort(key=lambda one: (placement_order(one[0]), order(one[1], FIRST_TRANSPORTS), one[2:]))
+    for placement, transport, _, value in found:
         yield Point(transport, placement, value, value, value)
 
 

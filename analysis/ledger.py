@@ -84,6 +84,16 @@ class Ledger:
         first = self.transports[:2]
         return replace(self, columns=tuple(one for one in self.columns if one[1] in first))
 
+    def pages(self, most: int) -> list["Ledger"]:
+        """The same in parts of at most `most` columns, a placement's transports together."""
+        pages: list[list[Column]] = [[]]
+        for placement in dict.fromkeys(place for place, _ in self.columns):
+            some = [column for column in self.columns if column[0] == placement]
+            if pages[-1] and len(pages[-1]) + len(some) > most:
+                pages.append([])
+            pages[-1] += some
+        return [replace(self, columns=tuple(page)) for page in pages]
+
     def row(self, measure: str) -> Row:
         return next(row for row in self.rows if row.measure.id == measure)
 
@@ -105,9 +115,15 @@ def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing
     return Ledger(pattern, size, columns, rows)
 
 
-def _column_order(column: Column) -> tuple[int, str, int, str]:
+def _column_order(column: Column) -> tuple[object, ...]:
     placement, transport = column
-    return (*order(placement, FIRST_PLACEMENTS), *order(transport, FIRST_TRANSPORTS))
+    return (*placement_order(placement), *order(transport, FIRST_TRANSPORTS))
+
+
+def placement_order(placement: str) -> tuple[object, ...]:
+    """A sort key: one CPU before two, and the usual way before what is not as usual."""
+    where, *unusual = placement.split("+")
+    return (*order(where, FIRST_PLACEMENTS), len(unusual), *unusual)
 
 
 def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
@@ -186,6 +202,6 @@ def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
     return sorted(found, key=_regime_order)
 
 
-def _regime_order(regime: tuple[str, int, str]) -> tuple[tuple[int, str], int, tuple[int, str]]:
+def _regime_order(regime: tuple[str, int, str]) -> tuple[object, ...]:
     pattern, size, placement = regime
-    return order(pattern, FIRST_PATTERNS), size, order(placement, FIRST_PLACEMENTS)
+    return order(pattern, FIRST_PATTERNS), size, placement_order(placement)

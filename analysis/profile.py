@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from analysis.drawn import Drawn, drawn
 from analysis.flame import Graph, Path, flame_plot, inclusive
 from analysis.layers import USER
-from analysis.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, order
+from analysis.ledger import FIRST_TRANSPORTS, MOST_TOGETHER, order, placement_order
 from analysis.raw import Cell, Lane, Run
 from analysis.record import read_text
 from analysis.wording import counted, size_text
@@ -88,12 +88,8 @@ def read_folded(text: str) -> Counter[Path]:
 
 
 def _order(one: Profile) -> tuple[object, ...]:
-    host = 0 if one.lane == "host" else 1
-    place, transport = (
-        order(one.placement, FIRST_PLACEMENTS),
-        order(one.transport, FIRST_TRANSPORTS),
-    )
-    return host, one.kernel, one.pattern, one.size, place, transport
+    host, transport = 0 if one.lane == "host" else 1, order(one.transport, FIRST_TRANSPORTS)
+    return host, one.kernel, one.pattern, one.size, placement_order(one.placement), transport
 
 
 def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:

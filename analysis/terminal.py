@@ -12,6 +12,7 @@ from rich.text import Text
 from analysis.analyse import Analysis
 from analysis.kernels import LANE
 from analysis.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
+from analysis.quantities import ELSEWHERE
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
 from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
@@ -22,6 +23,8 @@ PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 # Names of rows may fold, and never vanish: below this width the spreads stay in the report.
 NARROW = 140
 NAME_WIDTH = 26
+FROM_WIDTH = 8
+COLUMN_WIDTH = 18  # a figure with its spread, and half of that without
 TIMES = (
     ("round-trip time, median (p50)", "p50", "ns"),
     ("round-trip time, p99", "p99", "ns"),
@@ -41,7 +44,8 @@ def show(analysis: Analysis, report: Path) -> None:
         console.print(Text(sentence))
     for ledger in analysis.ledgers[:MOST_LEDGERS]:
         sources = Sources()
-        console.print(_table(ledger.narrow(MOST_TOGETHER), analysis.regimes, sources, console))
+        for page in _pages(ledger.narrow(MOST_TOGETHER), console):
+            console.print(_table(page, analysis.regimes, sources, console))
         console.print(Text(sources.legend()), style="dim")
     _print_missing(console, analysis)
     _print_left_out(console, analysis)
@@ -74,6 +78,12 @@ def _print_missing(console: Console, analysis: Analysis) -> None:
         console.print(Text(f" And for {words}: see the report."), style="dim")
     if absent:
         console.print()
+
+
+def _pages(ledger: Ledger, console: Console) -> list[Ledger]:
+    """As many columns at once as there is room for: a table that is too wide loses its names."""
+    width = COLUMN_WIDTH // 2 if console.width < NARROW else COLUMN_WIDTH
+    return ledger.pages(max(1, (console.width - NAME_WIDTH - FROM_WIDTH) // width))
 
 
 def _print_left_out(console: Console, analysis: Analysis) -> None:
@@ -147,14 +157,22 @@ def _table(
     table = Table(title=title, title_justify="left", box=lines, padding=(0, 1), pad_edge=False)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
     for placement, transport in ledger.columns:
-        table.add_column(f"{placement}\n{transport}", justify="right", no_wrap=True)
+        head = placement.replace("+", "\n+")
+        table.add_column(f"{head}\n{transport}", justify="right", no_wrap=True)
     table.add_column("from", style="dim", min_width=4)
     for row in ledger.once():
         # What nobody asked for stands in the report; here it would hide what was measured.
-        if row.lines or row.failed:
+        if (row.lines or row.failed) and not _nothing_elsewhere(row):
             _add(table, ledger, row, sources, narrow=console.width < NARROW)
     _add_times(table, ledger, regimes, sources)
     return table
+
+
+def _nothing_elsewhere(row: Row) -> bool:
+    """Another context's zeros are in the report, where there is room for them."""
+    keys = row.measure.keys
+    figures = [entry.value for line in row.lines for entry in line.entries.values()]
+    return bool(keys) and all(key.endswith(ELSEWHERE) for key in keys) and not any(figures)
 
 
 def _add_times(table: Table, ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources) -> None:
@@ -185,6 +203,8 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
         table.add_row(words, *blanks, Text(row.why_missing))
     by_figures: dict[tuple[str, ...], str] = {}
     for line in row.best():
+        if not any(column in line.entries for column in ledger.columns):
+            continue  # it has figures of other columns only
         figures = tuple(_figure(row, line, column, narrow) for column in ledger.columns)
         letters = f"{by_figures.get(figures, '')} {sources.letter(line_source(line))}"
         by_figures[figures] = letters.strip()

@@ -24,12 +24,18 @@ class Collected:
     def probed(
         self, transport: str | None = None, instrument: str = "bpftrace"
     ) -> list[dict[str, Any]]:
-        """Cell runs that had `instrument` attached."""
+        """Cell runs that had `instrument` attached, of the usual way to be scheduled and joined."""
         return [
             cell
             for cell in self.cells
-            if instrument in cell["instruments"] and transport in (None, cell["transport"])
+            if instrument in cell["instruments"]
+            and transport in (None, cell["transport"])
+            and cell not in self.unusual()
         ]
+
+    def unusual(self) -> list[dict[str, Any]]:
+        """Cell runs under another scheduler, or with a connection for each direction."""
+        return [c for c in self.cells if (c["sched"], c["topology"]) != ("other", "one")]
 
     def counts(self, cell: dict[str, Any], instrument: str = "bpftrace") -> Counts:
         """`quantity key` → value, of one probed cell run."""

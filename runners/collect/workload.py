@@ -18,8 +18,9 @@ from runners.collect.children import User, command, stop
 from runners.collect.instrument import Window
 from runners.collect.plan import CellRun, Plan
 
-# What a transport cannot do without, capabilities(7): the rest of root's rights is dropped still.
-CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf")}
+# What a transport or a scheduler cannot do without, capabilities(7): the rest of root's rights is
+# dropped still.
+CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf"), "fifo": ("sys_nice",)}
 
 
 class CellError(Exception):
@@ -52,7 +53,8 @@ def run_cell(
         if samples is not None:
             argv += ["--samples", str(written)]
         argv += [word for window in windows for word in window.options]
-        kept = CAPABILITIES.get(run.cell.transport, ())
+        needing = (run.cell.transport, run.cell.sched)
+        kept = [right for what in needing for right in CAPABILITIES.get(what, ())]
         descriptors = [fd for window in windows for fd in window.descriptors]
         result = _run(command(argv, plan.user, kept), plan, descriptors)
         if samples is not None:

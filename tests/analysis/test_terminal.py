@@ -9,7 +9,7 @@ from rich.text import Text
 
 from analysis.__main__ import main
 from analysis.wording import NOT_MEASURED
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -42,3 +42,22 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     (row,) = (line for line in lines if line.startswith("calls of security hooks"))
     assert row.split()[-4:] == ["lsm", "needs", "function", "probes"]
     assert not any("made_up" in line for line in lines)
+
+
+def test_a_table_too_wide_for_the_screen_is_shown_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = [{}, {"sched": "batch"}, {"sched": "fifo"}, {"topology": "two"}, {"wait": "spin"}]
+    numbers = iter(range(1000))
+
+    def spread(cell: Cell) -> None:
+        cell |= ways[next(numbers) // len(TRANSPORTS) % len(ways)]
+
+    run = make_run(tmp_path, MadeUp(change=spread, repeats=5))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([str(run)]) == 0
+    lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
+    assert [line for line in lines[:-1] if len(line) > 100] == []
+    names = [line for line in lines if line.lstrip().startswith("packets through")]
+    assert len(names) > 1, "a part for as many columns as there is room for, each with its names"

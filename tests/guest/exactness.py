@@ -24,6 +24,15 @@ def plan() -> Plan:
             cells.GUEST,
         )
     ]
+    # How the scheduler treats them, and a pair of sockets for each direction: with the same probes.
+    unusual = [
+        cell
+        for ways in (["--sched", "fifo", "--topology", "one,two"], ["--sched", "batch"])
+        for cell in cells.cells(
+            options.parse(["--placements", "same-cpu", "--messages", str(COUNTS[0]), *ways]),
+            cells.GUEST,
+        )
+    ]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
     stretches: dict[str, list[str]] = {}
     for name, rows in read_scripts().items():
@@ -32,7 +41,7 @@ def plan() -> Plan:
     first = 1
     for stretch, names in stretches.items():
         # What follows is not placed otherwise on two CPUs: one is enough, but for functions.
-        chosen = {cells.COUNTS: every, "functions": few}.get(stretch, few[:2])
+        chosen = {cells.COUNTS: every + unusual, "functions": few}.get(stretch, few[:2])
         runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
         passes.append(Pass(tuple(names), runs))
         first += len(runs)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells with one regime of switches, with several in a window, and that go from one to another."""
+
+import pytest
+
+from analysis.bistable import BISTABLE, MIXED, ONCE, STEADY, Regimes
+from analysis.ledger import placement_order
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((2.0, 2.01, 1.98), STEADY),
+        ((2.0, 4.0, 2.0), BISTABLE),
+        ((3.0, 3.5), BISTABLE),
+        ((2.6, 2.7, 2.6), MIXED),
+        ((2.0,), ONCE),
+        ((2.5,), MIXED),
+    ],
+)
+def test_kinds(values: tuple[float, ...], kind: str) -> None:
+    one = Regimes("pingpong", 64, "same-cpu", "unix", values, "made up")
+    assert one.kind == kind
+    assert one.words()
+
+
+def test_repeats_in_two_regimes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
+    found = analysed(MadeUp(switches=lambda t, _, repeat: (2 if t == "tcp" or repeat else 4, 0)))
+    kinds = {(one.transport, one.placement): one.kind for one in found.switching}
+    assert kinds["unix", "cross-cpu"] == BISTABLE
+    assert kinds["tcp", "cross-cpu"] == STEADY
+
+
+def test_the_usual_way_stands_before_the_unusual_one() -> None:
+    names = [
+        "cross-cpu",
+        "same-cpu+batch+two",
+        "same-cpu+two",
+        "free",
+        "same-cpu",
+        "same-cpu+batch",
+    ]
+    assert sorted(names, key=placement_order) == [
+        "same-cpu", "same-cpu+batch", "same-cpu+two", "same-cpu+batch+two", "cross-cpu", "free",
+    ]  # fmt: skip

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SCHED_FIFO and SCHED_BATCH on one CPU, and two one-way connections, in the guests' own boot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.collected import Collected, switches
+
+pytestmark = pytest.mark.guest
+EDGES = 4  # switches at a window's edges
+TICKS = 12  # preemptions by a tick: on an emulated CPU more than one may come due
+WAYS = {("fifo", "one"), ("fifo", "two"), ("batch", "one")}
+
+
+def name(cell: dict[str, Any]) -> str:
+    return f"{cell['transport']} {cell['sched']} {cell['topology']}"
+
+
+def test_each_way_ran(collected: Collected) -> None:
+    assert [(name(cell), cell["error"]) for cell in collected.unusual() if cell["error"]] == []
+    assert {(cell["sched"], cell["topology"]) for cell in collected.unusual()} == WAYS
+
+
+def test_each_process_sleeps_once_a_round_trip(collected: Collected) -> None:
+    """Whoever is not preempted runs until it sleeps: one switch for each message."""
+    for cell in collected.unusual():
+        found = switches(cell)
+        assert 0 <= found["voluntary"] - cell["messages"] <= EDGES, name(cell)
+        assert found["involuntary"] <= TICKS, name(cell)
+
+
+def test_nothing_is_lost_to_ksoftirqd(collected: Collected) -> None:
+    """Under SCHED_FIFO older kernels receive there: own and other contexts together are whole."""
+    for cell in collected.unusual():
+        counts = collected.counts(cell)
+        assert counts["messages sent"] == counts["messages received"] == cell["messages"]
+        received = sum(n for key, n in counts.items() if key.startswith("receives "))
+        assert received == counts["lo_packets"], name(cell)
+        clones = sum(n for key, n in counts.items() if key.partition(" ")[0] == "skb_clones")
+        data = counts["segments data"] + counts["segments data elsewhere"]
+        assert clones == data == (cell["messages"] if cell["transport"] == "tcp" else 0), name(cell)
+
+
+def test_two_one_way_connections_wake_nobody_for_nothing(collected: Collected) -> None:
+    for cell in collected.unusual():
+        if cell["topology"] == "two":
+            assert collected.counts(cell)["spurious_wakeups"] == 0, name(cell)
