@@ -11,6 +11,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from runners.collect.plan import CellRun, Pass
 from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected
+from tests.guest import test_counts
 
 pytestmark = pytest.mark.guest
 SCRIPTS = ("skbs", "copies", "path")
@@ -94,6 +96,36 @@ def test_what_is_absent_has_a_reason(collected: Collected) -> None:
     assert reasons["function_calls"] == "path.bt: this kernel has no kprobe:tcp_queue_recv."
     why = reasons["messages, copy_calls, copy_bytes"]
     assert "this kernel has no function _copy_from_inter" in why
+
+
+def test_nothing_of_it_is_counted_as_zero(collected: Collected) -> None:
+    for cell in collected.probed():
+        names = {name.partition(" ")[0] for name in collected.counts(cell)}
+        assert names == {"skb_allocs", "skb_clones", "skb_frees"}
+
+
+def test_the_exactness_test_fails_for_what_is_absent_and_passes_for_the_rest(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(found: Collected, transport: str, *_: Any) -> list[tuple[int, int, dict[str, int]]]:
+        return [(c["messages"], c["size"], found.counts(c)) for c in found.probed(transport)]
+
+    monkeypatch.setattr(test_counts, "of", of)
+    with pytest.raises(KeyError, match="copy_bytes in"):
+        test_counts.test_each_byte_is_copied_once_in_and_once_out(collected, "unix")
+    with pytest.raises(KeyError, match="messages sent"):
+        test_counts.test_messages_are_counted_exactly(collected, "tcp")
+    for cell in collected.probed("unix"):
+        assert collected.counts(cell)["skb_frees"] == cell["messages"]
+
+
+def test_the_report_names_it_as_missing(analysed: Analysis) -> None:
+    (ledger,) = analysed.ledgers
+    assert ledger.row("skb_clones").lines
+    for measure in ("copied_in", "copied_kernel", "payload_copies"):
+        row = ledger.row(measure)
+        assert (row.lines, row.failed) == ((), True)
+        assert "this kernel has no function _copy_from_inter" in row.why_missing
 
 
 @pytest.mark.parametrize("tracer", TRACERS)

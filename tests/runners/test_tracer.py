@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A tracer that does not end, or died: its quantities are missing, and the run goes on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runners.collect import tracer
+from runners.collect.instrument import AttachError
+
+DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
+DEAD = "echo ready; echo ERROR: made up >&2; exit 3"
+
+
+class Shell(tracer.Child):
+    """A shell in the place of a tracer."""
+
+    def __init__(self, script: str, folder: Path) -> None:
+        super().__init__("made-up", "made-up.bt", folder / "maps", folder / "words")
+        self._script = script
+
+    def argv(self) -> list[str]:
+        return ["sh", "-c", self._script]
+
+    def is_attached(self) -> bool:
+        return "ready" in self.said()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+
+def test_one_that_ignores_its_end_is_ended_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer, "DETACH_SECONDS", 0.2)
+    child = Shell(DEAF, tmp_path)
+    child.start()
+    child.wait_attached()
+    child.ask_to_finish()
+    with pytest.raises(AttachError, match=r"made-up\.bt did not end in"):
+        child.finish()
+    child.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, 0)
+
+
+def test_one_that_ended_too_early_is_no_tracer(tmp_path: Path) -> None:
+    child = Shell(DEAD, tmp_path)
+    child.start()
+    with pytest.raises(AttachError):
+        child.wait_attached()
+        child.ask_to_finish()
+        child.finish()
+    child.stop()
