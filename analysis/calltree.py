@@ -92,6 +92,15 @@ def _end(stack: list[Call], roots: list[Call]) -> None:
     (stack[-1].calls if stack else roots).append(call)
 
 
+def outermost(calls: list[Call], name: re.Pattern[str]) -> Iterator[Call]:
+    """Calls of that name: from Linux 6.9 on a system call lies in x64_sys_call()."""
+    for call in calls:
+        if name.search(call.name):
+            yield call
+        else:
+            yield from outermost(call.calls, name)
+
+
 def usual(calls: list[Call]) -> Call | None:
     """The last one whose number of functions is the commonest, the larger one of two as common."""
     if not calls:
@@ -111,8 +120,7 @@ def messages(run: Run) -> tuple[Message, ...]:
                 continue
             name = f"raw/{lane.folder}/{path}"
             roots = parse(read_text(lane.path / path, name, "its call tree is lost"))
-            send = usual([call for call in roots if SEND.search(call.name)])
-            receive = usual([call for call in roots if RECEIVE.search(call.name)])
+            send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
                 where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size)
                 found.append(Message(*where, cell.placement, send, receive))

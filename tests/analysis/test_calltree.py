@@ -55,3 +55,17 @@ def test_the_commonest_call_stands_for_all() -> None:
     assert usual is not None
     assert len(usual) == 2
     assert calltree.usual([]) is None
+
+
+def test_a_system_call_is_found_below_the_dispatcher() -> None:
+    """Linux 6.9 and later call it from x64_sys_call()."""
+    lines = [
+        " 0)  made-up-11    |  x64_sys_call() {",
+        " 0)  made-up-11    |    __x64_sys_write() {",
+    ]
+    lines += [" 0)  made-up-11    |      ksys_write();", *[" 0)  made-up-11    |  }"] * 2]
+    roots = calltree.parse("\n".join(lines))
+    assert [call.name for call in roots] == ["x64_sys_call"]
+    (send,) = calltree.outermost(roots, calltree.SEND)
+    assert send.text().splitlines() == ["__x64_sys_write", "  ksys_write"]
+    assert not list(calltree.outermost(roots, calltree.RECEIVE))

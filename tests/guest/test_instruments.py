@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from analysis import calltree
 from tests.collected import Collected, switches
 from tests.guest.exactness import PAGE, SMALL, of
 
@@ -135,3 +136,9 @@ def test_the_receive_side_stands_in_the_senders_call_tree(collected: Collected) 
         text = (collected.folder / "ftrace" / f"{cell['id']}.graph").read_text()
         at = {name: text.find(f" {name}(") for name in ("tcp_sendmsg", "net_rx_action")}
         assert 0 < at["tcp_sendmsg"] < at["net_rx_action"]
+        # As the report reads it: a send has the whole receive side in it, a receive none of it.
+        roots = calltree.parse(text)
+        sends = list(calltree.outermost(roots, calltree.SEND))
+        within = [{call.name for _, call in send.walk()} for send in sends]
+        assert any({"tcp_sendmsg", "net_rx_action", "tcp_v4_rcv"} <= names for names in within)
+        assert list(calltree.outermost(roots, calltree.RECEIVE))
