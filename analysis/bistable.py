@@ -52,14 +52,16 @@ class Regimes:
 
 
 def switch_regimes(measured: pd.DataFrame) -> tuple[Regimes, ...]:
-    """One of each cell with sound counts, by the source that stands first in the ledger."""
+    """One of each cell with sound counts on each kernel: the host's, where cells ran there."""
     rows = measured[(measured["measure"] == "switches") & measured["sound"].astype(bool)]
-    return tuple(sorted(_regimes(rows), key=_order))
+    host = rows[rows["lane"] == "host"]
+    return tuple(sorted(_regimes(rows if host.empty else host), key=_order))
 
 
 def _regimes(rows: pd.DataFrame) -> Iterator[Regimes]:
     measure = MEASURE_BY_ID["switches"]
-    for (pattern, size, placement, transport), cell in rows.groupby([*REGIME, "transport"]):
+    for cell_of, cell in rows.groupby(["kernel", *REGIME, "transport"], sort=True):
+        _, pattern, size, placement, transport = cell_of
         groups = [group for _, group in cell.groupby(list(SOURCE), sort=True)]
         best = min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
         first = best.iloc[0]
