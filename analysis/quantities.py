@@ -208,40 +208,17 @@ MEASURES: tuple[Measure, ...] = (
         "message",
         (f"NET_RX{ELSEWHERE}",),
     ),
-    Measure(
-        "receives_sender",
-        "packets received in the sender's write()",
-        "receives",
-        "message",
-        ("sender",),
-    ),
-    Measure(
-        "receives_reader",
-        "packets received in the reader's read()",
-        "receives",
-        "message",
-        ("reader",),
-    ),
-    Measure(
-        "receives_user",
-        "packets received on the two processes' backs, in neither",
-        "receives",
-        "message",
-        ("user",),
-    ),
-    Measure(
-        "receives_ksoftirqd",
-        "packets received in ksoftirqd",
-        "receives",
-        "message",
-        (f"ksoftirqd{ELSEWHERE}",),
-    ),
-    Measure(
-        "receives_other",
-        "packets received in any other context",
-        "receives",
-        "message",
-        (f"other{ELSEWHERE}",),
+    *(
+        Measure(
+            f"receives_{who}", f"packets received {where}", "receives", "message", (who + rest,)
+        )
+        for who, where, rest in (
+            ("sender", "in the sender's write()", ""),
+            ("reader", "in the reader's read()", ""),
+            ("user", "on the two processes' backs, in neither", ""),
+            ("ksoftirqd", "in ksoftirqd", ELSEWHERE),
+            ("other", "in any other context", ELSEWHERE),
+        )
     ),
     Measure("wakeups_per_message", "wake-ups", "wakeups", "message", again=True),
     Measure("wakeups", "wake-ups", "wakeups", "round trip", headline=True),
@@ -427,25 +404,18 @@ MEASURES: tuple[Measure, ...] = (
         ledger=False,
         undisturbed=True,
     ),
-    Measure(
-        "rtt_p50",
-        "round-trip time, median",
-        "rtt_ns",
-        "window",
-        ("p50",),
-        unit="ns",
-        ledger=False,
-        undisturbed=True,
-    ),
-    Measure(
-        "rtt_p99",
-        "round-trip time, 99th percentile",
-        "rtt_ns",
-        "window",
-        ("p99",),
-        unit="ns",
-        ledger=False,
-        undisturbed=True,
+    *(
+        Measure(
+            f"rtt_{key}",
+            f"round-trip time, {words}",
+            "rtt_ns",
+            "window",
+            (key,),
+            unit="ns",
+            ledger=False,
+            undisturbed=True,
+        )
+        for key, words in (("p50", "median"), ("p99", "99th percentile"))
     ),
     Measure(
         "messages_per_s",
