@@ -11,6 +11,7 @@ from tests.collected import Collected, switches
 
 pytestmark = pytest.mark.guest
 EDGES = 4  # switches at a window's edges
+LAST = 2  # packets, and buffers that are freed after them
 TICKS = 12  # preemptions by a tick: on an emulated CPU more than one may come due
 WAYS = {("fifo", "one"), ("fifo", "two"), ("batch", "one")}
 
@@ -28,7 +29,7 @@ def test_each_process_sleeps_once_a_round_trip(collected: Collected) -> None:
     """Whoever is not preempted runs until it sleeps: one switch for each message."""
     for cell in collected.unusual():
         found = switches(cell)
-        assert 0 <= found["voluntary"] - cell["messages"] <= EDGES, name(cell)
+        assert abs(found["voluntary"] - cell["messages"]) <= EDGES, name(cell)
         assert found["involuntary"] <= TICKS, name(cell)
 
 
@@ -38,10 +39,16 @@ def test_nothing_is_lost_to_ksoftirqd(collected: Collected) -> None:
         counts = collected.counts(cell)
         assert counts["messages sent"] == counts["messages received"] == cell["messages"]
         received = sum(n for key, n in counts.items() if key.startswith("receives "))
-        assert received == counts["lo_packets"], name(cell)
-        clones = sum(n for key, n in counts.items() if key.partition(" ")[0] == "skb_clones")
+        # The last ACK may be received after the client's window.
+        assert 0 <= counts["lo_packets"] - received <= LAST, name(cell)
+        whole = {
+            what: sum(n for key, n in counts.items() if key.partition(" ")[0] == f"skb_{what}")
+            for what in ("allocs", "clones", "frees")
+        }
         data = counts["segments data"] + counts["segments data elsewhere"]
-        assert clones == data == (cell["messages"] if cell["transport"] == "tcp" else 0), name(cell)
+        sent = cell["messages"] if cell["transport"] == "tcp" else 0
+        assert whole["clones"] == data == sent, name(cell)
+        assert 0 <= whole["allocs"] + whole["clones"] - whole["frees"] <= LAST, name(cell)
 
 
 def test_two_one_way_connections_wake_nobody_for_nothing(collected: Collected) -> None:
