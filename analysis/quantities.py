@@ -12,7 +12,7 @@ from typing import Literal
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "clients")
+ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
 # Patterns that a program of an article's makes, and not the workload: which one.
 APPS = {"redis-new": "redis", "redis-keep": "redis"}
 # What one sample of a pattern is, where it is not a round trip.

@@ -47,7 +47,7 @@ class Result:
     server: Process
     proc: dict[str, tuple[str, str]]
     socket: dict[str, Any]
-    alone: bool = False  # selfloop: one process did both parts
+    alone: bool = False  # one process did both parts
 
     def both(self, field: str) -> int:
         """The sum of a count over the two processes."""

@@ -7,7 +7,7 @@ from analysis.quantities import ELSEWHERE
 from analysis.raw import Cell, Result
 
 # Every message has been received when the window ends.
-NOTHING_UNDER_WAY = ("pingpong", "selfloop")
+NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
 # /proc is read just outside the window, where the delayed ACK of the warm-up may be sent.
 EDGE_PACKETS = 1
 # (instrument, quantity, key, value)

@@ -9,7 +9,7 @@ from analysis.wording import TRANSPORTS, amount, counted, listed, number, place,
 
 # What the step to a cell adds, and which cells it compares.
 STEPS = {
-    PATH: ("the path alone", "selfloop, one thread that writes and then reads what it wrote"),
+    PATH: ("the path alone", "selfecho, one thread that holds both ends and answers itself"),
     SWITCH: ("+ the switch", "two processes on one CPU"),
     WAKEUP: ("+ wake-up, idle exit", "on two CPUs, each asleep until its message comes"),
     SLEEP: ("\N{MINUS SIGN} sleep", "on two CPUs that poll and never sleep"),
@@ -122,7 +122,9 @@ def _without(gap: Gap) -> str:
 def _share(gap: Gap, name: str) -> str:
     """Its share, where that is known well: shares of what may be 0 mean nothing."""
     share = gap.shares[name]
-    if share.low is None or share.high is None or not share.high - share.low <= WIDEST_SHARE:
+    if _doubt(gap) or share.low is None or share.high is None:
+        return ""
+    if not share.high - share.low <= WIDEST_SHARE:
         return ""
     return f", {share.value * 100:.0f} %,".replace("-", "\N{MINUS SIGN}")
 
@@ -139,17 +141,17 @@ def uneven(waterfall: Waterfall) -> str:
         return ""
     alone, answered = map(number, waterfall.segments)
     return (
-        f"Over {waterfall.transport} selfloop sends {alone} segments a message and ping-pong "
-        f"{answered}: with nothing going back, ACKs travel alone. Its path is that much too long, "
-        "and its switch too short; their sum is not touched."
+        f"Over {waterfall.transport} selfecho sends {alone} segments a message and ping-pong "
+        f"{answered}: ACKs travel alone in one of them. So the path alone is not that of a "
+        "ping-pong message, and what it is wrong by is in the switch; their sum is not touched."
     )
 
 
 def lacking(waterfall: Waterfall, size: int) -> str:
     """Which cells a waterfall lacks, and the command that gives them."""
-    cells = [" ".join(CELLS[name][:2]) for name in waterfall.missing]
+    cells = [" ".join(CELLS[name]) for name in waterfall.missing]
     return (
         f"{waterfall.transport} has no {listed(cells, 'or')} of {size_text(size)}: "
-        f"--transports {waterfall.transport} --sizes {size} --patterns pingpong,selfloop "
+        f"--transports {waterfall.transport} --sizes {size} --patterns pingpong,selfecho "
         "--wait block,spin gives all four cells."
     )

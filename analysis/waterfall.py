@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a message's time is made of, by differences between cells that differ in one thing.
 
-Four cells of one size: a thread that writes and then reads what it wrote (the path alone), two
-processes on one CPU (and a switch), on two CPUs (and a wake-up out of idle instead), and on two
-CPUs that never sleep. Each is the median lap over repeats, for one message: a round trip is two.
+Four cells of one size: a thread that plays ping-pong with itself (the path alone), two processes on
+one CPU (and a switch), on two CPUs (and a wake-up out of idle instead), and on two CPUs that never
+sleep. Each is the median lap over repeats, for one message: a round trip is two.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +17,19 @@ from analysis.intervals import Values, joint_interval
 from analysis.ledger import FIRST_TRANSPORTS, order
 from analysis.timing import lap_times
 
-# Pattern, placement, messages of a lap. The order is that of the waterfall.
+# Pattern, placement. The order is that of the waterfall. A lap is two messages in all of them.
 CELLS = {
-    "path": ("selfloop", "same-cpu", 1),
-    "switch": ("pingpong", "same-cpu", 2),
-    "wake-up": ("pingpong", "cross-cpu", 2),
-    "sleep": ("pingpong", "cross-cpu+spin", 2),
+    "path": ("selfecho", "same-cpu"),
+    "switch": ("pingpong", "same-cpu"),
+    "wake-up": ("pingpong", "cross-cpu"),
+    "sleep": ("pingpong", "cross-cpu+spin"),
 }
+MESSAGES = 2
 PATH, SWITCH, WAKEUP, SLEEP = CELLS
 # What the gap between two transports is divided into: all that a sleeping peer costs.
 OF_GAP = (PATH, SWITCH, WAKEUP)
-# In selfloop data goes one way only, and TCP's ACKs may have to travel alone: then it is not the
-# path of a ping-pong message. Told by segments sent for a message; more than this apart.
+# Where TCP's ACKs travel alone in the one cell and on data in the other, the first is not the path
+# of a ping-pong message. Told by segments sent for a message; more than this apart.
 UNEVEN = 0.05
 
 
@@ -46,7 +47,7 @@ class Waterfall:
     """One transport. A step is the difference to the level before; steps up to one are its level.
 
     `missing`: the cells that the run lacks; then the steps that need them are not there.
-    `segments`: TCP segments sent for a message in selfloop and in ping-pong, where they differ.
+    `segments`: TCP segments sent for a message in selfecho and in ping-pong, where they differ.
     """
 
     transport: str
@@ -91,8 +92,8 @@ def decompose(tidy: pd.DataFrame) -> tuple[Decomposition, ...]:
 
 def _size(times: pd.DataFrame, size: int) -> Decomposition:
     columns = {
-        name: lap_times(_cell(times, pattern, placement), pattern) / messages
-        for name, (pattern, placement, messages) in CELLS.items()
+        name: lap_times(_cell(times, pattern, placement), pattern) / MESSAGES
+        for name, (pattern, placement) in CELLS.items()
     }
     names = {str(name) for table in columns.values() for name in table.columns}
     tables = {
@@ -112,10 +113,10 @@ def _cell(times: pd.DataFrame, pattern: str, placement: str) -> pd.DataFrame:
 
 
 def _segments(times: pd.DataFrame, transport: str) -> tuple[float, float] | None:
-    """Sent for a message in selfloop and in ping-pong on one CPU; None where they are as many."""
+    """Sent for a message in selfecho and in ping-pong on one CPU; None where they are as many."""
     rows = times[(times["transport"] == transport) & (times["instrument"] == "kernel")]
     rows = rows[(rows["quantity"] == "segments") & (rows["key"] == "out")]
-    each = [_cell(rows, *CELLS[name][:2]) for name in (PATH, SWITCH)]
+    each = [_cell(rows, *CELLS[name]) for name in (PATH, SWITCH)]
     if any(one.empty for one in each):
         return None
     alone, answered = (float((one["value"] / one["messages"]).median()) for one in each)

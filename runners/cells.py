@@ -46,6 +46,8 @@ HOST = Defaults("host", messages=10_000, watched=2_000, warmup=2_000, repeats=6,
 GUEST = Defaults("vm", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
 # Fewer repeats are for counts, and all instruments together give those.
 LEAST_ALONE = 3
+# One thread holds both ends.
+ONE_THREAD = ("selfloop", "selfecho")
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
 
@@ -70,8 +72,8 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
 def _extra(asked: Sequence[Cell]) -> list[Cell]:
     """What takes a message's time apart, where ping-pong on one CPU and on two is asked for.
 
-    Of the smallest size: the path alone, which is a thread that talks to itself, and two CPUs that
-    never sleep.
+    Of the smallest size: the path alone, which is a thread that plays ping-pong with itself, and
+    two CPUs that never sleep.
     """
     smallest = min(cell.size for cell in asked)
     usual = [cell for cell in asked if _usual(cell) and cell.size == smallest]
@@ -79,7 +81,7 @@ def _extra(asked: Sequence[Cell]) -> list[Cell]:
     for one in usual:
         twin = replace(one, placement="same-cpu")
         if one.placement == "cross-cpu" and twin in usual:
-            extra.append(replace(twin, pattern="selfloop"))
+            extra.append(replace(twin, pattern="selfecho"))
             extra.append(replace(one, wait="spin"))
     return [replace(cell, extra=True) for cell in extra if cell not in asked]
 
@@ -92,7 +94,7 @@ def _usual(cell: Cell) -> bool:
 def _placements(options: Options, pattern: str) -> tuple[str, ...]:
     """One thread has no second CPU: beside other placements this one is left out."""
     fitting = tuple(name for name in options.placements if name != "cross-cpu")
-    return fitting if pattern == "selfloop" and fitting else options.placements
+    return fitting if pattern in ONE_THREAD and fitting else options.placements
 
 
 def unit(pattern: str, clients: int) -> int:

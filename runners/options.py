@@ -22,7 +22,7 @@ TRANSPORTS = (
     *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
     *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
 )
-PATTERNS = ("pingpong", "stream", "pipeline", "connect", "selfloop", "clients")
+PATTERNS = ("pingpong", "stream", "pipeline", "connect", "selfloop", "selfecho", "clients")
 PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 WAITS = ("block", "epoll", "spin")
 SCHEDULERS = ("other", "batch", "fifo")

@@ -116,7 +116,8 @@ struct setup {
 	int reports[2];			    /* pipe, server to client: "r" for ready, a report */
 	int words[2];			    /* pipe, client to server: "f" filled, "l" leave */
 	int samples_fd;			    /* -1: none */
-	struct link *links;		    /* as many as there are clients: mostly one */
+	struct link *links;		    /* of each process: mostly one */
+	unsigned link_count;		    /* as many as clients; near and far for one thread */
 	/* For transports that are joined through a listening socket: */
 	int listener; /* -1: none */
 	struct sockaddr_storage address;

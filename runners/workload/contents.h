@@ -8,7 +8,10 @@
 /* Each phase has contents of its own, so that what one left behind cannot pass for another. */
 enum phase { WARMUP, WINDOW, FAREWELL };
 
-/* Before a phase: contents to send, a cleared place for what comes, counters at 0. */
+/*
+ * Before a phase: contents to send, a cleared place for what comes, counters at 0. It touches both,
+ * so no first page fault falls into the window.
+ */
 void contents_start(struct link *link, enum phase phase);
 /* After a phase: the last message received must be the peer's, byte by byte. */
 void contents_check(const struct link *link, enum phase phase);

@@ -30,6 +30,8 @@ void link_broken(const struct link *link, const char *call)
 			   link->setup->options.transport->name, link->size);
 	if (!peer_gone())
 		call_failed("%s", call);
+	if (link->setup->options.pattern->alone)
+		cell_failed("somebody else has closed the connection");
 	if (link->role == CLIENT)
 		server_lost();
 	give_up(1); /* the client is on its way out and has said why, or was killed */
@@ -75,11 +77,7 @@ bool write_all(int fd, const void *buffer, size_t size, const char *what)
 	return true;
 }
 
-/*
- * The client shows its token first, the server answers with its own. Only the two processes
- * of this fork know them, so a stranger who found the port or the path is found out.
- * The buffers hold a token, whatever the message's size.
- */
+/* The buffers hold a token, whatever the message's size. */
 static void check_token(const struct link *link, const struct setup *setup)
 {
 	size_t there = 0;
@@ -115,6 +113,10 @@ static void show_token(const struct link *link, const struct setup *setup)
 		cell_failed("the transport took only %zd bytes of the token", count);
 }
 
+/*
+ * The client shows its token first, the server answers with its own. Only the two processes
+ * of this fork know them, so a stranger who found the port or the path is found out.
+ */
 static void greet(const struct link *link, const struct setup *setup)
 {
 	if (link->role == CLIENT) {
@@ -124,6 +126,18 @@ static void greet(const struct link *link, const struct setup *setup)
 		check_token(link, setup);
 		show_token(link, setup);
 	}
+}
+
+/* Where nothing ever goes back, nothing may now: TCP acknowledges at once while that is so. */
+static void greet_oneself(const struct link *near, const struct link *far,
+			  const struct setup *setup)
+{
+	show_token(near, setup);
+	check_token(far, setup);
+	if (setup->options.pattern->messages_per_lap == 1)
+		return;
+	show_token(far, setup);
+	check_token(near, setup);
 }
 
 /* mmap, so that a buffer starts on a page and its size in pages is known. */
@@ -143,10 +157,11 @@ void links_make(struct setup *setup)
 {
 	const struct options *options = &setup->options;
 
-	setup->links = calloc(options->clients, sizeof(struct link));
+	setup->link_count = options->pattern->alone ? 2 : options->clients;
+	setup->links = calloc(setup->link_count, sizeof(struct link));
 	if (!setup->links)
-		call_failed("memory for %u connections", options->clients);
-	for (unsigned i = 0; i < options->clients; i++) {
+		call_failed("memory for %u connections", setup->link_count);
+	for (unsigned i = 0; i < setup->link_count; i++) {
 		struct link *link = &setup->links[i];
 
 		link->tx = buffer_of(options->size);
@@ -156,31 +171,25 @@ void links_make(struct setup *setup)
 	}
 }
 
-/* In selfloop both ends are this process's: what goes out at the one comes in at the other. */
-static void join(struct link *link, struct setup *setup)
+static void join(struct link *link, struct setup *setup, enum role role)
 {
-	struct link far = {0};
-
-	transport_join(setup, link, link->role);
-	if (setup->options.pattern->alone) {
-		transport_join(setup, &far, SERVER);
-		link->in = far.in;
-	}
+	link->setup = setup;
+	link->role = role;
+	link->peer = role == CLIENT ? SERVER : CLIENT;
+	link->size = setup->options.size;
+	link->tick = UINT64_MAX;
+	transport_join(setup, link);
 }
 
 void link_open(struct link *link, struct setup *setup, enum role role)
 {
-	const struct options *options = &setup->options;
-
-	link->setup = setup;
-	link->role = role;
-	link->peer = options->pattern->alone || role == SERVER ? CLIENT : SERVER;
-	link->size = options->size;
-	link->tick = UINT64_MAX;
-	join(link, setup);
-	greet(link, setup);
-	/* Touched even without a warm-up: no first page fault may fall into the window. */
-	contents_start(link, WARMUP);
+	join(link, setup, role);
+	if (setup->options.pattern->alone) {
+		join(link + 1, setup, SERVER);
+		greet_oneself(link, link + 1, setup);
+	} else {
+		greet(link, setup);
+	}
 }
 
 __attribute__((noreturn, cold)) static void too_full(const struct link *link, uint64_t held,

@@ -10,11 +10,11 @@
  * what is written to later, each side has for itself.
  */
 void links_make(struct setup *setup);
-/* Joins the transport, touches the buffers, and proves that the peer is ours. */
+/* Joins the transport and proves that the peer is ours. One thread opens both ends by it. */
 void link_open(struct link *link, struct setup *setup, enum role role);
 /*
- * Where messages are in flight before anybody reads, nobody must wait for room: the client finds
- * out what the transport holds, and the server (the client itself in selfloop) takes it out.
+ * Where messages are in flight before anybody reads, nobody must wait for room: one end finds
+ * out what the transport holds, and the other takes it out.
  */
 void link_fill(struct link *link, uint64_t messages);
 void link_drain(struct link *link, uint64_t messages);

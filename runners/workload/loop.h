@@ -58,4 +58,54 @@ static inline void lap_begin(struct link *link, uint64_t lap)
 		interval_begin(link, lap);
 }
 
+typedef void (*lap_call)(struct link *link);
+
+static inline void repeat_laps(struct link *link, uint64_t laps, lap_call lap)
+{
+	while (laps--)
+		lap(link);
+}
+
+/*
+ * The end of one lap is the start of the next, so one clock reading each is enough and the
+ * samples tile the window.
+ */
+static inline uint64_t sample_laps(struct link *link, uint64_t laps, uint32_t *samples,
+				   uint64_t last, lap_call lap)
+{
+	for (uint64_t i = 0; i < laps; i++) {
+		uint64_t now;
+
+		lap(link);
+		now = clock_ns();
+		samples[i] = saturate(now - last);
+		last = now;
+	}
+	return last;
+}
+
+/*
+ * A client whose window is so many laps and nothing else: the time that they took. It and `lap`
+ * are inlined, or each lap would cost a call more.
+ */
+static inline __attribute__((always_inline)) uint64_t time_laps(struct link *link, uint64_t laps,
+								uint32_t *samples, lap_call lap)
+{
+	uint64_t start = clock_ns();
+	uint64_t last = start;
+
+	/* An interval is a loop of its own: no lap has to ask whether one begins. */
+	for (uint64_t done = 0, end; done < laps; done = end) {
+		lap_begin(link, done);
+		end = link->tick < laps ? link->tick : laps;
+		if (samples)
+			last = sample_laps(link, end - done, samples + done, last, lap);
+		else
+			repeat_laps(link, end - done, lap);
+	}
+	if (!samples)
+		last = clock_ns();
+	return last - start;
+}
+
 #endif

@@ -12,7 +12,7 @@
 #include "loop.h"
 
 const struct pattern *const patterns[] = {
-	&pingpong, &stream, &pipeline, &connecting, &selfloop, &many_clients, NULL,
+	&pingpong, &stream, &pipeline, &connecting, &selfloop, &selfecho, &many_clients, NULL,
 };
 
 const struct pattern *pattern_named(const char *name)
@@ -24,49 +24,15 @@ const struct pattern *pattern_named(const char *name)
 	return *entry;
 }
 
-static void pingpong_laps(struct link *link, uint64_t laps)
+static inline void round_trip(struct link *link)
 {
-	while (laps--) {
-		send_message(link);
-		receive_message(link);
-	}
-}
-
-/*
- * The end of one round trip is the start of the next, so one clock reading each is enough and
- * the samples tile the window.
- */
-static uint64_t pingpong_sampled(struct link *link, uint64_t laps, uint32_t *samples, uint64_t last)
-{
-	for (uint64_t lap = 0; lap < laps; lap++) {
-		uint64_t now;
-
-		send_message(link);
-		receive_message(link);
-		now = clock_ns();
-		samples[lap] = saturate(now - last);
-		last = now;
-	}
-	return last;
+	send_message(link);
+	receive_message(link);
 }
 
 static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samples)
 {
-	uint64_t start = clock_ns();
-	uint64_t last = start;
-
-	/* An interval is a loop of its own: no lap has to ask whether one begins. */
-	for (uint64_t lap = 0, end; lap < laps; lap = end) {
-		lap_begin(link, lap);
-		end = link->tick < laps ? link->tick : laps;
-		if (samples)
-			last = pingpong_sampled(link, end - lap, samples + lap, last);
-		else
-			pingpong_laps(link, end - lap);
-	}
-	if (!samples)
-		last = clock_ns();
-	return last - start;
+	return time_laps(link, laps, samples, round_trip);
 }
 
 static void pingpong_server(struct link *link, uint64_t laps)
@@ -157,18 +123,6 @@ static void pipeline_start(struct link *link)
 	link_drain(link, setup->options.in_flight);
 }
 
-/* One message is a lap: one thread sends it, then receives it. */
-static uint64_t selfloop_client(struct link *link, uint64_t laps, uint32_t *samples)
-{
-	return pingpong_client(link, laps, samples);
-}
-
-static void selfloop_start(struct link *link)
-{
-	link_fill(link, 1);
-	link_drain(link, 1);
-}
-
 const struct pattern pingpong = {
 	.name = "pingpong",
 	.messages_per_lap = 2,
@@ -190,13 +144,4 @@ const struct pattern pipeline = {
 	.start = pipeline_start,
 	.client = pipeline_client,
 	.server = pingpong_server,
-};
-
-const struct pattern selfloop = {
-	.name = "selfloop",
-	.messages_per_lap = 1,
-	.alone = true,
-	.own_waiting = true,
-	.start = selfloop_start,
-	.client = selfloop_client,
 };

@@ -8,7 +8,7 @@
 struct pattern {
 	const char *name;
 	unsigned messages_per_lap; /* --messages and --warmup must be multiples of it */
-	bool alone;		   /* one thread does both parts: there is no server */
+	bool alone;		   /* one thread holds both ends: there is no server */
 	bool one_way;		   /* the client hears nothing: the server's end is the window's */
 	bool connects;		   /* needs a transport that can be connected to many times */
 	bool keeps_listening;	   /* it connects in the window too */
@@ -27,7 +27,8 @@ extern const struct pattern *const patterns[]; /* ends with NULL */
 
 const struct pattern *pattern_named(const char *name);
 
-/* pattern.c, pattern_connect.c, pattern_clients.c */
-extern const struct pattern pingpong, stream, pipeline, selfloop, connecting, many_clients;
+/* pattern.c, pattern_alone.c, pattern_connect.c, pattern_clients.c */
+extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;
+extern const struct pattern connecting, many_clients;
 
 #endif

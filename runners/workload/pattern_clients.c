@@ -58,21 +58,6 @@ static void *client_thread(void *argument)
 	return NULL;
 }
 
-/* The counts of all links, as if they were one. */
-static void add_up(struct link *first, unsigned clients)
-{
-	for (unsigned i = 1; i < clients; i++) {
-		struct counts *from = &first[i].counts;
-
-		first->counts.sent_messages += from->sent_messages;
-		first->counts.sent_bytes += from->sent_bytes;
-		first->counts.received_messages += from->received_messages;
-		first->counts.received_bytes += from->received_bytes;
-		first->counts.partial_sends += from->partial_sends;
-		first->counts.partial_receives += from->partial_receives;
-	}
-}
-
 static uint64_t clients_client(struct link *link, uint64_t laps, uint32_t *samples)
 {
 	unsigned clients = link->setup->options.clients;
@@ -84,9 +69,7 @@ static uint64_t clients_client(struct link *link, uint64_t laps, uint32_t *sampl
 	pthread_barrier_wait(&work.begin);
 	client_laps(link, 0);
 	pthread_barrier_wait(&work.end);
-	start = clock_ns() - start;
-	add_up(link, clients);
-	return start;
+	return clock_ns() - start;
 }
 
 static void clients_server(struct link *link, uint64_t laps)
@@ -110,7 +93,6 @@ static void clients_server(struct link *link, uint64_t laps)
 		}
 		lap += ready;
 	}
-	add_up(link, link->setup->options.clients);
 }
 
 static void start_thread(struct link *link)

@@ -45,6 +45,37 @@ static void read_counters(struct report *report, enum edge edge)
 	schedstat_read(&report->schedstat[edge]);
 }
 
+static void start_phase(enum phase phase)
+{
+	for (unsigned i = 0; i < here->setup->link_count; i++)
+		contents_start(here + i, phase);
+}
+
+static void check_phase(enum phase phase)
+{
+	for (unsigned i = 0; i < here->setup->link_count; i++)
+		contents_check(here + i, phase);
+}
+
+/* The counts of all links, as if they were one. */
+static struct counts counts_of_all(void)
+{
+	struct counts all = {0};
+
+	for (unsigned i = 0; i < here->setup->link_count; i++) {
+		const struct counts *one = &here[i].counts;
+
+		all.sent_messages += one->sent_messages;
+		all.sent_bytes += one->sent_bytes;
+		all.received_messages += one->received_messages;
+		all.received_bytes += one->received_bytes;
+		all.partial_sends += one->partial_sends;
+		all.partial_receives += one->partial_receives;
+		all.empty_receives += one->empty_receives;
+	}
+	return all;
+}
+
 /* Opens the link, and whatever the pattern needs beside it. */
 static void open_link(struct setup *setup, enum role role)
 {
@@ -59,18 +90,6 @@ static void open_link(struct setup *setup, enum role role)
 		transport_joined(setup, role);
 	if (setup->options.waiting != BLOCK)
 		wait_arrange(here, setup->options.waiting);
-}
-
-static void start_phase(enum phase phase)
-{
-	for (unsigned i = 0; i < here->setup->options.clients; i++)
-		contents_start(here + i, phase);
-}
-
-static void check_phase(enum phase phase)
-{
-	for (unsigned i = 0; i < here->setup->options.clients; i++)
-		contents_check(here + i, phase);
 }
 
 static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
@@ -111,7 +130,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	read_counters(report, AFTER);
 	if (!write_all(setup->reports[1], "d", 1, "to the client"))
 		give_up(1);
-	report->counts = here->counts;
+	report->counts = counts_of_all();
 	check_phase(WINDOW);
 }
 
@@ -227,7 +246,7 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	control_set(options->control, "disable\n");
 	read_counters(report, AFTER);
 	proc_read(files, AFTER);
-	report->counts = here->counts;
+	report->counts = counts_of_all();
 }
 
 static void await_server(const struct setup *setup, int state_fd)

@@ -92,9 +92,10 @@ static int join_socket(const struct setup *setup, enum role role)
 	return role == CLIENT ? transport_connect(setup) : transport_accept(setup);
 }
 
-void transport_join(struct setup *setup, struct link *link, enum role role)
+void transport_join(struct setup *setup, struct link *link)
 {
 	const struct transport *transport = setup->options.transport;
+	enum role role = link->role;
 
 	link->read = transport->read ? transport->read : read;
 	link->write = transport->write ? transport->write : write;

@@ -44,8 +44,8 @@ extern const struct transport *const transports[]; /* ends with NULL */
 
 const struct transport *transport_named(const char *name);
 
-/* Opens this role's end and sets link->in and link->out. */
-void transport_join(struct setup *setup, struct link *link, enum role role);
+/* Opens the end of link->role and sets link->in and link->out. */
+void transport_join(struct setup *setup, struct link *link);
 /* What only joining needed: the listener, a socket's path, the other side's ends. */
 void transport_joined(struct setup *setup, enum role role);
 /* One more connection, for transports that connect. */

@@ -89,7 +89,6 @@ static void sockmap_prepare(struct setup *setup)
 	tcp_prepare(setup);
 }
 
-/* Whose socket it is, in selfloop too: the one that connected goes out, the other comes in. */
 static void put_in_map(enum role role, int fd)
 {
 	uint32_t key = 0, value = (uint32_t)fd;
@@ -115,15 +114,9 @@ static ssize_t sockmap_read(int fd, void *buffer, size_t size)
 
 static void sockmap_settle(const struct setup *setup, struct link *link)
 {
-	struct sockaddr_storage name;
-	socklen_t length = sizeof(name);
-
 	tcp_settle(setup, link);
 	blocking = setup->options.waiting == BLOCK;
-	if (getsockname(link->out, (struct sockaddr *)&name, &length) < 0)
-		call_failed("getsockname");
-	/* The server's socket has the listener's name. */
-	put_in_map(memcmp(&name, &setup->address, length) == 0 ? SERVER : CLIENT, link->out);
+	put_in_map(link->role, link->out);
 }
 
 const struct transport tcp_sockmap = {

@@ -105,11 +105,11 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};
 	if (!counts->there)
 		return;
-	if (link->in != link->out)
-		add_counts(link->in, counts);
-	add_counts(link->out, counts);
-	for (unsigned i = 1; i < link->setup->options.clients; i++)
+	for (unsigned i = 0; i < link->setup->link_count; i++) {
+		if (link[i].in != link[i].out)
+			add_counts(link[i].in, counts);
 		add_counts(link[i].out, counts);
+	}
 }
 
 const struct transport tcp = {

@@ -37,7 +37,7 @@ class MadeUp:
     # (transport, placement, repeat) -> nanoseconds of each lap, of the host's cells; for `rtt`.
     laps: Callable[[str, str, int], list[int]] | None = None
     # Pattern, placement and wait of cells of the host that nobody asked for; their `placement`
-    # in the callables above is `selfloop` or `spin`.
+    # in the callables above is `selfecho` or `spin`.
     extra: tuple[tuple[str, str, str], ...] = ()
     repeats: int = 3
     guest: bool = True
@@ -134,16 +134,14 @@ def _host_cells(made: MadeUp) -> list[Cell]:
 
 def _extra(made: MadeUp, transport: str, what: tuple[str, str, str], repeat: int) -> Cell:
     pattern, placement, wait = what
-    alone = pattern == "selfloop"
+    alone = pattern == "selfecho"
     cell = _cell(made, transport, pattern if alone else wait, repeat, [])
-    if alone:  # each lap is one message, and one process does both parts
-        laps = len(cell["laps"])
-        counts = dict.fromkeys(PROCESS_COUNTS[::2], laps) | dict.fromkeys(
-            PROCESS_COUNTS[1::2], laps * SIZE
+    if alone:  # one process does both parts
+        sent = cell["messages"]
+        counts = dict.fromkeys(PROCESS_COUNTS[::2], sent) | dict.fromkeys(
+            PROCESS_COUNTS[1::2], sent * SIZE
         )
-        cell["messages"] = laps
-        client = cell["result"]["client"] | counts
-        cell["result"] |= {"client": client, "server": None, "proc": _proc(transport, laps)}
+        cell["result"] |= {"client": cell["result"]["client"] | counts, "server": None}
     return cell | {"pattern": pattern, "placement": placement, "wait": wait, "extra": True}
 
 

@@ -12,17 +12,17 @@ from analysis.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Decomposition
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
-EXTRA = (("selfloop", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
-# Nanoseconds of a lap: of selfloop one message, else two.
+EXTRA = (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
+# Nanoseconds of a lap, which is two messages.
 LAPS = {
-    "unix": {"selfloop": 1_000, "same-cpu": 6_000, "cross-cpu": 20_000, "spin": 4_000},
-    "tcp": {"selfloop": 4_000, "same-cpu": 14_000, "cross-cpu": 40_000, "spin": 10_000},
+    "unix": {"selfecho": 2_000, "same-cpu": 6_000, "cross-cpu": 20_000, "spin": 4_000},
+    "tcp": {"selfecho": 8_000, "same-cpu": 14_000, "cross-cpu": 40_000, "spin": 10_000},
 }
 
 
 def rtt(transport: str, placement: str, repeat: int) -> int:
     """Every repeat is as much slower for all: that is no difference between cells."""
-    return LAPS[transport][placement] + 20 * repeat * (1 if placement == "selfloop" else 2)
+    return LAPS[transport][placement] + 40 * repeat
 
 
 def made(**more: Any) -> MadeUp:
@@ -30,8 +30,8 @@ def made(**more: Any) -> MadeUp:
 
 
 def one_way(cell: Cell) -> None:
-    """As TCP does: in selfloop every message is acknowledged by a segment of its own."""
-    if cell["pattern"] == "selfloop" and cell["transport"] == "tcp":
+    """Every message of selfecho is acknowledged by a segment of its own."""
+    if cell["pattern"] == "selfecho" and cell["transport"] == "tcp":
         snmp = cell["result"]["proc"]["/proc/net/snmp"]
         sent = cell["messages"]
         assert f" {1000 + sent} " in snmp[1]
@@ -52,7 +52,7 @@ def test_steps_add_up_to_every_level(analysed: Analyse) -> None:
 
 
 def test_units_are_messages(analysed: Analyse) -> None:
-    """A lap of selfloop is one message, a round trip is two; 60 ns are the middle repeat's."""
+    """A round trip is two; 60 ns are the middle repeat's."""
     unix = decomposed(analysed, made()).waterfalls[0]
     steps = {name: part.value for name, part in unix.steps.items()}
     assert steps == {PATH: 1_060, SWITCH: 2_000, WAKEUP: 7_000, SLEEP: -8_000}
@@ -87,13 +87,13 @@ def test_the_gap_is_shared_out(analysed: Analyse) -> None:
 
 
 def test_acks_that_travel_alone_are_no_stack(analysed: Analyse) -> None:
-    """Then selfloop's path is not ping-pong's: stack and switch are told together."""
+    """Then the path alone is not ping-pong's: stack and switch are told together."""
     one = decomposed(analysed, made(change=one_way))
     (gap,) = one.gaps
     parts = {name: part.value for name, part in gap.parts.items()}
     assert parts == {SWITCH: 4_000, WAKEUP: 6_000}
     assert "is stack and switch" in time_words.gap_text(gap, 10)
-    assert "selfloop sends 2.00 segments a message and ping-pong 1.00" in time_words.uneven(
+    assert "selfecho sends 2.00 segments a message and ping-pong 1.00" in time_words.uneven(
         one.waterfalls[1]
     )
 
@@ -102,8 +102,8 @@ def test_missing_cells_are_said_with_the_command(tmp_path: Path) -> None:
     run = make_run(tmp_path, MadeUp(rtt=rtt, guest=False))
     assert main([str(run), "--quiet"]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "unix has no selfloop same-cpu or pingpong cross-cpu+spin of 10 B" in page
-    assert "--patterns pingpong,selfloop --wait block,spin" in page
+    assert "unix has no selfecho same-cpu or pingpong cross-cpu+spin of 10 B" in page
+    assert "--patterns pingpong,selfecho --wait block,spin" in page
 
 
 def test_extra_cells_are_in_no_ledger_and_no_verdict(analysed: Analyse) -> None:
@@ -112,7 +112,7 @@ def test_extra_cells_are_in_no_ledger_and_no_verdict(analysed: Analyse) -> None:
     assert {placement for placement, _ in analysis.ledgers[0].columns} == {"same-cpu", "cross-cpu"}
     conditions = [one.words() for verdict in analysis.verdicts for one in verdict.evidence]
     assert conditions
-    assert not any("spin" in words or "selfloop" in words for words in conditions)
+    assert not any("spin" in words or "selfecho" in words for words in conditions)
 
 
 def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -> None:

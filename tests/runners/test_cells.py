@@ -98,7 +98,7 @@ def test_cells_fit_their_pattern() -> None:
         assert cell.messages % each == cell.warmup % each == 0
         assert (cell.clients is None) == (cell.pattern != "clients")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
-        assert (cell.pattern, cell.placement) != ("selfloop", "cross-cpu")
+        assert cell.pattern not in cells.ONE_THREAD or cell.placement != "cross-cpu"
 
 
 def test_ways_are_crossed() -> None:
@@ -150,7 +150,7 @@ def test_the_default_run_takes_times_apart() -> None:
     assert {(cell.transport, cell.pattern, cell.placement, cell.wait) for cell in extra} == {
         (transport, *what)
         for transport in ("unix", "tcp")
-        for what in (("selfloop", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
+        for what in (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
     }
     runs = cells.passes(todo, 2, ["copies", "path"], seed=1)
     probed = [run.cell for one in runs if one.scripts for run in one.runs]
@@ -173,6 +173,6 @@ def test_nothing_is_added_where_it_would_tell_nothing(asked: list[str]) -> None:
 
 
 def test_what_is_asked_for_is_not_added_again() -> None:
-    given = options.parse(["--patterns", "pingpong,selfloop", "--wait", "block,spin"])
+    given = options.parse(["--patterns", "pingpong,selfecho", "--wait", "block,spin"])
     assert not any(cell.extra for cell in cells.cells(given, cells.HOST))
     assert not any(cell.extra for cell in cells.cells(options.parse([]), cells.GUEST))

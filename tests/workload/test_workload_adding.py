@@ -36,7 +36,7 @@ def add(path: Path, before: str, text: str) -> None:
     path.write_text(old.replace(before, text + before))
 
 
-@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline", "selfloop"])
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline", "selfloop", "selfecho"])
 def test_the_example_runs(extended: Path, pattern: str) -> None:
     chosen = ["--transport", "seqpair", "--pattern", pattern, "--messages", 240, "--verify"]
     assert run(extended, *chosen).result["client"]["sent_messages"] in (120, 240)

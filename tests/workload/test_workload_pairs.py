@@ -14,7 +14,7 @@ import pytest
 from runners import options
 
 from .conftest import Listed
-from .workload import PATTERNS, TRANSPORTS, run
+from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, run
 
 MESSAGES = 1200  # more than one interval; shared by 4 clients, and by round trips of two
 PAIRS = list(itertools.product(TRANSPORTS, PATTERNS))
@@ -22,26 +22,26 @@ FIELDS = ("messages", "bytes")
 
 
 def arguments(transport: str, pattern: str, private: Path) -> list[object]:
-    placement = "same-cpu" if pattern == "selfloop" else "free"
+    placement = "same-cpu" if pattern in ALONE else "free"
     chosen: list[object] = ["--transport", transport, "--pattern", pattern]
     return [*chosen, "--placement", placement, "--dir", private, "--warmup", 48]
 
 
 def check_conservation(result: dict[str, Any], pattern: str, messages: int, size: int) -> None:
     client, server = result["client"], result["server"]
-    there = messages if pattern in ("stream", "selfloop") else messages // 2
+    there = messages if pattern in ONE_MESSAGE or pattern in ALONE else messages // 2
     back = messages - there
-    if pattern == "selfloop":
+    if pattern in ALONE:
         assert server is None
         server, back = client, there
     for field, each in zip(FIELDS, (1, size), strict=True):
         assert client[f"sent_{field}"] == server[f"received_{field}"] == there * each
-        if pattern != "selfloop":
+        if pattern not in ALONE:
             assert server[f"sent_{field}"] == client[f"received_{field}"] == back * each
 
 
 def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Path) -> None:
-    laps = messages if pattern in ("stream", "selfloop") else messages // 2
+    laps = messages if pattern in ONE_MESSAGE else messages // 2
     assert result["round_trips"] == (0 if pattern == "stream" else laps)
     assert sum(count for count, _ in result["intervals"]) == messages
     assert sum(ns for _, ns in result["intervals"]) == result["window_ns"]
@@ -195,6 +195,18 @@ def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
         info = result[side]["tcp_info"]
         assert info["data_segs_out"] - info["retransmits"] == 120
         assert info["data_segs_in"] >= 120
+
+
+@pytest.mark.parametrize("pattern, segments", [("selfloop", 2), ("selfecho", 1), ("pingpong", 1)])
+def test_acks_ride_on_what_goes_back(program: Path, pattern: str, segments: int) -> None:
+    """One thread that answers itself sends as many segments as ping-pong."""
+    chosen = ["--transport", "tcp", "--pattern", pattern, "--messages", 2400]
+    result = run(program, *chosen).result
+    sides = [result[side] for side in ("client", "server") if result[side]]
+    infos = [side["tcp_info"] for side in sides]
+    sent = sum(info["segs_out"] - info["retransmits"] for info in infos)
+    assert sum(info["data_segs_out"] for info in infos) == 2400
+    assert round(sent / 2400, 2) == segments
 
 
 def test_connect_says_nothing_of_connections_that_are_gone(program: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .workload import PATIENCE, TRANSPORTS
+from .conftest import Listed
+from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
 LAPS = 23
@@ -36,11 +37,14 @@ def addresses(program: Path) -> dict[str, str]:
     return {name: where for where, name in re.findall(r"^(\w+) \w (\w+)$", ended.stdout, re.M)}
 
 
-def steps(stepper: Path, program: Path, private: Path, transport: str, role: int) -> list[int]:
+def steps(
+    stepper: Path, program: Path, private: Path, transport: str, role: int, pattern: str
+) -> list[int]:
     """User-space instructions from each system call of the window to the next."""
     where = addresses(program)
     argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
     options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
+    options += ["--pattern", pattern]
     options += ["--messages", str(2 * LAPS)]
     over = " ".join(where[name] for name in RINGS.get(transport, []))
     ended = subprocess.run(
@@ -65,7 +69,24 @@ def test_instructions(
     role: int,
 ) -> None:
     need(transport)
-    counts = steps(stepper, program, private, transport, role)
+    check(steps(stepper, program, private, transport, role, "pingpong"), transport)
+
+
+@pytest.mark.parametrize("pattern", ALONE)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_instructions_of_one_thread(
+    stepper: Path, program: Path, private: Path, listed: Listed, transport: str, pattern: str
+) -> None:
+    possible, reason = listed["pair", f"{transport} {pattern}"]
+    if not possible:
+        pytest.skip(reason)
+    counts = steps(stepper, program, private, transport, 0, pattern)
+    check(counts, transport)
+    if transport not in RINGS:  # a message is one write and one read
+        assert len(counts) == 2 * 2 * LAPS + 1
+
+
+def check(counts: list[int], transport: str) -> None:
     if transport in RINGS:
         # Their system calls lie in what is stepped over: how many there are says nothing.
         assert sum(counts) <= 2 * LAPS * MOST

@@ -19,7 +19,9 @@ TRANSPORTS = [
     *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
     *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
 ]
-PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "clients"]
+PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "selfecho", "clients"]
+ALONE = ("selfloop", "selfecho")  # one thread holds both ends
+ONE_MESSAGE = ("stream", "selfloop")  # in a lap
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
 
 
