@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What no single option decides: all that is refused before anything has been started. */
+#include "checks.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -8,7 +10,6 @@
 #include <unistd.h>
 
 #include "errors.h"
-#include "options.h"
 #include "pattern.h"
 #include "process.h"
 #include "transport.h"

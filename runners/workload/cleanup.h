@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the client must not leave behind, on whatever way out: the server process, the socket's
- * path, a samples file without samples, an open gate. Time-out and signals end here as well.
+ * path, a samples file without samples, an open gate.
  */
 #ifndef PATHCOST_CLEANUP_H
 #define PATHCOST_CLEANUP_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 struct leftovers {
@@ -18,20 +17,8 @@ struct leftovers {
 
 extern struct leftovers leftovers;
 
-/* Arms the time-out, and takes over the signals that would end the process. */
-void cleanup_arm(unsigned timeout_seconds);
-/* The server inherits nothing to clean: its parent does that. */
-void cleanup_disown(void);
-/* What the time-out's sentence will say: "timed out after 60 s while WAITING FOR IT". */
-void now_doing(const char *what);
-
-/*
- * Creating something and noting it in `leftovers` must be one step for a signal that arrives
- * in between: it waits.
- */
-void signals_hold(void);
-void signals_release(void);
-
+/* From now on they are the calling process's, and no other's. */
+void cleanup_own(void);
 void cleanup(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "errors.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,11 @@ static void say(const char *sentence, va_list arguments, const char *reason)
 
 void give_up(int status)
 {
-	signals_hold(); /* a signal now would clean up a second time, in the middle of the first */
+	sigset_t all;
+
+	/* A signal now would clean up a second time, in the middle of the first. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
 	cleanup();
 	exit(status);
 }

@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "checks.h"
 #include "errors.h"
 #include "link.h"
 #include "options.h"
 #include "pattern.h"
+#include "run.h"
+#include "signals.h"
+#include "tables.h"
 #include "transport.h"
 
 #define SENTENCE_SIZE 512

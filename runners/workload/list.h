@@ -12,7 +12,4 @@
  */
 void list_print(const char *directory);
 
-/* In main.c: one cell, from its set-up to its result. */
-void cell_run(const struct options *options);
-
 #endif

@@ -7,14 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checks.h"
 #include "errors.h"
 #include "pattern.h"
+#include "tables.h"
 #include "transport.h"
 
 #define MAX_SIZE      (UINT64_C(1) << 30)
 #define MAX_MESSAGES  UINT64_C(4000000000)
 #define MAX_SECONDS   86400
-#define MAX_IN_FLIGHT 65536 /* pattern.c has room for so many times */
+#define MAX_IN_FLIGHT 65536 /* pattern_pipeline.c has room for so many times */
 #define MAX_CLIENTS   4096
 
 static const char help[] =

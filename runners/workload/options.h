@@ -9,8 +9,6 @@ enum action { RUN, LIST };
 /* Reads the command line; refuses what cannot be run before anything has been started. */
 enum action options_read(int argc, char **argv, struct options *options);
 void options_default(struct options *options);
-/* What only the whole of them decides: the CPUs, the directory, the descriptors. */
-void options_check(struct options *options);
 /* The names that the options take, in the order of the enumerations in cell.h. */
 extern const char *const waiting_names[], *const scheduler_names[], *const topology_names[];
 

@@ -23,12 +23,11 @@ struct pattern {
 	void (*server)(struct link *link, uint64_t laps);
 };
 
-extern const struct pattern *const patterns[]; /* ends with NULL */
-
-const struct pattern *pattern_named(const char *name);
-
-/* pattern.c, pattern_alone.c, pattern_connect.c, pattern_clients.c */
+/* One file for each: pattern_NAME.c; both that are one thread's in pattern_alone.c. */
 extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;
 extern const struct pattern connecting, many_clients;
+
+/* pipeline's too. */
+void pingpong_server(struct link *link, uint64_t laps);
 
 #endif

@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
-#include "cleanup.h"
 #include "errors.h"
 #include "loop.h"
 #include "pattern.h"
+#include "signals.h"
 #include "transport.h"
 #include "wait.h"
 

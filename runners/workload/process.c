@@ -14,7 +14,7 @@
 
 #include "cleanup.h"
 #include "errors.h"
-#include "sides.h"
+#include "signals.h"
 #include "transport.h"
 
 /* Dies with the client, whatever kills it. */
@@ -26,7 +26,7 @@ static void follow_parent(const struct setup *setup)
 		give_up(1); /* it died before the line above */
 }
 
-void server_start(struct setup *setup)
+bool server_fork(struct setup *setup)
 {
 	pid_t child;
 
@@ -35,17 +35,17 @@ void server_start(struct setup *setup)
 	if (child < 0)
 		call_failed("fork");
 	if (child == 0) {
-		cleanup_disown();
+		signals_disown();
 		signals_release();
 		follow_parent(setup);
-		server_run(setup);
-		exit(0);
+		return true;
 	}
 	leftovers.server = child;
 	signals_release();
 	/* Else its end would never be seen. */
 	if (close(setup->reports[1]) < 0 || close(setup->words[0]) < 0)
 		call_failed("close");
+	return false;
 }
 
 void pin(const struct options *options, enum role role)
@@ -105,7 +105,7 @@ static char server_state(int fd)
 
 /*
  * Ready means that its next sleep is the read of the window's first message. A pipe cannot
- * tell that it sleeps, so ask the kernel; cleanup.c's time-out bounds the loop. The pause is
+ * tell that it sleeps, so ask the kernel; signals.c's time-out bounds the loop. The pause is
  * long on purpose: on one CPU the server must get to its read undisturbed, since a switch
  * between its rusage and its marker would be seen by only one of them.
  */

@@ -5,8 +5,8 @@
 
 #include "cell.h"
 
-/* Forks; the child runs server_run and never returns from here. */
-void server_start(struct setup *setup);
+/* True in the child, which is the server, and dies with the client. */
+bool server_fork(struct setup *setup);
 /* Pins the calling process as the placement asks. */
 void pin(const struct options *options, enum role role);
 /* A descriptor for server_await_sleep: opened before it is needed. */

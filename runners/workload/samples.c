@@ -11,6 +11,7 @@
 #include "link.h"
 #include "pattern.h"
 #include "result.h"
+#include "signals.h"
 
 int samples_create(const char *path)
 {

@@ -22,6 +22,7 @@
 #include "marker.h"
 #include "pattern.h"
 #include "process.h"
+#include "signals.h"
 #include "transport.h"
 #include "wait.h"
 

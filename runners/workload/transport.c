@@ -9,23 +9,6 @@
 #include "errors.h"
 #include "pattern.h"
 
-/* In the order in which --list shows them; the first is where a reader begins. */
-const struct transport *const transports[] = {
-	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
-	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,
-	&fifo,	      &queue,	      &shared,	   &shared_spin, &vsock,
-	&tcp_sockmap, &tcp_zerocopy,  &uring_unix, &uring_tcp,	 NULL,
-};
-
-const struct transport *transport_named(const char *name)
-{
-	const struct transport *const *entry = transports;
-
-	while (*entry && strcmp((*entry)->name, name) != 0)
-		entry++;
-	return *entry;
-}
-
 /* Shared by every transport with an address: the same calls in the same order. */
 
 /* Like bind itself: -1 and errno, since what a used address means differs. */

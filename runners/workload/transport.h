@@ -40,10 +40,6 @@ struct transport {
 	void (*describe)(const struct link *link, char *text, size_t size);
 };
 
-extern const struct transport *const transports[]; /* ends with NULL */
-
-const struct transport *transport_named(const char *name);
-
 /* Opens the end of link->role and sets link->in and link->out. */
 void transport_join(struct setup *setup, struct link *link);
 /* What only joining needed: the listener, a socket's path, the other side's ends. */

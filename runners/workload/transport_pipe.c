@@ -9,6 +9,7 @@
 
 #include "cleanup.h"
 #include "errors.h"
+#include "signals.h"
 #include "transport.h"
 
 enum { READ_END, WRITE_END };

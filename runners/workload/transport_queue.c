@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
 #include "errors.h"
+#include "signals.h"
 #include "transport.h"
 
 #define DEFAULT_MESSAGES 10 /* fs.mqueue.msg_max, the most that an ordinary user gets */

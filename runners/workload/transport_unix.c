@@ -8,6 +8,7 @@
 
 #include "cleanup.h"
 #include "errors.h"
+#include "signals.h"
 #include "transport.h"
 
 static char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];

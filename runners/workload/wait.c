@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Waiting by epoll or by trying again. Both make the descriptors non-blocking and wrap the
- * transport's own two calls, so the loops of pattern.c are the same for each manner of waiting.
+ * transport's own two calls, so the loops of the patterns are the same for each manner of waiting.
  * A process has one link where this is used, hence the statics.
  */
 #include "wait.h"

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tables.h"
+
+#include <string.h>
+
+#include "pattern.h"
+#include "transport.h"
+
+/* In the order in which --list shows them; the first is where a reader begins. */
+const struct transport *const transports[] = {
+	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
+	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,
+	&fifo,	      &queue,	      &shared,	   &shared_spin, &vsock,
+	&tcp_sockmap, &tcp_zerocopy,  &uring_unix, &uring_tcp,	 NULL,
+};
+
+const struct transport *transport_named(const char *name)
+{
+	const struct transport *const *entry = transports;
+
+	while (*entry && strcmp((*entry)->name, name) != 0)
+		entry++;
+	return *entry;
+}
+
+const struct pattern *const patterns[] = {
+	&pingpong, &stream, &pipeline, &connecting, &selfloop, &selfecho, &many_clients, NULL,
+};
+
+const struct pattern *pattern_named(const char *name)
+{
+	const struct pattern *const *entry = patterns;
+
+	while (*entry && strcmp((*entry)->name, name) != 0)
+		entry++;
+	return *entry;
+}

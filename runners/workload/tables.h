@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* All transports and all patterns there are. */
+#ifndef PATHCOST_TABLES_H
+#define PATHCOST_TABLES_H
+
+#include "cell.h"
+
+/* Both end with NULL. */
+extern const struct transport *const transports[];
+extern const struct pattern *const patterns[];
+
+/* NULL: there is none of that name. */
+const struct transport *transport_named(const char *name);
+const struct pattern *pattern_named(const char *name);
+
+#endif
