@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from runners import show
 from runners.lanes import REPOSITORY
 from runners.options import PATTERNS, TRANSPORTS
 
@@ -26,6 +28,22 @@ def test_list_names_what_can_be_asked_for() -> None:
     listed = [line.split()[0] for line in asked("--list").splitlines() if line.startswith("  ")]
     for name in (*TRANSPORTS, *PATTERNS):
         assert name in listed
+
+
+def test_what_is_not_possible_here_is_pointed_to_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a workload that can do nothing but say so."""
+    program = tmp_path / "workload"
+    rows = "transport\tvsock\tno\tit has no module\ntransport\tunix\tyes\t\n"
+    rows += "pattern\tclients\tno\tnobody came\n"
+    program.write_text(f"#!/bin/sh\nprintf '{rows}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(show, "WORKLOAD", program)
+    assert show.impossible_here("transport") == {
+        "vsock": "not here: it has no module; the guest has it: --lane vm"
+    }
+    assert show.impossible_here("pattern") == {"clients": "not here: nobody came"}
 
 
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
