@@ -31,6 +31,17 @@ SETTINGS = (
     "/sys/kernel/security/lockdown",
     "/sys/kernel/security/lsm",
     "/sys/kernel/debug/sched/features",
+    "/sys/kernel/debug/sched/preempt",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/isolated",
+)
+# Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
+CPUS = Path("/sys/devices/system/cpu")
+TOPOLOGY = (
+    "topology/core_cpus_list",
+    "topology/package_cpus_list",
+    "cache/index2/shared_cpu_list",
+    "cache/index3/shared_cpu_list",
 )
 VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 TOOLS = {
@@ -53,7 +64,7 @@ def environment() -> dict[str, Any]:
         # What follows " -- " is for init, and may be nobody's business.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
-        "settings": {path: _read(Path(path)) for path in SETTINGS} | _mitigations(),
+        "settings": {path: _read(Path(path)) for path in SETTINGS} | _topology() | _mitigations(),
     }
 
 
@@ -76,6 +87,19 @@ def _distribution() -> str | None:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return None
+
+
+def _topology() -> dict[str, str | None]:
+    """Every group of CPUs once, the groups of one kind parted by spaces: `0,64 1,65 …`."""
+    found: dict[str, str | None] = {}
+    for name in TOPOLOGY:
+        groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}
+        found[f"{CPUS}/cpu*/{name}"] = " ".join(sorted(map(str, groups), key=_first_cpu)) or None
+    return found
+
+
+def _first_cpu(group: str) -> int:
+    return int(group.replace("-", ",").partition(",")[0])
 
 
 def _mitigations() -> dict[str, str | None]:

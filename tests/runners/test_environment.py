@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What decides the regime is written down: here the CPUs that share something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.collect import environment
+
+# Two cores of two threads each, and their numbers as Linux gives them; no third level of cache.
+SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}
+
+
+def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "CPUS", tmp_path)
+    for number, siblings in SIBLINGS.items():
+        folder = tmp_path / f"cpu{number}/topology"
+        folder.mkdir(parents=True)
+        (folder / "core_cpus_list").write_text(f"{siblings}\n")
+        (folder / "package_cpus_list").write_text("0-1,10-11\n")
+    settings = environment.environment()["settings"]
+    assert settings[f"{tmp_path}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
+    assert settings[f"{tmp_path}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
+    assert settings[f"{tmp_path}/cpu*/cache/index3/shared_cpu_list"] is None
+
+
+def test_settings_that_decide_a_regime_are_read() -> None:
+    settings = environment.environment()["settings"]
+    for name in ("tcp_congestion_control", "tcp_wmem", "tcp_rmem", "scaling_governor", "cpuidle"):
+        assert any(name in path for path in settings)
