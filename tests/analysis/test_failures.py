@@ -25,7 +25,9 @@ def test_the_report_lists_it(tmp_path: Path) -> None:
     assert main([str(run), "--quiet"]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")
     assert f"Absent here: <strong>transport tcp</strong> (host): {WHY}" in page
-    assert f"- transport tcp (host): {WHY}" in (run / "report.md").read_text(encoding="utf-8")
+    text = (run / "report.md").read_text(encoding="utf-8")
+    assert f"- transport tcp (host): {WHY}; a guest has it, for counts: --lane vm\n" in text
+    assert "one reading of the clock cost at most" in text
 
 
 def test_what_only_some_cells_cannot_do_is_said_of_them(analysed: Analyse) -> None:
