@@ -70,7 +70,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Counts:
-    """What each instrument counted over one window: of all runs the one where they differ most."""
+    """What each instrument counted over one window: of all runs the one where they differ most, and
+    of several such the one that most of them watched."""
 
     by: dict[str, int]
     equal: bool
@@ -254,7 +255,9 @@ def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
 
 def _counts(runs: pd.DataFrame, cell: dict[str, Any]) -> Counts:
     spread = (runs.max(axis=1) - runs.min(axis=1)).to_numpy()
-    worst = runs.iloc[int(np.nanargmax(spread))]
+    counted = runs.notna().sum(axis=1).to_numpy()
+    # Of runs in which they differ alike the one that most instruments watched.
+    worst = runs.iloc[max(range(len(runs)), key=lambda at: (spread[at], counted[at]))]
     whys = [
         why
         for first, second in combinations(runs.columns, 2)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two instruments on the same thing."""
 
-from analysis.agreement import INSTRUMENTS
+import pandas as pd
+
+from analysis.agreement import INSTRUMENTS, agreements
 from analysis.analyse import Analysis
 from analysis.reasons import explain, read_reasons
 from tests.analysis.conftest import Analyse
@@ -51,6 +53,22 @@ def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) 
     assert not (counts.equal or counts.unexplained)
     assert "getrusage is read outside the markers" in counts.why[0]
     assert rows["switches", "involuntary"]["unix"].equal
+
+
+def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
+    regime = ("host", "9.9.0", "pingpong", 10, "same-cpu", "unix", "lo_packets", "")
+    watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
+    names = ["lane", "kernel", "pattern", "size", "placement", "transport", "quantity", "key"]
+    rows = [
+        (*regime, 0, cell, 8, instrument, 7.0, True)
+        for cell, instruments in watched.items()
+        for instrument in instruments
+    ]
+    columns = [*names, "repeat", "cell", "messages", "instrument", "value", "sound"]
+    (table,) = agreements(pd.DataFrame(rows, columns=columns))
+    ((_, _, by),) = table.rows
+    assert by["unix"].by == dict.fromkeys(watched[2], 7)
+    assert by["unix"].equal
 
 
 def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
