@@ -28,7 +28,8 @@ COUNTS = "counts"
 class Defaults:
     """What a lane does when nothing else is asked for. `bytes` bounds a cell of large messages.
 
-    `watched`: messages in a probed window at most. Times need many laps, counts do not.
+    `watched`: messages in a probed window at most, after a guest's warm-up at most. Times need many
+    laps, counts do not.
     """
 
     lane: str
@@ -154,19 +155,26 @@ def passes(
         Pass(
             names,
             tuple(
-                CellRun(next(ids), _short(cell, watched if names else None), repeat)
+                CellRun(next(ids), _watched(cell, watched) if names else cell, repeat)
                 for _, cell, repeat in stretch
             ),
         )
         for names, stretch in groupby(order, key=lambda entry: entry[0])
     ]
     for names in stretches.values():
-        limits = (watched, *(table[name][0].most for name in names))
-        most = min((limit for limit in limits if limit), default=None)
-        short = (_short(cell, most) for cell in todo if not cell.extra)
+        most = min((n for name in names if (n := table[name][0].most)), default=None)
+        short = (_short(_watched(cell, watched), most) for cell in todo if not cell.extra)
         runs = tuple(CellRun(next(ids), cell, 0) for cell in short)
         result.append(Pass(tuple(names), runs))
     return tuple(result)
+
+
+def _watched(cell: Cell, most: int | None) -> Cell:
+    """The cell as it is probed."""
+    if most is None:
+        return cell
+    each = unit(cell.pattern, cell.clients or 1)
+    return replace(_short(cell, most), warmup=min(cell.warmup, GUEST.warmup // each * each))
 
 
 def _short(cell: Cell, most: int | None) -> Cell:

@@ -76,13 +76,21 @@ def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
 
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
-    def lengths(*argv: str) -> set[tuple[bool, int]]:
+    def lengths(*argv: str) -> set[tuple[bool, int, int]]:
         plan = lanes.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
-        found = {(bool(one.scripts), run.cell.messages) for one in plan.passes for run in one.runs}
-        return {(probed, messages) for probed, messages in found if messages > FEW}
+        return {
+            (bool(one.scripts), run.cell.messages, run.cell.warmup)
+            for one in plan.passes
+            for run in one.runs
+            if run.cell.messages > FEW
+        }
 
-    assert lengths() == {(False, cells.HOST.messages), (True, cells.HOST.watched)}
-    assert lengths("--messages", "5000") == {(False, 5000), (True, 5000)}
+    host, guest = cells.HOST, cells.GUEST
+    assert lengths() == {
+        (False, host.messages, host.warmup),
+        (True, host.watched, guest.warmup),
+    }
+    assert lengths("--messages", "5000") == {(False, 5000, 2000), (True, 5000, 2000)}
 
 
 def test_a_seed_draws_the_same_order_again() -> None:
