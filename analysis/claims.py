@@ -45,6 +45,7 @@ from analysis.verdicts import (
 )
 from analysis.wording import amount, counted, listed, size_text, spread
 
+FLIPS, CROSSES = "flips from repeat to repeat for", "its interval crosses the limit for"
 CONDITION = ("pattern", "size", "placement", "lane", "kernel")
 
 
@@ -96,7 +97,8 @@ def _judge_measured(
     evidence = _evidence(claim, rule, figures[figures["sound"].astype(bool)])
     if not evidence:
         return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
-    verdict, condition = _verdict(evidence)
+    timed = _measure(claim).quantity in TIMES
+    verdict, condition = _verdict(evidence, CROSSES if timed else FLIPS)
     why = _why(claim, rule, evidence, condition)
     return Verdict(claim, verdict, condition, why, _mechanism(claim, measured), evidence)
 
@@ -199,7 +201,7 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
     return False if found.high < least or most < found.low else None
 
 
-def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
+def _verdict(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str, str]:
     """The verdict, and for a mixed one the condition that flips it."""
     states = {one.holds for one in evidence}
     if states == {True}:
@@ -211,12 +213,12 @@ def _verdict(evidence: tuple[Evidence, ...]) -> tuple[str, str]:
         for one in evidence:
             sides.setdefault(_place(name, one), set()).add(one.holds)
         if all(len(side) == 1 for side in sides.values()) and len(states) > 1:
-            return CONDITIONAL, f"{name}: {_sides(sides)}"
+            return CONDITIONAL, f"{name}: {_sides(sides, undecided)}"
     sides = {}
     for one in evidence:
         sides.setdefault(one.words(), set()).add(one.holds)
     name = "repeat" if states == {None} else "several conditions"
-    return CONDITIONAL, f"{name}: {_sides(sides)}"
+    return CONDITIONAL, f"{name}: {_sides(sides, undecided)}"
 
 
 def _place(name: str, one: Evidence) -> str:
@@ -226,11 +228,11 @@ def _place(name: str, one: Evidence) -> str:
     return size_text(value) if isinstance(value, int) else value
 
 
-def _sides(sides: dict[str, set[bool | None]]) -> str:
+def _sides(sides: dict[str, set[bool | None]], undecided: str) -> str:
     words = (
         (True, "holds for"),
         (False, "does not hold for"),
-        (None, "flips from repeat to repeat for"),
+        (None, undecided),
     )
     said = []
     for state, text in words:
@@ -246,7 +248,7 @@ def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition
         conditions = counted(len(evidence), "condition")
         figures = _figures(claim, rule, evidence)
         return f"{_what(claim)}, in {conditions}: {figures}.{_fits(rule, evidence)}"
-    sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where repeats differ"))
+    sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
     return f"{_what(claim)}. " + " ".join(
         f"{text}: {_figures(claim, rule, side)}."
         for state, text in sides

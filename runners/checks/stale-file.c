@@ -3,6 +3,7 @@
  * What does a socket file that nobody listens to any more do, and what does unlink() before bind()?
  * usage: stale-file DIRECTORY
  *
+ * One line for a server that is gone, one for a server that is alive.
  * unix(7): the file stays after close(); bind(2): EADDRINUSE.
  */
 #include <stdio.h>
@@ -32,18 +33,23 @@ int main(int argc, char **argv)
 	const char *path = in(argv[1], "stale");
 
 	close(listen_at(path));
-	report_begin("stale-file", NULL, NULL);
+	report_begin("stale-file", "server", "gone");
 	report_bool("file_stays_after_close", access(path, F_OK) == 0);
 	report_text("bind_again", bind_again(path, false));
 	report_text("bind_again_with_SO_REUSEADDR", bind_again(path, true));
 	report_text("connect", outcome(connect_to(path)));
 	unlink(path);
 	report_text("bind_after_unlink", bind_again(path, false));
+	report_bool("takes_clients_away", false); /* there is nobody to take them from */
+	report_end();
 	unlink(path);
 
 	/* A server that is alive: does a newcomer that unlinks and binds get its clients? */
 	int alive = listen_at(path);
 
+	report_begin("stale-file", "server", "alive");
+	unlink(path);
+	report_text("bind_after_unlink", bind_again(path, false));
 	unlink(path);
 	int newcomer = listen_at(path);
 	int client = connect_to(path);
@@ -52,7 +58,7 @@ int main(int argc, char **argv)
 		give_up("a client of the newcomer");
 	int served = accept4(newcomer, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	report_bool("unlink_takes_over_a_live_server", served >= 0);
+	report_bool("takes_clients_away", served >= 0);
 	report_end();
 	close(alive);
 	unlink(path);

@@ -120,6 +120,13 @@ def test_checks_agree_with_what_python_sees(
     )
 
 
+def test_unlink_is_tried_with_a_server_and_without(
+    answers: dict[str, list[dict[str, Any]]],
+) -> None:
+    assert [(row["when"]["server"], row["facts"]["takes_clients_away"])
+            for row in answers["stale-file"]] == [("gone", False), ("alive", True)]  # fmt: skip
+
+
 def test_checks_say_under_which_circumstances(answers: dict[str, list[dict[str, Any]]]) -> None:
     assert [row["when"] for row in answers["peercred"]] == [
         {"connection": "own"},
