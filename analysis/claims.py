@@ -217,7 +217,8 @@ def _verdict(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[st
     sides = {}
     for one in evidence:
         sides.setdefault(one.words(), set()).add(one.holds)
-    name = "repeat" if states == {None} else "several conditions"
+    open_only = "noise" if undecided == CROSSES else "repeat"
+    name = open_only if states == {None} else "several conditions"
     return CONDITIONAL, f"{name}: {_sides(sides, undecided)}"
 
 
