@@ -9,7 +9,7 @@ are compared, of those without and those with the knob, that are most alike, fun
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from analysis.exact import FIRST_TRANSPORTS, MESSAGES, Cell
+from analysis.exact import FIRST_TRANSPORTS, MESSAGES, SCHEDULINGS, Cell
 
 TOP = 12
 
@@ -98,12 +98,18 @@ class KnobRow:
 
 @dataclass(frozen=True)
 class KnobTable:
-    """All knobs of a kernel and size."""
+    """All knobs of a kernel, size, placement and scheduling."""
 
     kernel: str
     size: int
     placement: str
+    scheduling: str
     rows: tuple[KnobRow, ...]
+
+    @property
+    def title(self) -> str:
+        """Under which scheduler, in words."""
+        return SCHEDULINGS.get(self.scheduling, self.scheduling)
 
     @property
     def transports(self) -> tuple[str, ...]:
@@ -151,12 +157,13 @@ def _distance(first: Counter[str], second: Counter[str]) -> int:
 def knob_tables(cells: tuple[Cell, ...]) -> tuple[KnobTable, ...]:
     """Every kernel and size at which a knob was turned, with what it was without."""
     plain = {_where(cell): cell for cell in cells if cell.knob is None}
-    tables: dict[tuple[str, int, str], dict[str, list[Change]]] = {}
+    tables: dict[tuple[str, int, str, str], dict[str, list[Change]]] = {}
     for cell in cells:
         before = plain.get(_where(cell))
         if cell.knob is None or before is None:
             continue
-        rows = tables.setdefault((cell.kernel, cell.size, cell.placement), {})
+        where = (cell.kernel, cell.size, cell.placement, cell.scheduling)
+        rows = tables.setdefault(where, {})
         rows.setdefault(cell.knob.name, []).append(most_alike(before, cell))
     return tuple(
         KnobTable(*key, tuple(_row(c) for c in rows.values())) for key, rows in tables.items()

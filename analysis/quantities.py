@@ -324,6 +324,22 @@ MEASURES: tuple[Measure, ...] = (
     Measure("tlb_misses", "TLB misses, of loads", "tlb_misses", "message"),
     Measure("page_faults", "page faults", "page_faults", "message"),
     Measure(
+        "memory_loaded",
+        "bytes that its instructions load, of any memory",
+        "memory_bytes",
+        "message",
+        ("loaded",),
+        unit="B",
+    ),
+    Measure(
+        "memory_stored",
+        "bytes that its instructions store, in any memory",
+        "memory_bytes",
+        "message",
+        ("stored",),
+        unit="B",
+    ),
+    Measure(
         "cpu_user",
         "CPU time in user mode",
         "cpu_ns",

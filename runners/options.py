@@ -71,6 +71,7 @@ class Options:
     claims: tuple[str, ...] | None  # None: not asked for; (): all of them
     apps: tuple[str, ...]
     action: str
+    sched_asked: bool  # exact mode has a default of its own
 
 
 class Parser(argparse.ArgumentParser):
@@ -90,7 +91,7 @@ def parse(argv: list[str]) -> Options:
         sizes=tuple(parse_size(word) for word in words(given.sizes)),
         placements=choices("placement", given.placements, PLACEMENTS),
         waits=choices("way of waiting", given.wait, WAITS),
-        scheds=choices("scheduler", given.sched, SCHEDULERS),
+        scheds=choices("scheduler", given.sched or SCHEDULERS[0], SCHEDULERS),
         topologies=choices("topology", given.topology, TOPOLOGIES),
         in_flight=whole_number("--in-flight", given.in_flight, MOST_IN_FLIGHT) or 8,
         clients=whole_number("--clients", given.clients, MOST_CLIENTS) or 4,
@@ -107,6 +108,7 @@ def parse(argv: list[str]) -> Options:
         claims=claims(given.claims, given.exact),
         apps=choices_or_all("app", given.apps, APPS) if given.apps else (),
         action=given.action,
+        sched_asked=given.sched is not None,
     )
 
 
@@ -146,7 +148,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("--topology", TOPOLOGIES, "connections"),
     ):
         text = f"{what}: {', '.join(known)} (default: {known[0]})"
-        add(name, default=known[0], metavar="LIST", help=text)
+        add(name, default=None if name == "--sched" else known[0], metavar="LIST", help=text)
     add("--in-flight", metavar="N", help="messages of pipeline (default: 8)")
     add("--clients", metavar="N", help="of pattern clients (default: 4)")
     add("--seed", metavar="N", help="of the order of cells (default: drawn, and recorded)")

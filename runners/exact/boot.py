@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
 MEMORY = 512
 READY, DONE = "pathcost: ready", "pathcost: done"
+REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # say, by the version of its API
 COMM = WORKLOAD.name[:15]  # as much of a program's name as the kernel keeps
 MACHINE = (
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
@@ -95,8 +97,15 @@ class Boot:
     descriptors: Sequence[int] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
 
-    def run(self, timeout: float, on_line: Callable[[str], None] = lambda _: None) -> Ended:
-        """Run it to its end. Raises GuestError when that takes more than `timeout` seconds."""
+    def run(
+        self,
+        timeout: float,
+        on_line: Callable[[str], None] = lambda _: None,
+        quiet_timeout: float | None = None,
+    ) -> Ended:
+        """Run it to its end. Raises GuestError when that takes more than `timeout` seconds,
+        or `quiet_timeout` to the first line on its console.
+        """
         with (
             tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
             self.console.open("wb") as log,
@@ -109,7 +118,9 @@ class Boot:
             (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
             (folder / "contents").write_bytes(b"".join(self.files.values()))
             argv = [*_command_line(self.machine, folder), *self.options]
-            return watch(argv, [], timeout, on_line, log, self.user, descriptors=self.descriptors)
+            return watch(
+                argv, [], timeout, on_line, log, self.user, quiet_timeout, self.descriptors
+            )
 
 
 def boot(
@@ -170,4 +181,6 @@ def why(ended: Ended) -> GuestError:
     for line in ended.complaints.splitlines():
         if line.startswith("pathcost: "):  # the recorder's own words
             return GuestError(line.removeprefix("pathcost: "), ended.lines)
+        if match := REFUSED.search(line):
+            return GuestError(f"QEMU does not take the recorder: {match[1]}", ended.lines)
     return explain(ended)

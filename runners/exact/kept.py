@@ -55,8 +55,11 @@ class Kept:
         result = count(guest, cell, user)
         if result.line["error"] is None:
             partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(result), encoding="utf-8")
-            partial.rename(path)
+            try:
+                partial.write_text(json.dumps(result), encoding="utf-8")
+                partial.rename(path)
+            finally:
+                partial.unlink(missing_ok=True)
             self.count += 1
         return result
 

@@ -16,7 +16,7 @@ from runners import guest as guests
 from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact import lane
-from runners.exact.cells import CPUS, Cell, plan
+from runners.exact.cells import CPUS, SCHEDULINGS, Cell, plan
 from runners.exact.count import count_cells
 from runners.exact.digest import SEND
 from runners.exact.fit import fit
@@ -53,6 +53,8 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
         try:
             entries = [station.count(one) for one in lanes_of(options.kernels, cells)]
         except KeyboardInterrupt:
+            if not kept.count:
+                raise
             raise KeyboardInterrupt(
                 f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
             ) from None
@@ -87,10 +89,15 @@ def plan_cells(options: Options) -> list[Cell]:
     placements = [one for one in options.placements if one in CPUS]
     if not placements:
         raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
-    if not options.knobs:
-        return plan(options.transports, options.sizes, options.messages, placements)
-    # A knob's difference is one of the path; what the fair scheduler decides would hide it.
-    return plan(options.transports, options.sizes, options.messages, placements[:1], ("fifo",))
+    schedulings = options.scheds if options.sched_asked else SCHEDULINGS
+    if unknown := [one for one in schedulings if one not in SCHEDULINGS]:
+        known = " or ".join(SCHEDULINGS)
+        raise UsageError(f"--exact schedules the two processes by {known}, not {unknown[0]}.")
+    if options.knobs:
+        # A knob's difference is one of the path; what the fair scheduler decides would hide it.
+        schedulings = schedulings if options.sched_asked else ("fifo",)
+        placements = placements[:1]
+    return plan(options.transports, options.sizes, options.messages, placements, schedulings)
 
 
 def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:

@@ -21,6 +21,8 @@ from runners.guest import GuestError
 from runners.guest.machine import User
 
 TRIES = 6
+# The first line on the console is the first program's, after some 8 s on a quiet machine.
+SILENCE = 120.0
 PATIENCE = 60.0  # for an answer of QEMU's
 # Without it the stored machine would remember that it had been stopped, and stay so.
 GO_ON = ("-global", "migration.store-global-state=off")
@@ -54,7 +56,7 @@ def _store_once(machine: Machine, state: Path, timeout: float, user: User | None
         options = ["-action", "panic=pause", *GO_ON, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
         ended = Boot(machine, options, user=user, descriptors=[theirs.fileno()]).run(
-            timeout, on_line
+            timeout, on_line, SILENCE
         )
     if not stored:
         raise why(ended)

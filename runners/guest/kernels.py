@@ -33,6 +33,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 SERIES = tuple(SUITES)
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
+RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 
 
@@ -135,7 +136,9 @@ def own_kernel(path: Path) -> Kernel:
             f"{path} is not a bzImage (arch/x86/boot/bzImage of a build with {NEEDS} built in)"
         )
     (offset,) = struct.unpack_from("<H", data, 0x20E)
-    release = data[offset + 0x200 :].split(b"\0", 1)[0].decode(errors="replace").split(" ")[0]
+    release = data[offset + 0x200 :].split(b"\0", 1)[0].split(b" ")[0].decode("ascii", "replace")
+    if not RELEASE.fullmatch(release):
+        raise UnknownKernelError(f"{path} is a damaged bzImage: it names no kernel release")
     return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
 
 

@@ -141,7 +141,8 @@ def watch(
                 on_line(line)
             ended.status = process.wait(timeout=5)
         except TimeoutError as error:
-            raise GuestError(str(error).format(timeout=timeout), ended.lines) from None
+            words = str(error).format(timeout=timeout, quiet=quiet_timeout)
+            raise GuestError(words, ended.lines) from None
         finally:
             process.kill()
             process.wait()
@@ -166,7 +167,7 @@ def _lines(
                 raise TimeoutError(
                     "the guest did not finish within {timeout:.0f} s"
                     if first is None
-                    else "the guest's kernel printed nothing"
+                    else "the guest's kernel printed nothing in {quiet:.0f} s"
                 )
             data = os.read(stream.fileno(), 65536)
             first = None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.exact import boot as booting
-from runners.exact import lane
+from runners.exact import lane, snapshot
 from runners.exact.cells import Cell
 from runners.exact.count import measure
 from runners.exact.digest import describe
@@ -83,6 +83,35 @@ def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
         booting.boot(machine, CELL.order, tmp_path, exact_guest.plugin, 120)
     assert "panicked" in caught.value.sentence
     assert caught.value.console
+
+
+def test_a_kernel_that_says_nothing_is_not_waited_for(
+    exact_guest: lane.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "SILENCE", 0.2)  # it boots, but not as fast as that
+    with pytest.raises(GuestError, match="printed nothing in 0 s"):
+        snapshot.store(exact_guest.machine, tmp_path / "state", 120)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(exact_guest: lane.Guest) -> None:
+    with pytest.raises(GuestError, match=r"could not store the machine .*No space left on device"):
+        snapshot.store(exact_guest.machine, Path("/dev/full"), 120)
+
+
+def test_a_recorder_for_another_plugin_api_is_a_sentence(
+    exact_guest: lane.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "newer.c"
+    source.write_text(
+        "int qemu_plugin_version = 99;\nint qemu_plugin_install(void) { return 0; }\n"
+    )
+    newer = tmp_path / "newer.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", newer, source], check=True)
+    monkeypatch.setattr(booting, "PLUGIN", newer)
+    said = "QEMU does not take the recorder: .*API version 99.*only up to version"
+    with pytest.raises(GuestError, match=said):
+        booting.boot(exact_guest.machine, CELL.order, tmp_path, {}, 120, exact_guest.stored)
 
 
 def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(

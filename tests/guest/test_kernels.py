@@ -85,6 +85,13 @@ def test_a_bzimage_of_ones_own_is_known_by_its_release(tmp_path: Path) -> None:
     assert (kernel.file, kernel.release, kernel.version) == (path, "6.9.0-mine", None)
 
 
+def test_a_damaged_bzimage_is_refused_before_it_is_booted(tmp_path: Path) -> None:
+    path = tmp_path / "bzImage"
+    path.write_bytes(bytes(0x202) + b"HdrS" + b"\xff\x1b[31m" * 1000)
+    with pytest.raises(UnknownKernelError, match="is a damaged bzImage: it names no kernel"):
+        own_kernel(path)
+
+
 def test_what_is_not_a_bzimage_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(b"\x7fELF")
