@@ -6,6 +6,7 @@ whatever the window held (for copies, a short window of its own); the two schedu
 lanes `exact-fifo` and `exact-other`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ TOP = 30
 SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
 SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
 FIRST_TRANSPORTS = ("unix", "tcp")
+SWITCH, PROCESSES = "__switch_to_asm", ("client", "server")
+# schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
+PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,17 @@ class Cell:
         for node in self.nodes:
             found[layer_of(node.path).name] += node.self_
         return found
+
+    def switches(self) -> tuple[int, int]:
+        """Of the two processes, in a round trip: voluntary and not. No row of the tidy table: the
+        steady round trip of an emulated machine is no mean over a scheduler's regimes.
+
+        As the kernel's __schedule() tells them apart: by whether a task sleeps or is preempted,
+        here by who called it.
+        """
+        away = [n for n in self.nodes if n.path[-1] == SWITCH and n.path[0] in PROCESSES]
+        preempted = sum(n.calls for n in away if PREEMPTION.search(";".join(n.path)))
+        return sum(n.calls for n in away) - preempted, preempted
 
     def inherited(self) -> int:
         """Instructions of helpers that were given to their caller's layer."""

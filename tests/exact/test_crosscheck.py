@@ -17,7 +17,9 @@ from tests.exact.test_analysis import write_run
 
 MESSAGES = 46
 EXACT = {"tcp_sendmsg": 1.0, "schedule": 1.0, "ip_rcv": 1.0, "tcp_ack": 1.0, "memset": 1.0}
+EXACT["__tcp_select_window"] = 2.0
 FTRACE = {"tcp_sendmsg": 46, "schedule": 92, "ip_rcv": 52, "tcp_ack": 23, "tick_periodic": 3}
+FTRACE["__tcp_select_window"] = 46
 
 
 def tidy() -> pd.DataFrame:
@@ -49,6 +51,7 @@ def tidy() -> pd.DataFrame:
         ("schedule", crosscheck.REGIME),
         ("ip_rcv", crosscheck.EDGE),
         ("tcp_ack", crosscheck.OPEN),
+        ("__tcp_select_window", crosscheck.AGE),
         ("memset", crosscheck.UNSEEN),
         ("tick_periodic", crosscheck.OUTSIDE),
     ],
