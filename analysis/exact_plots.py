@@ -12,14 +12,17 @@ from analysis.plots import CARD, COLOURS, FAINT, INK, MARKERS
 
 
 def palette(cells: list[Cell]) -> dict[str, str]:
-    """A colour for each layer that is among these cells' dearest."""
-    return flame.palette(sum((cell.layers() for cell in cells), Counter()))
+    """A colour for each layer that is among the dearest of one of these cells."""
+    most: Counter[str] = Counter()
+    for cell in cells:
+        most |= cell.layers()
+    return flame.palette(most)
 
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     """One bar for each transport, as long as its round trip, parted by layer."""
     cells = [cell for one in comparisons for cell in one.cells]
-    colours = palette(cells)
+    colours = palette(list(comparisons[0].cells))  # the flame graph's: a layer has one colour
     figure = Figure(figsize=(9, 1.6 + 0.42 * len(cells)), layout="constrained")
     ax = figure.subplots()
     labels = []
