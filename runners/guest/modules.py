@@ -47,15 +47,17 @@ def prepare_modules(
 
 
 def module_packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
-    """The package that holds the kernel's modules: its image, or where that is split, a third."""
+    """What holds the kernel's modules and the list of what is built in: its image's package, or
+    where that is split, two others.
+    """
     series = ".".join(kernel.release.split(".")[:2])
     for suites in [SUITES[series]] if series in SUITES else SUITES.values():
         archive = workshop.archive(suites)
         for offer in read_offers(archive.versions(PACKAGE)):
             if (offer.release, offer.version) == (kernel.release, kernel.version):
                 split = offer.package.startswith("linux-binary-")
-                name = f"linux-modules-{offer.release}" if split else offer.package
-                plan = archive.plan([name], dependencies=False)
+                parts = [f"linux-{part}-{offer.release}" for part in ("modules", "base")]
+                plan = archive.plan(parts if split else [offer.package], dependencies=False)
                 return archive.fetch(plan, f"guest: modules of {offer.release}")
     raise GuestError(
         f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
