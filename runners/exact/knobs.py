@@ -12,7 +12,7 @@ from typing import Any
 TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
-OWN_ACTIONS = ("expect", "log", "packet", "cgroup-bpf", "probe")
+OWN_ACTIONS = ("expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events")
 NUMBER = "number"
 MOST = 65_535
 ANY = "any"

@@ -8,6 +8,8 @@
  *   knob packet WHO             open a packet socket on lo: see packet.c
  *   knob cgroup-bpf             see bpf.c
  *   knob probe KIND WHERE       see probe.c
+ *   knob tracer NAME            switch a tracer on, for all functions: see tracer.c
+ *   knob events WHERE …         open these events as perf does: see tracer.c
  *
  * Fails with one line on stderr.
  */
@@ -130,6 +132,7 @@ static const struct {
 	{"load", 1, load},	    {"expect", 2, expect},
 	{"log", 1, expect_log},	    {"packet", 1, open_packet_socket},
 	{"probe", 2, attach_probe}, {"cgroup-bpf", 0, attach_cgroup_program},
+	{"tracer", 1, set_tracer},  {"events", 1, open_events},
 };
 
 int main(int count, char **words)

@@ -20,6 +20,14 @@ int bpf(enum bpf_cmd command, union bpf_attr *attributes); /* bpf(2) */
 unsigned int find_btf_function(const char *name);
 
 void attach_probe(char **words);
+/* Where tracefs is mounted, which it is by this. */
+const char *mount_tracefs(void);
+unsigned long read_number(const char *path);
+/* The number that perf_event_open(2) knows a tracepoint by; `where` is category/name. */
+unsigned long tracepoint_id(const char *where);
+
+void set_tracer(char **words);
+void open_events(char **words);
 void open_packet_socket(char **words);
 void attach_cgroup_program(char **words);
 

@@ -9,22 +9,16 @@
  *   fentry WHERE          function, through a trampoline of its own (needs BTF)
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "knob.h"
 
-#define TRACEFS	    "/sys/kernel/tracing"
 #define KPROBE_TYPE "/sys/bus/event_source/devices/kprobe/type"
 
 static int make_array(void)
@@ -78,17 +72,6 @@ static int load_counter(enum bpf_prog_type type, enum bpf_attach_type attach, un
 	return fd;
 }
 
-static unsigned long read_number(const char *path)
-{
-	char text[32] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
-		fail("read %s: %s", path, strerror(errno));
-	close(fd);
-	return strtoul(text, NULL, 10);
-}
-
 static void attach_by_perf(struct perf_event_attr *event, enum bpf_prog_type type)
 {
 	int program = load_counter(type, 0, 0);
@@ -106,13 +89,11 @@ static void attach_by_perf(struct perf_event_attr *event, enum bpf_prog_type typ
 
 static void attach_tracepoint(const char *where)
 {
-	struct perf_event_attr event = {.type = PERF_TYPE_TRACEPOINT};
-	char path[256];
+	struct perf_event_attr event = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.config = tracepoint_id(where),
+	};
 
-	if (mount("tracefs", TRACEFS, "tracefs", 0, NULL) < 0)
-		call_failed("mount tracefs");
-	snprintf(path, sizeof(path), "%s/events/%s/id", TRACEFS, where);
-	event.config = read_number(path);
 	attach_by_perf(&event, BPF_PROG_TYPE_TRACEPOINT);
 }
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel's own tracing: a tracer of tracefs, for every function and task, and events that are
+ * written to a ring buffer, as perf opens them for `perf trace` (raw_syscalls:sys_enter and
+ * sys_exit) and `perf record`. Nobody reads the buffers while the workload runs; they are so large
+ * that its window fits.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "knob.h"
+
+#define TRACEFS	   "/sys/kernel/tracing"
+#define RING_PAGES 8192 /* 32 MB: some 100 bytes an event */
+#define PAGE	   4096
+#define TRACED_KB  "65536" /* ftrace overwrites the oldest: it costs the same when full */
+
+const char *mount_tracefs(void)
+{
+	if (mount("tracefs", TRACEFS, "tracefs", 0, NULL) < 0 && errno != EBUSY)
+		call_failed("mount tracefs");
+	return TRACEFS;
+}
+
+unsigned long read_number(const char *path)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		fail("read %s: %s", path, strerror(errno));
+	close(fd);
+	return strtoul(text, NULL, 10);
+}
+
+unsigned long tracepoint_id(const char *where)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/events/%s/id", mount_tracefs(), where);
+	return read_number(path);
+}
+
+static void set(const char *name, const char *value)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", mount_tracefs(), name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		fail("write %s to %s: %s", value, path, strerror(errno));
+	close(fd);
+}
+
+void set_tracer(char **words)
+{
+	set("buffer_size_kb", TRACED_KB);
+	set("current_tracer", words[0]);
+}
+
+static void open_event(const char *where, int *first)
+{
+	struct perf_event_attr event = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(event),
+		.config = tracepoint_id(where),
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
+	};
+	int fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		call_failed("perf_event_open");
+	if (*first >= 0) {
+		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first) < 0)
+			call_failed("PERF_EVENT_IOC_SET_OUTPUT");
+		return;
+	}
+	*first = fd;
+	if (mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
+	    MAP_FAILED)
+		call_failed("mmap perf's ring");
+}
+
+void open_events(char **words)
+{
+	int first = -1;
+
+	stay("perf");
+	for (; *words; words++)
+		open_event(*words, &first);
+	ready();
+	for (;;)
+		pause();
+}
