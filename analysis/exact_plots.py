@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Figures of exact mode: layers, flame graph, kernels. Each draws what it is given."""
 
-from collections import Counter
-
 from matplotlib.figure import Figure
 
 from analysis import flame
@@ -13,10 +11,7 @@ from analysis.plots import CARD, COLOURS, FAINT, INK, MARKERS
 
 def palette(cells: list[Cell]) -> dict[str, str]:
     """A colour for each layer that is among the dearest of one of these cells."""
-    most: Counter[str] = Counter()
-    for cell in cells:
-        most |= cell.layers()
-    return flame.palette(most)
+    return flame.palette(cell.layers() for cell in cells)
 
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:

@@ -6,7 +6,7 @@ calls took, in the colour of its layer.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,9 +89,12 @@ def inclusive(own: Mapping[Path, int]) -> Counter[Path]:
     return sums
 
 
-def palette(layers: Counter[str]) -> dict[str, str]:
-    """A colour for each layer that is among the dearest; the rest shares one."""
-    named = [name for name, _ in layers.most_common(len(PALETTE))]
+def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
+    """A colour for each layer that is among the dearest of one of these; the rest shares one."""
+    most: Counter[str] = Counter()
+    for layers in drawn:
+        most |= layers
+    named = [name for name, _ in most.most_common(len(PALETTE))]
     return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
 
 
@@ -102,7 +105,7 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
 
 def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     """One below the other, on one scale."""
-    colours = palette(sum((graph.layers() for graph in graphs), Counter()))
+    colours = palette(graph.layers() for graph in graphs)
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
