@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
+from analysis.exact import Cell, Node
 from analysis.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.raw import read_run
 from runners.exact.reference import read_table
@@ -144,3 +146,27 @@ def test_bytes_loaded_and_stored_are_told_by_layer(tmp_path: Path) -> None:
     assert told["stored"] == (2944 + 92) / 46
     assert told["loaded layer:tcp"] == 10
     assert told["loaded layer:user"] == 1
+
+
+def test_bytes_loaded_and_stored_are_rows_of_the_ledger(tmp_path: Path) -> None:
+    (ledger,) = analyse(read_run(write_run(tmp_path))).ledgers
+    for measure, value in (("memory_loaded", 3450 / 46), ("memory_stored", 3036 / 46)):
+        (line,) = ledger.row(measure).lines
+        assert (line.instrument, line.entries["same-cpu", "tcp"].value) == ("exact", value)
+
+
+@pytest.mark.parametrize(
+    ("path", "voluntary"),
+    [
+        ("do_syscall_64;__x64_sys_read;sk_wait_data;schedule", True),
+        ("do_syscall_64;syscall_exit_to_user_mode;schedule", False),
+        ("do_syscall_64;exit_to_user_mode_prepare;schedule", False),
+        ("do_syscall_64;__x64_sys_write;try_to_wake_up;preempt_schedule", False),
+        ("asm_sysvec_apic_timer_interrupt;irqentry_exit;schedule", False),
+    ],
+)
+def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntary: bool) -> None:
+    node = Node(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 1, 101)
+    idle = Node(("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 1, 101)
+    cell = SimpleNamespace(nodes=(node, idle))
+    assert Cell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]
