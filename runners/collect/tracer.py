@@ -19,6 +19,7 @@ from runners.collect.scripts import Script
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
+AGAIN_SECONDS = 2
 
 Kind = TypeVar("Kind", bound="Child")
 
@@ -112,12 +113,34 @@ class Child:
         assert self._process is not None
         if self._ended_early:
             raise AttachError(f"{self.file} ended early: {self.last_complaint()}")
-        try:
-            status = self._process.wait(DETACH_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise AttachError(f"{self.file} did not end in {DETACH_SECONDS} s.") from error
+        deadline = time.monotonic() + DETACH_SECONDS
+        while (status := self._wait(AGAIN_SECONDS)) is None:
+            if time.monotonic() > deadline:
+                raise AttachError(f"{self.file} did not end in {DETACH_SECONDS} s.")
+            if self._waits_for_events():
+                self._process.send_signal(signal.SIGINT)
         if status != 0:
             raise AttachError(f"{self.file} failed at its end: {self.last_complaint()}")
+
+    def _wait(self, seconds: float) -> int | None:
+        assert self._process is not None
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _waits_for_events(self) -> bool:
+        """Whether it still sleeps in its loop, and so has not heard us.
+
+        bpftrace 0.17 leaves its loop only where a signal interrupts epoll_wait(2). One that comes
+        when the call has timed out already, and bpftrace waits for a CPU, is lost.
+        """
+        assert self._process is not None
+        try:
+            where = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")
+        except OSError:
+            return False
+        return "epoll" in where or "ep_poll" in where
 
     def stop(self) -> None:
         """End it, whatever its state."""

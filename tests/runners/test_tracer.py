@@ -12,6 +12,16 @@ from runners.collect import tracer
 from runners.collect.instrument import AttachError
 
 DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
+# As bpftrace 0.17 does where a signal comes while it waits for a CPU: it waits for events still.
+HARD_OF_HEARING = """
+import select, signal, sys
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+print("ready", flush=True)
+poll = select.epoll()
+while len(heard) < 2:
+    poll.poll(0.1)
+"""
 DEAD = "echo ready; echo ERROR: made up >&2; exit 3"
 
 
@@ -47,6 +57,17 @@ def test_one_that_ignores_its_end_is_ended_and_said(
     child.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(child.pid, 0)
+
+
+def test_one_that_lost_the_signal_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer, "AGAIN_SECONDS", 0.2)
+    child = Shell(f"exec python3 -c '{HARD_OF_HEARING}'", tmp_path)
+    child.start()
+    child.wait_attached()
+    child.ask_to_finish()
+    child.finish()
 
 
 def test_one_that_ended_too_early_is_no_tracer(tmp_path: Path) -> None:
