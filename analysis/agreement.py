@@ -24,6 +24,7 @@ from analysis.reasons import explain
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
 FTRACE_EDGES = 2.0  # calls, over a whole window: its gate is one for both processes
+WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
 CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
@@ -143,12 +144,28 @@ def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 def _together(rows: pd.DataFrame) -> pd.DataFrame:
-    """Counts by instrument in one cell run; a machine-wide counter is compared with all that a
-    probe saw."""
-    own = ~rows["key"].str.endswith(ELSEWHERE)
-    wide = rows["quantity"].isin(MACHINE_WIDE)
-    rows = rows[own | wide].assign(key=rows["key"].str.removesuffix(ELSEWHERE))
-    return rows.pivot_table(
+    """Counts by instrument in one cell run.
+
+    Where probes tell what ran elsewhere, a counter of the whole machine is compared with all that
+    they saw, in a row of its own; perf, which sees the two processes' contexts, with the rest.
+    """
+    elsewhere = rows["key"].str.endswith(ELSEWHERE)
+    rows = rows.assign(key=rows["key"].str.removesuffix(ELSEWHERE))
+    told = {
+        (quantity, key)
+        for quantity, key in zip(rows["quantity"], rows["key"], strict=True)
+        if quantity in MACHINE_WIDE
+    } & set(zip(rows[elsewhere]["quantity"], rows[elsewhere]["key"], strict=True))
+    split = pd.Series(
+        [pair in told for pair in zip(rows["quantity"], rows["key"], strict=True)],
+        rows.index,
+        dtype=bool,
+    )
+    kernel, perf = (rows["instrument"] == name for name in ("kernel", "perf"))
+    whole = rows[split & ~perf]
+    own = rows[~elsewhere & ~(split & kernel)]
+    table = pd.concat([own, whole.assign(key=whole["key"] + WHOLE_MACHINE)])
+    return table.pivot_table(
         index=[*CELL, "repeat", "cell", "messages"],
         columns="instrument",
         values="value",
@@ -226,7 +243,7 @@ def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> l
         difference = float(one - other)
         if abs(difference) >= LEAST_EVENT:
             messages = int(index[-1])
-            what = (str(cell["quantity"]), str(cell["key"]))
+            what = (str(cell["quantity"]), str(cell["key"]).removesuffix(WHOLE_MACHINE))
             whys.append(explain(names, difference, messages, what, str(cell["kernel"])))
     return whys
 

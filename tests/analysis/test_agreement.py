@@ -17,7 +17,7 @@ def test_all_agree(plain: Analysis) -> None:
     assert pairs == {
         ("switches", "voluntary", "kernel", "bpftrace"),
         ("switches", "involuntary", "kernel", "bpftrace"),
-        ("softirqs", "NET_RX", "kernel", "bpftrace"),
+        ("softirqs", "NET_RX, whole machine", "kernel", "bpftrace"),
         ("function_calls", "made_up_1", "bpftrace", "ftrace"),
     }
 
@@ -34,6 +34,32 @@ def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
 def test_what_ran_elsewhere_counts_for_the_whole_machine(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 6, "4,NET_RX elsewhere": 2}}))
     assert analysis.disagreements == ()
+    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    rows = {(quantity, key): by for quantity, key, by in table.rows}
+    assert rows["softirqs", "NET_RX, whole machine"]["tcp"].by == {"kernel": 8, "bpftrace": 8}
+
+
+def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
+    counted = {"perf": {"NET_RX": 6}, "kernel": {"NET_RX": 8}}
+    counted |= {name: {"NET_RX": 6, "NET_RX elsewhere": 2} for name in ("bpftrace", "bcc")}
+    (table,) = agreements(window("softirqs", counted))
+    rows = {key: by["tcp"] for _, key, by in table.rows}
+    assert rows["NET_RX"].by == {"bpftrace": 6, "bcc": 6, "perf": 6}
+    assert rows["NET_RX, whole machine"].by == {"kernel": 8, "bpftrace": 8, "bcc": 8}
+    assert all(one.equal for one in rows.values())
+
+
+def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
+    """One window of a cell: instrument → key → count."""
+    where = {"lane": "vm", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
+    cell = {"placement": "same-cpu", "transport": "tcp", "repeat": 0, "cell": 1, "messages": 8}
+    return pd.DataFrame(
+        where
+        | cell
+        | {"quantity": quantity, "key": key, "instrument": name, "value": value, "sound": True}
+        for name, keys in counted.items()
+        for key, value in keys.items()
+    )
 
 
 def test_bpftrace_against_ftrace(analysed: Analyse) -> None:
