@@ -22,7 +22,7 @@ from analysis.measures import measure_all, over_repeats
 from analysis.observed import read_observed
 from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.profile import Profile, profiles
-from analysis.raw import Run
+from analysis.raw import Cell, Lane, Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
 from analysis.verdicts import CELLS, Verdict, tally
@@ -67,8 +67,8 @@ class Analysis:
             (f"exact-{s}", name): f"exact-{name}" for name in exact for s in schedulings
         }
 
-    def raw_cells(self) -> list[tuple[str, int, str]]:
-        """Folder, id and words of every cell run that a verdict rests on."""
+    def raw_cells(self) -> list[tuple[str, int, str, tuple[str, ...]]]:
+        """Folder, id, words and raw files of every cell run that a verdict rests on."""
         wanted = {
             (folder, cell)
             for verdict in self.verdicts
@@ -80,12 +80,20 @@ class Analysis:
         named = {
             (lane.folder, cell.id): (
                 f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
-                f"repeat {cell.repeat} · {probes_text(*cell.probes)}"
+                f"repeat {cell.repeat} · {probes_text(*cell.probes)}",
+                self._raw_files(lane, cell),
             )
             for lane in self.run.lanes
             for cell in lane.cells
         }
-        return [(*one, named.get(one, "")) for one in sorted(wanted)]
+        return [(*one, *named.get(one, ("", (CELLS,)))) for one in sorted(wanted)]
+
+    @staticmethod
+    def _raw_files(lane: Lane, cell: Cell) -> tuple[str, ...]:
+        """Its line, what the instruments left, and the time of each lap."""
+        samples = f"samples/{cell.id}.u32"
+        laps = [samples] if (lane.path / samples).exists() else []
+        return (CELLS, *(f"{name}/" for name in cell.instruments), *laps)
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:

@@ -11,7 +11,7 @@ from analysis.record import Record, parse_object, read_text
 FILE = "apps.jsonl"
 INSTRUMENT = "app"
 # Bytes of a request.
-SIZES = {"redis": 22}
+SIZES = {"redis": 23}
 
 
 def read_apps(run: Run) -> tuple[list[tuple[Any, ...]], list[Missing]]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verdicts flip when the data do; a wrong claims file ends in a sentence."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,21 @@ def test_claims_table(analysed: Analyse) -> None:
     # From a figure to the cell runs that it was made from.
     assert set(switches["raw"]) == {"raw/host/cells.jsonl"}
     assert all(len(cells.split()) == 2 * 3 for cells in switches["cells"])
+
+
+def test_links_lead_from_a_claim_to_raw_files_that_are_there(
+    plain_report: tuple[Path, str],
+) -> None:
+    run, page = plain_report
+    article = page[page.index('id="claim-context-switches"') :].partition("</article>")[0]
+    anchors = re.findall(r'href="#(cell-host-\d+)"', article)
+    assert len(anchors) == 2 * 2 * 3  # placements, transports, repeats
+    for anchor in anchors:
+        row = page[page.index(f'id="{anchor}"') :].partition("</tr>")[0]
+        files = re.findall(r'href="([^"]+)"', row)
+        assert files[0] == "raw/host/cells.jsonl"
+        assert files[1] == f"raw/host/samples/{anchor.rpartition('-')[2]}.u32"
+        assert all((run / file).exists() for file in files)
 
 
 CLAIM = """
