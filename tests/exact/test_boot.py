@@ -94,9 +94,13 @@ def test_a_kernel_that_says_nothing_is_not_waited_for(
     assert not (tmp_path / "state").exists()
 
 
-def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(exact_guest: lane.Guest) -> None:
+@pytest.mark.root
+def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
+    exact_guest: lane.Guest, small_disk: Path
+) -> None:
+    (small_disk / "filler").write_bytes(bytes(100 << 20))
     with pytest.raises(GuestError, match=r"could not store the machine .*No space left on device"):
-        snapshot.store(exact_guest.machine, Path("/dev/full"), 120)
+        snapshot.store(exact_guest.machine, small_disk / "state", 120)
 
 
 def test_a_recorder_for_another_plugin_api_is_a_sentence(

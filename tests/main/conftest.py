@@ -96,13 +96,3 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
     for one in started:
         one.process.kill()
         one.process.wait()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 120 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", disk], check=True)
-    yield disk
-    subprocess.run(["umount", disk], check=True)
