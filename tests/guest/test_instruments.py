@@ -14,9 +14,9 @@ from tests.guest.exactness import PAGE, SMALL, of
 pytestmark = pytest.mark.guest
 TRANSPORTS = ("unix", "tcp")
 # perf's window is the client's for both processes. The server is in its first read when it opens;
-# what may be in it: the client's reads of perf's answers (to the first one where perf was faster than
-# the client came to read) and the server's next one; the client's word to perf (always) and the
-# server's that it has done.
+# what may be in it: the client's reads of perf's answers (of the first one where perf was faster
+# than the client came to read) and the server's next one; the client's word to perf (always) and
+# the server's that it has done.
 PERF_READS, PERF_WRITES, PERF_SLEEPS = range(-1, 3), range(1, 3), 4
 # What bcc counts at the very hooks that bpftrace has, in windows that open a little apart.
 TWICE = (
