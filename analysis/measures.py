@@ -41,7 +41,9 @@ def measure_all(tidy: pd.DataFrame, asked: Iterable[str] = ()) -> pd.DataFrame:
     """
     runs = tidy.groupby(list(RUN_OF_CELL), sort=True)
     tidy = tidy.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
-    frames = [_measure(tidy, measure) for measure in MEASURES]
+    by_quantity = {str(quantity): rows for quantity, rows in tidy.groupby("quantity")}
+    measured = (one for one in MEASURES if one.quantity in by_quantity)
+    frames = [_measure(by_quantity, measure) for measure in measured]
     calls = (
         one for name in sorted(set(asked)) if name.startswith(CALLS) and (one := measure_of(name))
     )
@@ -52,8 +54,8 @@ def measure_all(tidy: pd.DataFrame, asked: Iterable[str] = ()) -> pd.DataFrame:
     return pd.concat(kept, ignore_index=True)
 
 
-def _measure(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    rows = tidy[tidy["quantity"] == measure.quantity]
+def _measure(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataFrame:
+    rows = by_quantity[measure.quantity]
     if measure.keys:
         rows = rows[rows["key"].isin(measure.keys)]
     else:
@@ -72,7 +74,7 @@ def _measure(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
     if measure.over:
-        totals = _over(totals, tidy[tidy["quantity"] == measure.over])
+        totals = _over(totals, by_quantity.get(measure.over, rows.iloc[:0]))
     counted = "count" if measure.hit == "number" else "sum"
     return totals.assign(
         measure=measure.id, value=totals[counted] / _divisor(totals, measure)
