@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact import initramfs
+from runners.exact.one_cpu import on_one_cpu
 from runners.exact.program import bare
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
@@ -109,6 +110,7 @@ class Boot:
         with (
             tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
             self.console.open("wb") as log,
+            on_one_cpu(),
         ):
             folder = Path(name)
             folder.chmod(0o755)

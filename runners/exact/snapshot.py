@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from runners.exact.boot import DONE, READY, Boot, Machine, why
@@ -51,7 +49,7 @@ def _store_once(machine: Machine, state: Path, timeout: float, user: User | None
             monitor.save(state)
             stored = True
 
-    with ours, theirs, contextlib.closing(Monitor(ours)) as monitor, _one_cpu():
+    with ours, theirs, contextlib.closing(Monitor(ours)) as monitor:
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
         options = ["-action", "panic=pause", *GO_ON, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
@@ -60,22 +58,6 @@ def _store_once(machine: Machine, state: Path, timeout: float, user: User | None
         )
     if not stored:
         raise why(ended)
-
-
-@contextlib.contextmanager
-def _one_cpu() -> Iterator[None]:
-    """What is started meanwhile has one CPU.
-
-    A stopped processor counts as idle, and QEMU's main loop skips over the time of an idle one, if
-    it wakes up before it knows of the stop. With a CPU of its own it did so in 11 of 11 boots, and
-    in none of 8 where it shares the one of the processor.
-    """
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 class Monitor:

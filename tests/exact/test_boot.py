@@ -66,12 +66,14 @@ def _conserved(guest: lane.Guest, cell: Cell) -> tuple[set[str], str]:
     return {window.tree.path(node)[0] for node in window.steady.counts.steps}, digest
 
 
+@pytest.mark.parametrize(("transport", "scheduling"), [("unix", "fifo"), ("tcp", "other")])
 def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
-    exact_guest: lane.Guest,
+    exact_guest: lane.Guest, transport: str, scheduling: str
 ) -> None:
+    cell = replace(CELL, transport=transport, scheduling=scheduling)
     with two_busy_processes():
-        records = {measure(exact_guest, CELL, fresh=True)[2] for _ in range(BOOTS)}
-    records.add(measure(exact_guest, CELL)[2])
+        records = {measure(exact_guest, cell, fresh=True)[2] for _ in range(BOOTS)}
+    records.add(measure(exact_guest, cell)[2])
     assert len(records) == 1
 
 
