@@ -70,7 +70,7 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
             "lanes": [],
             "exact": entries,
             "preflight": [],
-            "missing": _missing(options, entries),
+            "missing": missing(options, entries),
         }
         folder.commit(manifest)
         kept.forget()
@@ -100,13 +100,17 @@ def plan_cells(options: Options) -> list[Cell]:
     return plan(options.transports, options.sizes, options.messages, placements, schedulings)
 
 
-def _missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
+def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
     """What was asked for and exact mode does not give, for each kernel."""
     found = [
         (f"exact cells, {placement}", "where nothing is pinned, chance would decide")
         for placement in options.placements
         if placement not in CPUS
     ]
+    if options.knobs:
+        later = [one for one in options.placements if one in CPUS][1:]
+        why = "a knob is turned on one placement, the first that --placements names"
+        found += [(f"exact cells, {placement}", why) for placement in later]
     if any(size < LEAST_SIZE for size in options.sizes):
         why = f"payload of less than {LEAST_SIZE} bytes cannot be told from other reads"
         found.append(("exact copies of the smallest messages", why))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runners import options
 from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import measure
@@ -16,6 +17,7 @@ from runners.exact.digest import by_function, describe
 from runners.exact.fit import fit
 from runners.exact.knobs import described, find, forms, read_table
 from runners.exact.laps import Window
+from runners.exact.run import missing
 from runners.exact.tools import LackingError, module_files
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
@@ -27,6 +29,14 @@ KEYS = {
     *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
     *("code", "shows", "lacks"),
 }
+
+
+def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
+    entry = {"folder": "raw/exact", "lacking": {}}
+    argv = ["--exact", "--placements", "same-cpu,cross-cpu"]
+    assert missing(options.parse(argv), [entry]) == []
+    (left_out,) = missing(options.parse([*argv, "--knob", "nft=1"]), [entry])
+    assert left_out["what"] == "exact cells, cross-cpu"
 
 
 @pytest.mark.parametrize("name", read_table())
