@@ -193,9 +193,9 @@ def _apart(rows: pd.DataFrame) -> Iterator[Comparison]:
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are
-    # taken as counts of the tracer's short window, in which its edges weigh.
+    # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
     few = int(traced_messages.min())
-    table = table[watched & traced].fillna(0.0) * few
+    table = table[watched & traced].fillna(0.0).mul(few).round()
     table = table.assign(repeat=0, cell=0, messages=few)
     table = table.set_index(["repeat", "cell", "messages"], append=True)
     yield from _pairs(table, APART, together=False)
