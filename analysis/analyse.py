@@ -146,8 +146,7 @@ def analyse(run: Run) -> Analysis:
 
 def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -> tuple[str, ...]:
     """A run that was made for claims begins with what became of them."""
-    options = run.manifest.get("options")
-    if not isinstance(options, dict) or options.get("claims") is None:
+    if not run.for_claims:
         return figures
     return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
 

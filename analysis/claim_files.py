@@ -69,6 +69,7 @@ class Entry(Model):
     quantity: str = ""
     where: Where = Where()
     mechanism: str = ""
+    headline: bool = False  # shown whatever the run was made for
     rule: Rule
 
     @field_validator("quantity")

@@ -119,6 +119,12 @@ class Run:
     lanes: tuple[Lane, ...]
     missing: tuple[Missing, ...]
 
+    @property
+    def for_claims(self) -> bool:
+        """Whether it was made for claims (`--claims`), and not for a ledger."""
+        options = self.manifest.get("options")
+        return isinstance(options, dict) and options.get("claims") is not None
+
 
 def read_run(path: Path) -> Run:
     """Read a run folder's manifest, environments and cells."""

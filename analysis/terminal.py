@@ -16,7 +16,7 @@ from analysis.quantities import ELSEWHERE
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
 from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
-from analysis.verdicts import Verdict, tally
+from analysis.verdicts import tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
@@ -50,20 +50,25 @@ def show(analysis: Analysis, report: Path) -> None:
     _print_missing(console, analysis)
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)
-    _print_verdicts(console, analysis.verdicts)
+    _print_verdicts(console, analysis)
     console.print(Text(f"\nReport: {report}"), soft_wrap=True)
 
 
-def _print_verdicts(console: Console, verdicts: tuple[Verdict, ...]) -> None:
-    """What was measured or asked; what follows from stated numbers alone stands in the report."""
-    for verdict in verdicts:
+def _print_verdicts(console: Console, analysis: Analysis) -> None:
+    """What was measured or asked; what follows from stated numbers alone stands in the report.
+
+    A run that was not made for claims shows two: the others that its cells settle are in there too.
+    """
+    for verdict in analysis.verdicts:
         if not verdict.evidence and not any(one.raw for one in verdict.findings):
+            continue
+        if not (analysis.run.for_claims or verdict.claim.headline):
             continue
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'dim')}"
         console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
-    console.print(Text(f"{tally(verdicts)}."), style="bold")
+    console.print(Text(f"{tally(analysis.verdicts)}."), style="bold")
 
 
 def _print_missing(console: Console, analysis: Analysis) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The ledger in a terminal, at the widths that terminals have."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from rich.text import Text
 
 from analysis.__main__ import main
+from analysis.claim_files import load_claims
 from analysis.wording import NOT_MEASURED
 from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run
 
@@ -25,6 +28,24 @@ def test_every_row_keeps_its_name_and_its_figures(
     name = next(line for line in lines if line.lstrip().startswith("copies of each payload"))
     assert name.split()[-5:-1] == ["7.00", "7.00", *[NOT_MEASURED] * 2]
     assert not [line for line in lines if "…" in line.lstrip()[1:]]  # nothing is cut off
+
+
+def test_two_verdicts_unless_the_run_was_made_for_claims(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path)
+    few = verdicts(run, capsys)
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["options"]["claims"] = []
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert set(few) == {claim.statement for claim in load_claims() if claim.headline}
+    assert set(few) < set(verdicts(run, capsys))
+
+
+def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main([str(run)]) == 0
+    found = re.findall("^(?:REFUTED|CONFIRMED|CONDITIONAL)  (.*)", capsys.readouterr().out, re.M)
+    return [str(statement) for statement in found]
 
 
 def test_what_is_missing_and_has_no_row_is_named_with_its_reason(

@@ -84,7 +84,9 @@ def test_everything_is_in_its_folder_and_belongs_to_the_user(job: Job) -> None:
 def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
     html = (job.run / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"<(script|link|iframe)\b", html)
-    assert not re.search(r"""(src|href)=["'](?!#|data:)""", html)
+    elsewhere = set(re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']+)""", html))
+    assert elsewhere, "verdicts link the files that they rest on"
+    assert all((job.run / one).is_file() for one in elsewhere), "the run's own, beside it"
     for figure in ("latency", "switches", "functions", "ledger"):
         assert (job.run / "figures" / f"{figure}.svg").stat().st_size > 1000
         assert (job.run / "figures" / f"{figure}.png").stat().st_size > 1000
