@@ -10,13 +10,13 @@ from analysis.record import Record, parse_object, read_text
 
 FILE = "apps.jsonl"
 INSTRUMENT = "app"
-# Bytes of a request.
-SIZES = {"redis": 23}
+INCR_BYTES = 23  # of a request to redis: `*2 $4 INCR $3 foo` in its protocol
+Row = tuple[Any, ...]
 
 
-def read_apps(run: Run) -> tuple[list[tuple[Any, ...]], list[Missing]]:
+def read_apps(run: Run) -> tuple[list[Row], list[Missing]]:
     """Rows in the order of the tidy table's columns, and what failed. Raises RunError."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Row] = []
     missing = []
     for lane in run.lanes:
         for number, record in enumerate(_records(lane), 1):
@@ -38,20 +38,50 @@ def _records(lane: Lane) -> list[Record]:
     return [parse_object(line, f"{name}, line {i}", why) for i, line in enumerate(lines, 1)]
 
 
-def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterator[tuple[Any, ...]]:
+def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterator[Row]:
+    where = (run.name, lane.lane, lane.kernel, lane.rung, INSTRUMENT, record.text("transport"))
+    what, messages, sound, figures = FIGURES[app](record)
+    for (quantity, key), value in figures.items():
+        unit = unit_of(quantity)
+        yield (*where, *what, number, False, quantity, key, value, unit, messages, sound)
+
+
+What = tuple[str, int, str, int]  # pattern, size, placement, repeat
+Figures = dict[tuple[str, str], float]
+
+
+def _redis(record: Record) -> tuple[What, int, bool, Figures]:
     """A request and its answer are two messages. Sound: the server counted what was asked."""
     requests, clients = record.whole("requests", 1), record.whole("clients", 1)
     sound = record.whole("counted") == record.whole("server_calls") == requests
-    where = (run.name, lane.lane, lane.kernel, lane.rung, INSTRUMENT, record.text("transport"))
     placement = "free" if clients == 1 else f"free+{clients}-clients"
-    what = (f"{app}-{record.text('variant')}", SIZES[app], placement, record.whole("repeat"))
-    figures = {
-        "requests_per_s": requests * 1e9 / record.whole("window_ns", 1),
-        "server_ns": 1000 * record.whole("server_usec") / requests,
+    what = (f"redis-{record.text('variant')}", INCR_BYTES, placement, record.whole("repeat"))
+    figures: Figures = {
+        ("requests_per_s", ""): requests * 1e9 / record.whole("window_ns", 1),
+        ("server_ns", ""): 1000 * record.whole("server_usec") / requests,
     }
     before, after = record.fields.get("time_wait") or (None, None)
     if isinstance(before, int) and isinstance(after, int):
-        figures["time_wait"] = after - before
-    for quantity, value in figures.items():
-        unit = unit_of(quantity)
-        yield (*where, *what, number, False, quantity, "", value, unit, 2 * requests, sound)
+        figures["time_wait", ""] = after - before
+    return what, 2 * requests, sound, figures
+
+
+def _asyncio(record: Record) -> tuple[What, int, bool, Figures]:
+    """Sound: the server received every byte. CPU time is both processes'."""
+    messages = record.whole("messages", 1)
+    pattern = f"{record.text('loop')}-{record.text('variant')}"
+    what = (pattern, record.whole("size", 1), "free", record.whole("repeat"))
+    client, server = record.object("client"), record.object("server")
+    figures: Figures = {
+        ("messages_per_s", ""): messages * 1e9 / record.whole("window_ns", 1),
+        **{
+            ("cpu_ns", mode): 1000.0 * (client.whole(f"{mode}_us") + server.whole(f"{mode}_us"))
+            for mode in ("user", "system")
+        },
+    }
+    for key, value in zip(("p50", "p99"), record.fields.get("laps_ns") or (), strict=False):
+        figures["rtt_ns", key] = float(value)
+    return what, messages, record.whole("sent") == record.whole("received"), figures
+
+
+FIGURES = {"redis": _redis, "asyncio": _asyncio}

@@ -19,7 +19,11 @@ ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
 # Patterns that a program of an article's makes, and not the workload: which one.
-APPS = {"redis-new": "redis", "redis-keep": "redis"}
+APPS = {
+    **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
+    **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
+    **{f"uvloop-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
+}
 # What one sample of a pattern is, where it is not a round trip.
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.

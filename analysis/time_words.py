@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 
+from analysis.quantities import APPS
 from analysis.timing import Latency, Ratio, Regime
 from analysis.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
 from analysis.wording import TRANSPORTS, amount, counted, listed, number, place, size_text, ways
@@ -22,6 +23,8 @@ def regime_text(regime: Regime) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
     name = regime.placement.partition("+")[0]
     where = f"{regime.pattern}, {size_text(regime.size)}, {place(name)}"
+    if regime.pattern in APPS:
+        return f"{where}; an article's own program, an event loop on either side"
     return f"{where}; {ways(regime.placement)}"
 
 

@@ -15,7 +15,7 @@ from analysis.quantities import SAMPLED
 
 LAP, ROUND_TRIP = {"selfloop": "message", "stream": "send"}, "round trip"
 # In a stream the time of a send says when there was room, not what a message costs.
-BY_THROUGHPUT = ("stream",)
+BY_THROUGHPUT = ("stream", "asyncio-stream", "uvloop-stream")
 QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "reads")
 
 

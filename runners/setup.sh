@@ -83,6 +83,7 @@ for word in "$@"; do
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
+	--asyncio) packages+=(python3-uvloop) ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from runners import options
-from runners.apps import redis
+from runners.apps import asyncio, redis
 from runners.errors import UsageError
 from runners.lanes import REPOSITORY
 
@@ -30,7 +30,20 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert all(one["window_ns"] > 0 for one in new)
 
 
+def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "REPEATS", 1)
+    monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
+    user = (65534, 65534) if os.getuid() == 0 else None
+    found = list(asyncio.run(user, lambda _: None))
+    assert [one["error"] for one in found] == [None] * 4 * len(asyncio.loops())
+    sent = {"pingpong": 23 * 64, "stream": 23 * 4096}
+    assert all(one["sent"] == one["received"] == sent[one["variant"]] for one in found)
+    for one in found:
+        assert one["messages"] == (46 if one["variant"] == "pingpong" else 23)
+        assert len(one["laps_ns"]) == (2 if one["variant"] == "pingpong" else 0)
+
+
 def test_an_app_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--apps", "all"]).apps == ("redis",)
-    with pytest.raises(UsageError, match="unknown app 'made-up': there is redis"):
+    assert options.parse(["--apps", "all"]).apps == ("redis", "asyncio")
+    with pytest.raises(UsageError, match="unknown app 'made-up': there is redis, asyncio"):
         options.parse(["--apps", "made-up"])

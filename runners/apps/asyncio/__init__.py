@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Python's asyncio streams, and uvloop beside it: ping-pong and stream over one connection.
+
+Debian's python3, and uvloop where its package is installed. One server for each event loop and
+transport; each measurement is a connection and a client process of its own. Nothing is pinned, as
+in the article. Messages are far fewer than its minute's worth.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from runners.collect.children import User, command, stop
+from runners.collect.workload import private_directory
+from runners.errors import RunError
+
+PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
+PROGRAM = Path(__file__).parent / "streams.py"
+LOOPS = ("asyncio", "uvloop")
+TRANSPORTS = ("unix", "tcp")
+# Pattern → size → messages.
+MESSAGES = {
+    "pingpong": {64: 2000, 1024: 2000, 8192: 2000},
+    "stream": {64: 20000, 4096: 20000, 65536: 4000},
+}
+REPEATS = 6
+SECONDS = 60  # for one measurement, and for a server to come up
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    return "" if Path(PYTHON).exists() else "there is no python3 here (apt-get install python3)"
+
+
+def loops() -> list[str]:
+    """The event loops that are installed."""
+    asked = [PYTHON, "-I", "-c", "import uvloop"]
+    there = subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return [loop for loop in LOOPS if loop != "uvloop" or there]
+
+
+def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    cases = [(p, size, n) for p, sizes in MESSAGES.items() for size, n in sizes.items()]
+    with private_directory(user) as directory, ExitStack() as stack:
+        ends = {}
+        for loop, transport in product(loops(), TRANSPORTS):
+            end = str(directory / loop) if transport == "unix" else str(_free_port())
+            stack.callback(stop, _start(loop, transport, end, user))
+            ends[loop, transport] = end
+        for (loop, transport), end in ends.items():
+            _wait(loop, transport, end)
+        for repeat in range(REPEATS):
+            order = list(product(ends.items(), cases))
+            for ((loop, transport), end), case in order if repeat % 2 == 0 else reversed(order):
+                pattern, size, messages = case
+                say(f"{loop} {transport} {pattern} {size} B, repeat {repeat}")
+                record = {"app": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
+                          "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
+                argv = _argv(loop, "client", transport, end)
+                yield record | _measure([*argv, pattern, str(size), str(messages)], user)
+
+
+def _argv(loop: str, role: str, transport: str, end: str) -> list[str]:
+    return [PYTHON, "-P", str(PROGRAM), loop, role, transport, end]
+
+
+def _start(loop: str, transport: str, end: str, user: User | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(_argv(loop, "server", transport, end), user), stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def _measure(argv: list[str], user: User | None) -> dict[str, Any]:
+    done = subprocess.run(
+        command(argv, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["the client failed"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result | {"error": None}
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait(loop: str, transport: str, end: str) -> None:
+    """Until it listens. Raises RunError."""
+    deadline = time.monotonic() + SECONDS
+    family = socket.AF_UNIX if transport == "unix" else socket.AF_INET
+    where: Any = end if transport == "unix" else ("127.0.0.1", int(end))
+    while time.monotonic() < deadline:
+        with socket.socket(family) as one:
+            if one.connect_ex(where) == 0:
+                return
+        time.sleep(0.02)
+    raise RunError(f"the {loop} server did not come up, so its experiment cannot run.")
