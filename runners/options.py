@@ -178,7 +178,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--apps",
         metavar="LIST",
-        help=f"also the articles' own experiments: {', '.join(APPS)}, or all",
+        help=f"articles' experiments too: {', '.join(APPS)}, all",
     )
     add(
         "--instruments",
