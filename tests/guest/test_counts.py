@@ -42,6 +42,8 @@ EDGE_PACKETS = 1
 # getrusage and a marker are a return to user space apart, at both edges of both processes. A tick
 # that preempts there is in rusage alone; on an emulated CPU more than one may come due.
 EDGE_TICKS = 12
+# A sleep there is in rusage alone as well: one at either edge of either process.
+EDGE_SLEEPS = 4
 
 
 def total(counts: dict[str, int], quantity: str) -> int:
@@ -225,7 +227,7 @@ def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> Non
         # Before 5.18 sched_switch reads the state again, when a wake-up on the other CPU may have
         # made it runnable: then it shows a sleep as a preemption.
         if kernel != "5.10":
-            assert more["voluntary"] == 0, cell["id"]
+            assert 0 <= more["voluntary"] <= EDGE_SLEEPS, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
