@@ -185,19 +185,20 @@ def _waterfall(one: Decomposition | None, source: str) -> Drawn:
     panels = {w.transport: _bars(w.steps) for w in shown}
     gaps = [g for g in one.gaps if [g.than, g.transport] == [w.transport for w in shown]]
     panels |= {f"{g.transport} minus {g.than}": _gap_bars(g) for g in gaps}
+    panels |= {w.transport: _bars(w.steps) for w in complete[2:]}
     caption = (
         f"Read from top to bottom ({size_text(one.size)}): each bar is what one more difference "
         "between two cells costs a message, and begins where the one above ends. "
         + "; ".join(f"“{STEPS[name][0]}”: {STEPS[name][1]}" for name in CELLS)
         + ". A round trip is two messages. Black: 95 % interval, where there are repeats enough. "
-        + "".join(f"{text} " for w in shown if (text := uneven(w)))
+        + "".join(f"{text} " for w in complete if (text := uneven(w)))
         + "".join(f"{lacking(w, one.size)} " for w in short)
     )
     table = pd.DataFrame(
         [row for w in one.waterfalls for row in _rows(w)],
         columns=["transport", "bytes", "part", "kind", "ns", "low_ns", "high_ns", "repeats"],
     ).assign(bytes=one.size)
-    alt = f"Waterfall of a message's time for {listed([w.transport for w in shown])}."
+    alt = f"Waterfall of a message's time for {listed([w.transport for w in complete])}."
     return drawn("waterfall", title, f"{caption.rstrip()}{source}", alt, waterfall_plot, panels,
                  data=table)  # fmt: skip
 

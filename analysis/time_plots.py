@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.plots import COLOURS, FAINT, INK, OTHERS, axes_row
+from analysis.plots import COLOURS, FAINT, INK, OTHERS
 from analysis.wording import size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
@@ -188,12 +188,19 @@ def _last(cluster: list[float]) -> float:
     return _first(cluster) + LABEL_APART * (len(cluster) - 1)
 
 
+BESIDE = 3  # waterfalls in a row
+
+
 def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
     """Bars that begin where the one above ends: each is what one more difference costs."""
     labels = list(dict.fromkeys(bar.label for bars in panels.values() for bar in bars))
-    figure, axes = axes_row(len(panels), 9, 1.2 + 0.42 * len(labels), sharey=True, sharex=True)
+    rows, columns = -(-len(panels) // BESIDE), min(BESIDE, len(panels))
+    figure = Figure(figsize=(9, rows * (1.2 + 0.42 * len(labels))), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=True).flat)
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
     furthest = max(max(bar.start, bar.end, bar.high or 0) for b in panels.values() for bar in b)
-    for ax, (title, bars) in zip(axes, panels.items(), strict=True):
+    for ax, (title, bars) in zip(axes, panels.items(), strict=False):
         ax.set_title(title)
         for before, bar in zip((None, *bars), bars, strict=False):
             row = labels.index(bar.label)
