@@ -219,7 +219,7 @@ def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
                 for record in () if why else module.run(session.invoker.drop, session.progress.say):
                     with (raw / "host/apps.jsonl").open("a", encoding="utf-8") as lines:
                         lines.write(json.dumps(record) + "\n")
-            except RunError as error:
+            except (RunError, OSError) as error:  # its server may be gone
                 why = str(error)
         if why:
             missing.append({"what": f"the experiment {app}", "lane": "host", "why": why})

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from runners.collect import children
 from runners.errors import RunError
+from runners.ports import free_port
 
 PATIENCE = 60.0  # s, for a run of a second or two
 
@@ -65,7 +66,7 @@ class Server:
     """A peer's server on a free port of the loopback, until the end of the block."""
 
     def __init__(self, argv: Callable[[int], Sequence[str]], where: Where, kind: str) -> None:
-        self.port = _free_port(kind)
+        self.port = free_port(socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
         command = argv(self.port)
         self.process = subprocess.Popen(
             pinned(command, where.server),
@@ -107,13 +108,6 @@ def _locals(kind: str) -> list[str]:
     """The local address of each socket, as `0100007F:2B67 `."""
     lines = Path(f"/proc/net/{kind}").read_text().splitlines()[1:]
     return [line.split()[1] + " " for line in lines]
-
-
-def _free_port(kind: str) -> int:
-    how = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, how) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

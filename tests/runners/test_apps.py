@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from runners import options
-from runners.apps import asyncio, redis
+from runners.apps import asyncio, client, redis
 from runners.errors import UsageError
 from runners.lanes import REPOSITORY
 
@@ -41,6 +41,21 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
     for one in found:
         assert one["messages"] == (46 if one["variant"] == "pingpong" else 23)
         assert len(one["laps_ns"]) == (2 if one["variant"] == "pingpong" else 0)
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("echo first; echo the port is taken >&2; exit 1", "the port is taken"),
+        ("exit 3", "the client failed"),
+        ("sleep 60", "the client did not end in 1 s"),
+    ],
+)
+def test_a_client_that_fails_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, script: str, error: str
+) -> None:
+    monkeypatch.setattr(client, "SECONDS", 1)
+    assert client.run_client(["sh", "-c", script], None) == {"error": error}
 
 
 def test_an_app_that_is_not_there_is_refused() -> None:

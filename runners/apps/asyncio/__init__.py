@@ -8,7 +8,6 @@ in the article. Messages are far fewer than its minute's worth.
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import time
@@ -18,9 +17,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from runners.apps.client import SECONDS, run_client
 from runners.collect.children import User, command, stop
 from runners.collect.workload import private_directory
 from runners.errors import RunError
+from runners.ports import free_port
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
 PROGRAM = Path(__file__).parent / "streams.py"
@@ -32,7 +33,6 @@ MESSAGES = {
     "stream": {64: 20000, 4096: 20000, 65536: 4000},
 }
 REPEATS = 6
-SECONDS = 60  # for one measurement, and for a server to come up
 
 
 def lack() -> str:
@@ -53,7 +53,7 @@ def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any
     with private_directory(user) as directory, ExitStack() as stack:
         ends = {}
         for loop, transport in product(loops(), TRANSPORTS):
-            end = str(directory / loop) if transport == "unix" else str(_free_port())
+            end = str(directory / loop) if transport == "unix" else str(free_port())
             stack.callback(stop, _start(loop, transport, end, user))
             ends[loop, transport] = end
         for (loop, transport), end in ends.items():
@@ -66,7 +66,7 @@ def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any
                 record = {"app": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
                           "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
                 argv = _argv(loop, "client", transport, end)
-                yield record | _measure([*argv, pattern, str(size), str(messages)], user)
+                yield record | run_client([*argv, pattern, str(size), str(messages)], user)
 
 
 def _argv(loop: str, role: str, transport: str, end: str) -> list[str]:
@@ -78,23 +78,6 @@ def _start(loop: str, transport: str, end: str, user: User | None) -> subprocess
         command(_argv(loop, "server", transport, end), user), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-
-
-def _measure(argv: list[str], user: User | None) -> dict[str, Any]:
-    done = subprocess.run(
-        command(argv, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=SECONDS, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        return {"error": (done.stderr.strip().splitlines() or ["the client failed"])[-1]}
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result | {"error": None}
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait(loop: str, transport: str, end: str) -> None:

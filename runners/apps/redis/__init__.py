@@ -9,7 +9,6 @@ client, and 1/2000 of its ten millions for twenty.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import socket
@@ -21,9 +20,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from runners.apps.client import SECONDS, run_client
 from runners.collect.children import User, command, stop
 from runners.collect.workload import private_directory
 from runners.errors import RunError
+from runners.ports import free_port
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
 CLIENT = Path(__file__).parent / "build/incr"
@@ -32,7 +33,6 @@ CLIENTS = {1: 5000, 20: 250}
 CONNECTIONS = ("new", "keep")
 TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
-SECONDS = 60  # for one measurement, and for the server to come up
 SOCKSTAT = Path("/proc/net/sockstat")
 
 
@@ -60,18 +60,13 @@ def _measure(
     _ask(ends, "set", "foo", "0")
     before = _time_wait()
     argv = [str(CLIENT), transport, ends[transport], connection]
-    done = subprocess.run(
-        command([*argv, str(clients), str(CLIENTS[clients])], user), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        return {"error": (done.stderr.strip().splitlines() or ["the client failed"])[-1]}
-    result: dict[str, Any] = json.loads(done.stdout)
+    result = run_client([*argv, str(clients), str(CLIENTS[clients])], user)
+    if result["error"]:
+        return result
     stats = _ask(ends, "info", "commandstats")
     found = re.search(r"cmdstat_incr:calls=(\d+),usec=(\d+)", stats)
     calls, microseconds = (int(n) for n in found.groups()) if found else (0, 0)
     return result | {
-        "error": None,
         "server_calls": calls,
         "server_usec": microseconds,
         "counted": int(_ask(ends, "get", "foo").strip() or 0),
@@ -84,7 +79,7 @@ def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
     """A redis-server of our own, and where it listens: transport → path or port."""
     name = directory / "redis-server"
     name.symlink_to(shutil.which(PROGRAM) or PROGRAM)
-    ends = {"unix": str(directory / "redis"), "tcp": str(_free_port())}
+    ends = {"unix": str(directory / "redis"), "tcp": str(free_port())}
     options = {
         **{"port": ends["tcp"], "bind": "127.0.0.1", "unixsocket": ends["unix"]},
         **{"save": "", "appendonly": "no", "daemonize": "no", "dir": str(directory)},
@@ -99,12 +94,6 @@ def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
         yield ends
     finally:
         stop(process)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> None:

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ports of the loopback."""
+
+from __future__ import annotations
+
+import socket
+
+
+def free_port(how: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port of the loopback that nobody had a moment ago."""
+    with socket.socket(socket.AF_INET, how) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
