@@ -14,7 +14,16 @@ import pytest
 
 from runners.collect.scripts import read_scripts
 from tests.collected import Collected, out_segments, switches
-from tests.guest.exactness import PAGE, SMALL, of
+from tests.guest.exactness import (
+    EDGE_PACKETS,
+    EDGE_SLEEPS,
+    EDGE_TICKS,
+    EDGE_WAKEUPS,
+    LONGEST_HEADER,
+    PAGE,
+    SMALL,
+    of,
+)
 
 pytestmark = pytest.mark.guest
 # Once a message, in each transport's own words.
@@ -31,19 +40,9 @@ STRANGERS = {
     "unix": ("tcp_sendmsg", "loopback_xmit", "ip_rcv", "net_rx_action"),
     "tcp": ("unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space"),
 }
-
-
-LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 # Calls in a window that an interrupt's softirq makes while a probe runs are missed, with large
 # messages; 5.10 and 6.1 do not count them. Conservation then makes the cell unsound.
 UNKNOWN = 2
-# The delayed ACK of the warm-up: /proc is read before the window opens.
-EDGE_PACKETS = 1
-# getrusage and a marker are a return to user space apart, at both edges of both processes. A tick
-# that preempts there is in rusage alone; on an emulated CPU more than one may come due.
-EDGE_TICKS = 12
-# A sleep there is in rusage alone as well: one at either edge of either process.
-EDGE_SLEEPS = 4
 
 
 def total(counts: dict[str, int], quantity: str) -> int:
@@ -89,10 +88,9 @@ def test_messages_are_counted_exactly(collected: Collected, transport: str) -> N
 def test_each_byte_is_copied_once_in_and_once_out(collected: Collected, transport: str) -> None:
     for messages, payload, counts in of(collected, transport):
         assert counts["copy_bytes in"] == counts["copy_bytes out"] == payload
-        # Never payload. A segment that is sent again has its header copied, and a slow guest's
-        # timers send one again now and then.
+        # Never payload. A segment that is sent again has its header copied.
         assert counts["copy_bytes kernel"] <= LONGEST_HEADER * counts["copy_calls kernel"]
-        assert counts["copy_calls kernel"] <= messages // 100 + 1
+        assert counts["copy_calls kernel"] <= counts["segments again"]
         assert counts["copy_calls in"] >= messages
         assert counts["copy_calls out"] >= messages
 
@@ -135,14 +133,15 @@ def test_a_message_is_one_write_and_one_read(collected: Collected, transport: st
 
 def test_segments_pass_ip_and_the_device_once(collected: Collected) -> None:
     for messages, _, counts in of(collected, "tcp", (SMALL, PAGE)):
-        assert counts["segments data"] == messages
+        again = counts["segments again"]
+        assert messages <= counts["segments data"] <= messages + again
         for function in PER_SEGMENT:
             # An ACK that a timer sends elsewhere may well be received on a process's back, and a
             # segment of ours in ksoftirqd.
             seen = counts[f"function_calls {function}"] - messages
             put_off = counts["softirqs NET_RX elsewhere"]
-            own = counts["segments ack"]
-            assert -put_off <= seen <= own + counts["segments ack elsewhere"], function
+            acks = counts["segments ack"] + counts["segments ack elsewhere"]
+            assert -put_off <= seen <= acks + again + EDGE_PACKETS, function
 
 
 def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) -> None:
@@ -151,16 +150,18 @@ def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) ->
     for _, _, counts in of(collected, "unix"):
         assert counts["skb_frees"] == counts["skb_allocs"]
     for messages, _, counts in of(collected, "tcp", (SMALL, PAGE)):
-        assert counts["skb_allocs"] == messages + counts["segments ack"]
-        assert counts["skb_clones"] == counts["segments data"] == messages
+        again = counts["segments again"]
+        ends = counts["skb_allocs"] - messages - counts["segments ack"]
+        assert abs(ends) <= EDGE_PACKETS + again
+        assert messages <= counts["skb_clones"] <= counts["segments data"] <= messages + again
 
 
 def test_every_wakeup_has_a_cause(collected: Collected) -> None:
     for cell in collected.probed():
         counts = collected.counts(cell)
-        assert total(counts, "wakeup_calls") == total(counts, "wakeups"), cell["id"]
-        # Counted by another program, which misses events of its own.
-        slack = missed(cell, "causes", "switches", which="missed")
+        # Counted by other programs, which miss events of their own and open a little apart.
+        slack = EDGE_WAKEUPS + missed(cell, "causes", "switches", which="missed")
+        assert abs(total(counts, "wakeup_calls") - total(counts, "wakeups")) <= slack, cell["id"]
         assert abs(total(counts, "wakeup_causes") - total(counts, "wakeups")) <= slack, cell["id"]
         if cell["transport"] == "tcp":
             assert counts["wakeup_causes unix_write_space"] == 0
@@ -169,8 +170,8 @@ def test_every_wakeup_has_a_cause(collected: Collected) -> None:
 def test_a_packet_is_received_in_somebodys_context(collected: Collected) -> None:
     for cell in collected.probed("tcp"):
         counts = collected.counts(cell)
-        lost = missed(cell, "receive", "packets")
-        assert abs(total(counts, "receives") - counts["lo_packets"]) <= lost, cell["id"]
+        slack = EDGE_PACKETS + missed(cell, "receive", "packets")
+        assert abs(total(counts, "receives") - counts["lo_packets"]) <= slack, cell["id"]
         assert counts["receives sender"] > 0
     for _, _, counts in of(collected, "unix"):
         assert total(counts, "receives") == 0
@@ -188,8 +189,8 @@ def test_nothing_is_summed_up_or_looked_up_for_a_message(collected: Collected) -
 
 def test_what_is_no_header_on_lo_is_payload(collected: Collected) -> None:
     for messages, payload, counts in of(collected, "tcp", (SMALL, PAGE)):
-        assert counts["segments data"] == messages, "none was sent again"
-        assert counts["lo_bytes"] - counts["lo_header_bytes"] == payload
+        sent_again = counts["lo_bytes"] - counts["lo_header_bytes"] - payload
+        assert 0 <= sent_again <= counts["segments again"] * payload // messages
     for _, _, counts in of(collected, "unix"):
         assert counts["lo_header_bytes"] == 0
 
@@ -214,7 +215,7 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
         lost = missed(cell, "segments", "packets")
-        assert abs(segments - counts["lo_packets"]) <= lost, cell["id"]
+        assert abs(segments - counts["lo_packets"]) <= EDGE_PACKETS + lost, cell["id"]
         assert abs(out_segments(cell) - segments) <= EDGE_PACKETS + lost, cell["id"]
 
 
@@ -242,7 +243,8 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
                 # The server is in its first read by the time that the client opens the gate.
                 assert fewer in (0, 1), function
             elif function == "tcp_queue_rcv":
-                assert 0 <= fewer <= 2, "what ksoftirqd received is not the processes'"
+                # What ksoftirqd received is not the processes'.
+                assert 0 <= fewer <= cell["messages"] // 2
             else:
                 assert fewer == 0, function
 

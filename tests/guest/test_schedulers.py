@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.collected import Collected, switches
+from tests.collected import Collected, segments_again, switches
+from tests.guest.exactness import EDGE_PACKETS, EDGE_SLEEPS, EDGE_TICKS
 
 pytestmark = pytest.mark.guest
-EDGES = 4  # switches at a window's edges
-LAST = 2  # packets, and buffers that are freed after them
-TICKS = 12  # preemptions by a tick: on an emulated CPU more than one may come due
+TICK_NS = 4_000_000
+LAST = 2  # buffers that are freed after the window
 WAYS = {("fifo", "one"), ("fifo", "two"), ("batch", "one")}
+
+
+def ticks(cell: dict[str, Any]) -> int:
+    """How many ticks may preempt in the window: Debian's kernels have 250 a second."""
+    window: int = cell["result"]["window_ns"]
+    return EDGE_TICKS + window // TICK_NS
 
 
 def name(cell: dict[str, Any]) -> str:
@@ -29,10 +35,10 @@ def test_each_message_is_one_switch(collected: Collected) -> None:
     """Whoever is not preempted runs until it sleeps. A tick preempts SCHED_BATCH, and not FIFO."""
     for cell in collected.unusual():
         found = switches(cell)
-        assert -EDGES <= sum(found.values()) - cell["messages"] <= TICKS, name(cell)
+        assert -EDGE_SLEEPS <= sum(found.values()) - cell["messages"] <= ticks(cell), name(cell)
         if cell["sched"] == "fifo":
-            assert 0 <= found["voluntary"] - cell["messages"] <= EDGES, name(cell)
-            assert found["involuntary"] <= TICKS, name(cell)
+            assert 0 <= found["voluntary"] - cell["messages"] <= EDGE_SLEEPS, name(cell)
+            assert found["involuntary"] <= ticks(cell), name(cell)
 
 
 def test_nothing_is_lost_to_ksoftirqd(collected: Collected) -> None:
@@ -41,16 +47,18 @@ def test_nothing_is_lost_to_ksoftirqd(collected: Collected) -> None:
         counts = collected.counts(cell)
         assert counts["messages sent"] == counts["messages received"] == cell["messages"]
         received = sum(n for key, n in counts.items() if key.startswith("receives "))
-        # The last ACK may be received after the client's window.
-        assert 0 <= counts["lo_packets"] - received <= LAST, name(cell)
+        # An ACK may be received after the client's window, or be sent before it.
+        assert abs(counts["lo_packets"] - received) <= EDGE_PACKETS, name(cell)
         whole = {
             what: sum(n for key, n in counts.items() if key.partition(" ")[0] == f"skb_{what}")
             for what in ("allocs", "clones", "frees")
         }
         data = counts["segments data"] + counts["segments data elsewhere"]
         sent = cell["messages"] if cell["transport"] == "tcp" else 0
-        assert whole["clones"] == data == sent, name(cell)
-        assert 0 <= whole["allocs"] + whole["clones"] - whole["frees"] <= LAST, name(cell)
+        again = segments_again(cell)
+        assert sent <= whole["clones"] <= data <= sent + again, name(cell)
+        kept = whole["allocs"] + whole["clones"] - whole["frees"]
+        assert -EDGE_PACKETS <= kept <= LAST + again, name(cell)
 
 
 def test_two_one_way_connections_wake_nobody_for_nothing(collected: Collected) -> None:
