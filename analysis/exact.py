@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.lap import PROCESSES, Stretch
 from analysis.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw import Run
 
@@ -20,7 +21,7 @@ TOP = 30
 SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
 SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
 FIRST_TRANSPORTS = ("unix", "tcp")
-SWITCH, PROCESSES = "__switch_to_asm", ("client", "server")
+SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 
@@ -128,6 +129,7 @@ class Cell:
     payload: Payload | None
     knob: Knob | None = None
     variants: tuple[tuple[Node, ...], ...] = ()
+    lap: tuple[Stretch, ...] = ()  # the steady round trip in its order; empty in older runs
 
     @property
     def regime(self) -> str:

@@ -4,10 +4,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis import exact_plots
-from analysis.drawn import Drawn, drawn
+from analysis import exact_plots, journey, journey_plot
+from analysis.drawn import Drawn, drawn, not_drawn
 from analysis.exact import SCHEDULINGS, Cell, Comparison, inclusive
-from analysis.wording import size_text
+from analysis.wording import listed, size_text
 
 LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
 
@@ -28,11 +28,40 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
     first = comparisons[0]
     alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
     where = f"{first.kernel}, pingpong, {size_text(first.size)}"
-    found = [_layers(alike, where), _flame(first, where)]
+    found = [_journey(first, where), _layers(alike, where), _flame(first, where)]
     lines = _by_kernel(comparisons, first.size)
     if any(len(values) > 1 for values in lines.values()):
         found.append(_kernels(lines, size_text(first.size)))
     return tuple(found)
+
+
+def _journey(comparison: Comparison, where: str) -> Drawn:
+    title = "The journey of one message"
+    found = journey.journeys(comparison)
+    if not found:
+        return not_drawn("journey", title, "no round trip in its order (made before that was kept)")
+    costs = listed([f"{one.total:,} instructions over {one.transport}" for one in found])
+    softirqs = [
+        f" {one.softirq / one.total:.0%} of {one.transport}'s lie in the receive softirq, within "
+        "the sender's own system call."
+        for one in found
+        if one.softirq
+    ]
+    caption = (
+        f"From the sender's system call to the receiver's return from its own: {costs} "
+        f"({where}, {comparison.title}). Read it from left to right, and down into "
+        "the kernel: a box lies below the layer that called it and is as wide as its instructions, "
+        f"both lanes on one scale.{''.join(softirqs)} The grey row says who is in which system "
+        "call; signs stand where payload is copied, a sleeper is woken, and the CPU is switched. "
+        f"Numbers: the steady round trip of exact mode (QEMU {comparison.cells[0].qemu}), in its "
+        "order; copies by who was seen to copy payload."
+    )
+    alt = "; ".join(
+        f"{one.transport}: " + ", ".join(f"{name} {n:,}" for name, n in one.by_stage())
+        for one in found
+    )
+    plot, colours = journey_plot.journey_plot, exact_plots.palette(list(comparison.cells))
+    return drawn("journey", title, caption, alt, plot, found, colours, data=journey.table(found))
 
 
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:

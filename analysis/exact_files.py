@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis.errors import RunError
 from analysis.exact import SHAPE_FIGURES, Cell, Cycle, Knob, Node, Payload, Shape
+from analysis.lap import Stretch
 from analysis.raw import Run
 from analysis.record import AGAIN, Record, parse_object, read_text
 
@@ -60,10 +61,13 @@ def _read_lane(run: Path, entry: Record) -> Iterator[Cell]:
             text = read_text(
                 path / tree, f"raw/{folder}/{tree}", "without it nothing is attributed"
             )
-            yield _cell(environment, line, _nodes(text, f"raw/{folder}/{tree}"))
+            nodes = _nodes(text, f"raw/{folder}/{tree}")
+            yield _cell(environment, line, nodes, _lap(path, folder, line.whole("id"), nodes))
 
 
-def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
+def _cell(
+    environment: Record, line: Record, nodes: tuple[Node, ...], lap: tuple[Stretch, ...]
+) -> Cell:
     shapes = tuple(
         Shape(one.text("name"), *(one.whole(key, 1) for key in SHAPE_FIGURES))
         for one in line.objects("shapes")
@@ -72,6 +76,8 @@ def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
     broken = [f"{c.text('name')}: {c.text('detail')}" for c in checks if c.fields["ok"] is not True]
     if not shapes or shapes[0].steps != sum(node.self_ for node in nodes):
         broken.append("the stored tree does not sum to the steady round trip")
+    if lap and shapes and shapes[0].steps != sum(one.steps for one in lap):
+        broken.append("the stored lap does not sum to the steady round trip")
     return Cell(
         kernel=environment.text("kernel"),
         qemu=environment.text("qemu"),
@@ -90,6 +96,7 @@ def _cell(environment: Record, line: Record, nodes: tuple[Node, ...]) -> Cell:
         payload=_payload(line),
         knob=_knob(line),
         variants=tuple(_variant(nodes, one) for one in line.objects("variants")),
+        lap=lap,
     )
 
 
@@ -144,6 +151,22 @@ def _payload(line: Record) -> Payload | None:
         counts["stored"],
         payload.fields.get("sound") is True,
     )
+
+
+def _lap(path: Path, folder: str, number: int, nodes: tuple[Node, ...]) -> tuple[Stretch, ...]:
+    """Runs of before laps were kept have none."""
+    file = path / f"lap/{number}.tsv"
+    if not file.exists():
+        return ()
+    name = f"raw/{folder}/lap/{number}.tsv"
+    text = read_text(file, name, "the order of what ran is lost")
+    try:
+        rows = [tuple(map(int, line.split("\t"))) for line in text.splitlines()[1:]]
+        if any(line < 1 for _, line, _ in rows):
+            raise ValueError
+        return tuple(Stretch(cpu, nodes[line - 1].path, steps) for cpu, line, steps in rows)
+    except (ValueError, IndexError):
+        raise RunError(f"{name} is damaged. {AGAIN}") from None
 
 
 def _nodes(text: str, name: str) -> tuple[Node, ...]:

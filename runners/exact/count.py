@@ -14,7 +14,7 @@ from typing import Any
 
 from runners.exact.boot import boot
 from runners.exact.cells import Cell
-from runners.exact.digest import describe, tree_lines
+from runners.exact.digest import describe, lap_lines, tree_lines
 from runners.exact.kept import Kept, Result
 from runners.exact.lane import BOOT_SECONDS, Guest, scratch
 from runners.exact.laps import RecordError, Window, replay
@@ -46,7 +46,8 @@ def count_cells(
     at once as there are processors. A cell that fails says so in its line; the others go on.
     What `kept` holds is not counted again. Raises GuestError.
     """
-    (out / "tree").mkdir(parents=True)
+    for name in ("tree", "lap"):
+        (out / name).mkdir(parents=True)
     _write_json(out / "environment.json", guest.environment())
     workers = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
@@ -58,25 +59,27 @@ def count_cells(
                 lines.write(json.dumps(result.line) + "\n")
                 if result.tree:
                     (out / f"tree/{cell.id}.tsv").write_text(result.tree, encoding="utf-8")
+                    (out / f"lap/{cell.id}.tsv").write_text(result.lap, encoding="utf-8")
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
 def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
-    """One cell: its line of cells.jsonl, and its call tree."""
+    """One cell: its line of cells.jsonl, its call tree, its steady lap."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
         window, result, digest = measure(guest, cell, user)
     except (GuestError, RecordError) as error:
-        return Result(line | {"error": str(error)}, "")
+        return Result(line | {"error": str(error)}, "", "")
     line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
     if payload_is_followed(cell):
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, cell, user))
         except (GuestError, RecordError) as error:
             line["payload_error"] = str(error)
-    return Result(line, "".join(tree_lines(window.tree, window.steady.counts)))
+    tree = tree_lines(window.tree, window.steady.counts)
+    return Result(line, "".join(tree), "".join(lap_lines(window)))
 
 
 def payload_is_followed(cell: Cell) -> bool:

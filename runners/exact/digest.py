@@ -151,10 +151,20 @@ def name_shape(tree: Tree, steady: Shape, shape: Shape) -> str:
 
 def tree_lines(tree: Tree, counts: Counts) -> list[str]:
     """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
-    nodes = set(counts.steps) | set(counts.calls)
     lines = [
         f"{';'.join(tree.path(node))}\t{counts.calls[node]}\t{counts.steps[node]}"
         f"\t{counts.steps[node] - counts.repeats[node]}\n"
-        for node in nodes
+        for node in _sorted(tree, counts)
     ]
-    return ["path\tcalls\tsteps\tinstructions\n", *sorted(lines)]
+    return ["path\tcalls\tsteps\tinstructions\n", *lines]
+
+
+def lap_lines(window: Window) -> list[str]:
+    """The steady lap in its order: a CPU, a line of the call tree (from 1), steps."""
+    lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
+    rows = (f"{one.cpu}\t{lines[one.node]}\t{one.steps}\n" for one in window.order)
+    return ["cpu\tline\tsteps\n", *rows]
+
+
+def _sorted(tree: Tree, counts: Counts) -> list[int]:
+    return sorted(set(counts.steps) | set(counts.calls), key=lambda n: ";".join(tree.path(n)))

@@ -23,10 +23,11 @@ UNUSED_DAYS = 7
 
 
 class Result(NamedTuple):
-    """A cell's line of cells.jsonl, and its call tree (empty when it failed)."""
+    """A cell's line of cells.jsonl, its call tree and its steady lap (empty when it failed)."""
 
     line: dict[str, Any]
     tree: str
+    lap: str
 
 
 Count = Callable[[Guest, Cell, User | None], Result]

@@ -23,7 +23,7 @@ from runners.exact.record import (
     Event,
     Record,
 )
-from runners.exact.replay import Counts, Replay, State, Tree
+from runners.exact.replay import Counts, Replay, State, Stretch, Tree
 from runners.exact.symbols import USER_LIMIT, Symbols
 
 LONGEST_CYCLE = 6  # laps
@@ -75,6 +75,7 @@ class Window:
     shapes: list[Shape] = field(default_factory=list)
     total: Counts = field(default_factory=Counts)
     counted: int = 0
+    order: list[Stretch] = field(default_factory=list)  # a steady lap of the usual variant
 
     @property
     def laps(self) -> int:
@@ -101,8 +102,11 @@ def replay(record: Record, symbols: Symbols, round_trips: int) -> Window:
     cuts = find_laps(record, begin + 1, end, client, round_trips)
     window = Window(machine.tree, counted=record.window)
     edges = [begin + 1, *cuts, end]
-    laps = _replay_all(machine, state, [record.words[a:b] for a, b in pairwise(edges)])
+    stretches = [record.words[a:b] for a, b in pairwise(edges)]
+    states, laps = _replay_all(machine, state, stretches)
     _sort(window, laps)
+    usual = next(n for n, one in enumerate(laps) if one is window.steady.counts)
+    machine.run(states[usual], stretches[usual], window.order)
     return window
 
 
@@ -186,16 +190,20 @@ def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
     return found
 
 
-def _replay_all(machine: Replay, state: State, stretches: list[array[int]]) -> list[Counts]:
+def _replay_all(
+    machine: Replay, state: State, stretches: list[array[int]]
+) -> tuple[list[State], list[Counts]]:
+    """Of each stretch the state before it, and what it cost."""
     known: dict[tuple[State, bytes], tuple[State, Counts]] = {}
-    result = []
+    states, result = [], []
     for stretch in stretches:
+        states.append(state)
         key = (state, stretch.tobytes())
         if key not in known:
             known[key] = machine.run(state, stretch)
         state, counts = known[key]
         result.append(counts)
-    return result
+    return states, result
 
 
 def _sort(window: Window, stretches: list[Counts]) -> None:

@@ -101,6 +101,15 @@ class Counts:
         self.switches.update(other.switches)
 
 
+@dataclass
+class Stretch:
+    """Steps that a CPU made in one node of the call tree, one after the other."""
+
+    cpu: int
+    node: int
+    steps: int
+
+
 class Tree:
     """Paths, each met once: a node is a function under a node."""
 
@@ -146,8 +155,10 @@ class Replay:
         """The state when a record begins; its first words say who runs."""
         return State(0, (), ())
 
-    def run(self, state: State, words: Iterable[int]) -> tuple[State, Counts]:
-        """Replay `words` from `state`."""
+    def run(
+        self, state: State, words: Iterable[int], order: list[Stretch] | None = None
+    ) -> tuple[State, Counts]:
+        """Replay `words` from `state`; to `order` is added what ran, in its order."""
         counts = Counts()
         stacks, running = dict(state.stacks), dict(state.running)
         before: dict[int, Before] = {}
@@ -161,6 +172,8 @@ class Replay:
                 if kind == Event.REPEAT:
                     ran = word_before & COUNT_MASK
                     self._again(counts, stack[-1].node, word_before >> COUNT_BITS, ran * value)
+                    if order is not None:
+                        _note(order, cpu, stack[-1].node, ran * value)
                 elif kind == Event.RESUME:
                     offset = value
                 elif kind == Event.CPU:
@@ -185,6 +198,8 @@ class Replay:
                 self._move(stack, last, previous, number, counts)
             node = stack[-1].node
             counts.steps[node] += ran
+            if order is not None:
+                _note(order, cpu, node, ran)
             if self._repeats[number] and not offset and self._begins_again(previous, number):
                 counts.repeats[node] += 1
             last = number if offset + ran == self._lengths[number] else 0
@@ -294,6 +309,13 @@ class Replay:
             if not stack[index].tail:
                 break
         self._push(stack, function, stack[-1].back, len(stack) > 1, -1, counts)
+
+
+def _note(order: list[Stretch], cpu: int, node: int, steps: int) -> None:
+    if order and (order[-1].cpu, order[-1].node) == (cpu, node):
+        order[-1].steps += steps
+    else:
+        order.append(Stretch(cpu, node, steps))
 
 
 def _direct_target(block: Block) -> int:

@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from runners.exact.digest import tree_lines
+from runners.exact.digest import lap_lines, tree_lines
 from runners.exact.laps import Cycle, RecordError, find_cycles, replay
 from runners.exact.record import (
     COUNT_BITS,
@@ -217,6 +217,19 @@ def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -
     assert [(len(one.laps), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].laps == [7]
     assert window.total.steps.total() == window.counted
+
+
+def test_the_steady_lap_is_kept_in_its_order() -> None:
+    window = replay(a_record(23, extra_in=0), SYMBOLS, 23)
+    paths = [line.split("\t")[0] for line in tree_lines(window.tree, window.steady.counts)]
+    lap = [line.split() for line in lap_lines(window)[1:]]
+    entry = "client;[user];entry_SYSCALL_64"
+    assert [(paths[int(line)], int(steps)) for _, line, steps in lap] == [
+        ("client;[user]", 2),
+        (entry, 2),
+        (f"{entry};f", 2),
+        (entry, 2),
+    ]
 
 
 def test_each_cpu_goes_on_with_its_own_task_and_its_own_call() -> None:

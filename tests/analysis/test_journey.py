@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The journey of a message out of a made-up round trip in its order."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.analyse import analyse
+from analysis.errors import RunError
+from analysis.exact import Cell, Comparison, Node, Payload
+from analysis.journey import journeys, table
+from analysis.lap import Slice, Stretch, message, slices
+from analysis.raw import read_run
+from tests.exact.test_analysis import write_run
+
+CLIENT, SERVER = ("client", "[user]"), ("server", "[user]")
+ENTRY = "entry_SYSCALL_64"
+WRITE, READ = (ENTRY, "__x64_sys_write"), (ENTRY, "__x64_sys_read")
+SOFTIRQ = ("tcp_sendmsg", "handle_softirqs", "net_rx_action", "sock_def_readable")
+SLEEP = ("tcp_recvmsg", "schedule", "__switch_to_asm")
+LAP = (
+    (CLIENT, 1),
+    ((*CLIENT, ENTRY), 10),
+    ((*CLIENT, *WRITE), 20),
+    ((*CLIENT, *WRITE, "tcp_sendmsg"), 30),
+    ((*CLIENT, *WRITE, "tcp_sendmsg", "made_up_copier"), 40),
+    ((*CLIENT, *WRITE, *SOFTIRQ, "__wake_up_common", "try_to_wake_up"), 50),
+    ((*CLIENT, ENTRY), 5),
+    (CLIENT, 2),
+    ((*CLIENT, *READ, *SLEEP), 60),
+    ((*SERVER, *READ, *SLEEP), 7),
+    ((*SERVER, *READ, "tcp_recvmsg", "made_up_copier"), 40),
+    ((*SERVER, ENTRY), 6),
+    (SERVER, 3),
+    ((*SERVER, *WRITE, "tcp_sendmsg"), 1000),
+)
+TOTAL = 10 + 20 + 30 + 40 + 50 + 5 + 2 + 60 + 7 + 40 + 6
+PAYLOAD = Payload(46, {}, {"made_up_copier": 5888}, {}, {}, {}, True)
+
+
+def a_lap() -> tuple[Stretch, ...]:
+    return tuple(Stretch(0, path, steps) for path, steps in LAP)
+
+
+def a_cell(lap: tuple[Stretch, ...], payload: Payload | None = PAYLOAD) -> Comparison:
+    nodes = tuple(Node(one.path, 1, one.steps) for one in lap)
+    cell = Cell(
+        "6.12", "10", "qemu64", 1, "tcp", "pingpong", 64, "same-cpu", "fifo", 9, (), (), nodes, (),
+        payload, lap=lap,
+    )  # fmt: skip
+    return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
+
+
+def test_a_message_is_from_the_senders_call_to_the_receivers_return() -> None:
+    way = message(a_lap())
+    assert sum(one.steps for one in way) == TOTAL
+    assert (way[0].path, way[-1].path) == ((*CLIENT, ENTRY), (*SERVER, ENTRY))
+
+
+def test_a_receiver_that_was_woken_for_nothing_is_on_the_way() -> None:
+    idle = Stretch(0, SERVER, 4)  # it runs before it has read: that is no end
+    lap = a_lap()
+    assert len(message((*lap[:6], idle, *lap[6:]))) == len(message(lap)) + 1
+
+
+def test_a_lap_without_a_whole_message_has_no_journey() -> None:
+    assert message(a_lap()[:8]) == ()
+    assert journeys(a_cell(a_lap()[:8])) == ()
+
+
+def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
+    (one,) = journeys(a_cell(a_lap()))
+    assert [(stage.name, stage.width) for stage in one.stages] == [
+        ("client: write()", 155),
+        ("client: user space", 2),
+        ("client: read()", 60),
+        ("server: read()", 53),
+    ]
+    assert one.total == TOTAL
+    assert one.softirq == 50
+
+
+def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
+    (one,) = journeys(a_cell(a_lap()))
+    assert [(mark.words, mark.at) for mark in one.marks] == [
+        ("copy in", 60),
+        ("wake-up: sock_def_readable", 100),
+        ("switch to server", 217),
+        ("copy out", 224),
+    ]
+    (blind,) = journeys(a_cell(a_lap(), replace(PAYLOAD, copiers={})))
+    assert {mark.kind for mark in blind.marks} == {"wake-up", "switch"}
+
+
+def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
+    (one,) = journeys(a_cell(a_lap()))
+    assert [box.width for box in one.boxes if box.depth == 0] == [155, 2, 60, 53]
+    (softirq,) = (box for box in one.boxes if box.name == "softirq")
+    (tcp,) = (box for box in one.boxes if box.name == "tcp" and box.start < 100)
+    assert (softirq.width, softirq.depth) == (50, tcp.depth + 1)
+    assert tcp.start <= softirq.start <= softirq.start + softirq.width <= tcp.start + tcp.width
+
+
+def test_equal_names_of_two_tasks_are_two_slices() -> None:
+    lap = (Stretch(0, CLIENT, 3), Stretch(0, CLIENT, 4), Stretch(0, SERVER, 5))
+    assert list(slices(lap, lambda _: ("a",))) == [Slice("a", 0, 0, 7), Slice("a", 0, 7, 5)]
+
+
+def test_the_table_holds_all_that_is_drawn() -> None:
+    rows = table(journeys(a_cell(a_lap())))
+    assert rows[rows["kind"] == "stage"]["instructions"].sum() == TOTAL
+    assert (rows["kind"] == "mark").sum() == 4
+
+
+def with_laps(folder: Path, *laps: str) -> Path:
+    run = write_run(folder)
+    (run / "raw/exact-6.12.0/lap").mkdir()
+    for number, lap in enumerate(laps, 1):
+        text = "cpu\tline\tsteps\n" + lap
+        (run / f"raw/exact-6.12.0/lap/{number}.tsv").write_text(text, encoding="utf-8")
+    return run
+
+
+def test_a_lap_names_lines_of_its_tree(tmp_path: Path) -> None:
+    analysis = analyse(read_run(with_laps(tmp_path, "0\t2\t30\n0\t1\t10\n")))
+    unix, tcp = analysis.exact[0].cells
+    assert [(one.path[-1], one.steps) for one in unix.lap] == [
+        ("unix_stream_sendmsg", 30),
+        (ENTRY, 10),
+    ]
+    assert (unix.broken, tcp.lap) == ((), ())
+
+
+def test_a_lap_that_is_not_the_round_trip_is_unsound(tmp_path: Path) -> None:
+    analysis = analyse(read_run(with_laps(tmp_path, "0\t1\t39\n")))
+    assert "the stored lap" in analysis.exact[0].cells[0].broken[0]
+
+
+@pytest.mark.parametrize("line", ["0\t3\t40\n", "0\t0\t40\n", "0\t1\n", "0\tx\t40\n"])
+def test_a_damaged_lap_is_a_sentence(tmp_path: Path, line: str) -> None:
+    with pytest.raises(RunError, match=r"lap/1\.tsv is damaged"):
+        analyse(read_run(with_laps(tmp_path, line)))
+
+
+def test_the_report_shows_it_first_with_its_data_beside_it(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    lines = [json.loads(line) for line in (run / "raw/exact-6.12.0/cells.jsonl").open()]
+    (run / "raw/exact-6.12.0/lap").mkdir()
+    for line in lines:
+        line["shapes"][0] |= dict.fromkeys(("steps", "least", "most"), sum(n for _, n in LAP))
+        rows = sorted({";".join(path) for path, _ in LAP})
+        sums = {row: sum(n for path, n in LAP if ";".join(path) == row) for row in rows}
+        tree = "".join(f"{row}\t1\t{steps}\t{steps}\n" for row, steps in sums.items())
+        lap = "".join(f"0\t{rows.index(';'.join(path)) + 1}\t{n}\n" for path, n in LAP)
+        folder = run / "raw/exact-6.12.0"
+        (folder / f"tree/{line['id']}.tsv").write_text(f"path\tcalls\tsteps\tinstructions\n{tree}")
+        (folder / f"lap/{line['id']}.tsv").write_text(f"cpu\tline\tsteps\n{lap}")
+    (run / "raw/exact-6.12.0/cells.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
+    assert main([str(run), "--quiet"]) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert page.index('id="figure-journey"') < page.index('id="verdicts"')
+    assert f"{TOTAL} instructions over unix and {TOTAL} instructions over tcp" in page
+    data = pd.read_csv(run / "figures/journey.csv")
+    assert set(data["transport"]) == {"unix", "tcp"}
