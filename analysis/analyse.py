@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run folder → everything that a report says. Pure: reads files, writes none."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,7 +10,7 @@ from analysis import apps, calltree, exact, ways
 from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
 from analysis.bistable import Regimes, switch_regimes
-from analysis.claim_files import load_claims, quantities
+from analysis.claim_files import Claim, load_claims, quantities
 from analysis.claims import judge
 from analysis.crosscheck import Crosscheck, crosschecks
 from analysis.exact_files import read_exact
@@ -19,10 +20,10 @@ from analysis.knobs import KnobTable, knob_tables
 from analysis.laps import Key, Laps, read_laps
 from analysis.ledger import Ledger, build_ledgers
 from analysis.measures import measure_all, over_repeats
-from analysis.observed import read_observed
+from analysis.observed import Observed, read_observed
 from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.profile import Profile, profiles
-from analysis.raw import Cell, Lane, Run
+from analysis.raw import Cell, Lane, Missing, Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
 from analysis.verdicts import CELLS, Verdict, tally
@@ -104,9 +105,7 @@ def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     cells = read_exact(run)
     tables = build_tables(run, cells)
-    # What a knob changes has a table of its own: elsewhere it would pass for another placement.
-    turned = {cell.regime for cell in cells if cell.knob}
-    asked = _asked(run, tables.tidy[~tables.tidy["placement"].isin(turned)])
+    asked = _asked(run, tables, cells)
     claims = load_claims()
     measured = measure_all(asked, quantities(claims))
     # An article's program has no ledger: nothing is counted in it.
@@ -151,8 +150,26 @@ def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -
     return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
 
 
-def _asked(run: Run, tidy: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the cells that somebody asked for: the others are there for their times only."""
+def judge_again(runs: Iterable[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:
+    """The verdicts of several runs together: a condition is of one run, its name the run's."""
+    measured, missing, observed = [], list[Missing](), Observed()
+    for run in runs:
+        cells = read_exact(run)
+        tables = build_tables(run, cells)
+        figures = measure_all(_asked(run, tables, cells), quantities(claims))
+        measured.append(figures.assign(run=run.name))
+        missing += tables.missing
+        observed = observed.also(read_observed(run), run.name)
+    return judge(claims, pd.concat(measured, ignore_index=True), missing, observed)
+
+
+def _asked(run: Run, tables: Tables, exact_cells: Iterable[exact.Cell]) -> pd.DataFrame:
+    """Rows of the cells that somebody asked for: the others are there for their times only.
+
+    What a knob changes has a table of its own: elsewhere it would pass for another placement.
+    """
+    turned = {cell.regime for cell in exact_cells if cell.knob}
+    tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
     extra = {
         (lane.lane, lane.kernel, cell.id) for lane in run.lanes for cell in lane.cells if cell.extra
     }

@@ -25,6 +25,7 @@ from analysis.claim_rules import (
     Unsettled,
     Values,
 )
+from analysis.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.intervals import interval
 from analysis.ledger import why_missing
 from analysis.measures import SOURCE, measure_of, source_rank
@@ -33,20 +34,18 @@ from analysis.quantities import APPS, TIMES, Measure
 from analysis.raw import Missing
 from analysis.stated import findings
 from analysis.verdicts import (
-    CONDITIONAL,
     CONFIRMED,
     NOT_MEASURED,
     REFUTED,
-    SEPARATING,
     Evidence,
     Figure,
     Finding,
     Verdict,
 )
-from analysis.wording import amount, counted, listed, size_text, spread
+from analysis.wording import amount, counted, listed, spread
 
-FLIPS, CROSSES = "flips from repeat to repeat for", "its interval crosses the limit for"
-CONDITION = ("pattern", "size", "placement", "lane", "kernel")
+# `run` where the figures of several runs are judged together.
+CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
 
 
 def judge(
@@ -98,9 +97,11 @@ def _judge_measured(
     if not evidence:
         return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
     timed = _measure(claim).quantity in TIMES
-    verdict, condition = _verdict(evidence, CROSSES if timed else FLIPS)
+    verdict, condition = joined(evidence, CROSSES if timed else FLIPS)
     why = _why(claim, rule, evidence, condition)
-    return Verdict(claim, verdict, condition, why, _mechanism(claim, measured), evidence)
+    kernels = () if timed else on_each_kernel(evidence)
+    mechanism = _mechanism(claim, measured)
+    return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
 
 
 def _measure(claim: Claim) -> Measure:
@@ -130,9 +131,8 @@ def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evid
     if isinstance(rule, Across):
         figures = figures[figures["transport"].isin(rule.transports)]
     figures = figures.assign(side=figures[side].astype(str))
-    by = [name for name in (*CONDITION, "transport") if name != side]
-    if side == "transport":
-        by = list(CONDITION)
+    known = (*CONDITION, "transport") if side != "transport" else CONDITION
+    by = [name for name in known if name != side and name in figures]
     found = []
     for condition, group in figures.groupby(by, sort=True):
         sources = [
@@ -199,48 +199,6 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
     if least <= found.low and found.high <= most:
         return True
     return False if found.high < least or most < found.low else None
-
-
-def _verdict(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str, str]:
-    """The verdict, and for a mixed one the condition that flips it."""
-    states = {one.holds for one in evidence}
-    if states == {True}:
-        return CONFIRMED, ""
-    if states == {False}:
-        return REFUTED, ""
-    for name in SEPARATING:
-        sides: dict[str, set[bool | None]] = {}
-        for one in evidence:
-            sides.setdefault(_place(name, one), set()).add(one.holds)
-        if all(len(side) == 1 for side in sides.values()) and len(states) > 1:
-            return CONDITIONAL, f"{name}: {_sides(sides, undecided)}"
-    sides = {}
-    for one in evidence:
-        sides.setdefault(one.words(), set()).add(one.holds)
-    open_only = "noise" if undecided == CROSSES else "repeat"
-    name = open_only if states == {None} else "several conditions"
-    return CONDITIONAL, f"{name}: {_sides(sides, undecided)}"
-
-
-def _place(name: str, one: Evidence) -> str:
-    if name == "kernel":
-        return f"{one.condition['lane']} {one.condition['kernel']}"
-    value = one.condition.get(name, "")
-    return size_text(value) if isinstance(value, int) else value
-
-
-def _sides(sides: dict[str, set[bool | None]], undecided: str) -> str:
-    words = (
-        (True, "holds for"),
-        (False, "does not hold for"),
-        (None, undecided),
-    )
-    said = []
-    for state, text in words:
-        names = [name for name, held in sides.items() if held == {state}]
-        if names:
-            said.append(f"{text} {listed(names)}")
-    return ", ".join(said)
 
 
 def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:

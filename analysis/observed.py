@@ -5,7 +5,8 @@
 what tools answered (docs/run-folder.md).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.claim_files import Claim
@@ -16,6 +17,7 @@ from analysis.verdicts import CONDITIONAL, CONFIRMED, NOT_MEASURED, REFUTED, Fin
 from analysis.wording import listed
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
+KERNEL = "kernel"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Answer:
     facts: dict[str, Any]
     error: str
     raw: str
+    kernel: str = ""  # lane and kernel that answered
 
     def circumstances(self) -> str:
         return ", ".join(f"{key} {value}" for key, value in self.when.items())
@@ -50,18 +53,24 @@ class Observed:
     answers: tuple[Answer, ...] = ()
     tools: dict[str, Tool] = field(default_factory=dict)
 
+    def also(self, other: "Observed", run: str) -> "Observed":
+        """With what another run observed, whose answers are told apart by its name."""
+        named = (replace(one, when=one.when | {"run": run}) for one in other.answers)
+        return Observed((*self.answers, *named), self.tools | other.tools)
+
 
 def read_observed(run: Run) -> Observed:
     """Both files of each lane; a run that did not ask has neither. Raises RunError."""
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
     for lane in run.lanes:
+        kernel = f"{lane.lane} {lane.kernel}"
         for record in _lines(run, lane.folder, CHECKS):
             raw = f"raw/{lane.folder}/{CHECKS}"
             when = {str(k): str(v) for k, v in record.object("when").fields.items()}
             facts = record.optional("facts", dict) or {}
             error = record.optional("error", str) or ""
-            answers.append(Answer(record.text("check"), when, facts, error, raw))
+            answers.append(Answer(record.text("check"), when, facts, error, raw, kernel))
         for record in _lines(run, lane.folder, TOOLS):
             options = {k: v is True for k, v in record.object("options").fields.items()}
             name, error = record.text("tool"), record.optional("error", str) or ""
@@ -96,15 +105,34 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
         return Verdict(claim, NOT_MEASURED, "", f"{why[:1].upper()}{why[1:]}.")
     held = [all(one.facts[k] == v for k, v in rule.facts.items()) for one in found]
     findings = tuple(
-        Finding(_facts(one, rule), holds, one.raw) for one, holds in zip(found, held, strict=True)
+        Finding(f"{one.kernel}: {_facts(one, rule)}", holds, one.raw)
+        for one, holds in zip(found, held, strict=True)
     )
+    kernels = _on_each_kernel(found, held)
     if all(held) or not any(held):
         said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
-        return Verdict(claim, CONFIRMED if all(held) else REFUTED, "", f"This kernel: {said}.",
-                       findings=findings)  # fmt: skip
+        why = f"{_asked(kernels)}: {said}."
+        return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
     condition = _flips(found, held)
-    why = " ".join(f"{one.text}." for one in findings)
-    return Verdict(claim, CONDITIONAL, condition, why, findings=findings)
+    why = f"{_asked(kernels)}: {'. '.join(dict.fromkeys(_facts(one, rule) for one in found))}."
+    return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
+
+
+def _verdict(held: Iterable[bool]) -> str:
+    states = set(held)
+    return CONDITIONAL if len(states) > 1 else CONFIRMED if states == {True} else REFUTED
+
+
+def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, str], ...]:
+    by_kernel: dict[str, list[bool]] = {}
+    for one, holds in zip(found, held, strict=True):
+        by_kernel.setdefault(one.kernel, []).append(holds)
+    return tuple((kernel, _verdict(held)) for kernel, held in by_kernel.items())
+
+
+def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
+    """Which kernels said so."""
+    return "This kernel" if len(kernels) == 1 else listed([kernel for kernel, _ in kernels])
 
 
 def _words(one: Answer, rule: Check) -> str:
@@ -118,11 +146,11 @@ def _facts(one: Answer, rule: Check) -> str:
 
 
 def _flips(found: list[Answer], held: list[bool]) -> str:
-    """The circumstance that tells the sides apart, with both sides."""
-    for name in dict.fromkeys(key for one in found for key in one.when):
+    """The circumstance that tells the sides apart, or the kernel, with both sides."""
+    for name in (*dict.fromkeys(key for one in found for key in one.when), KERNEL):
         sides: dict[bool, list[str]] = {True: [], False: []}
         for one, holds in zip(found, held, strict=True):
-            sides[holds].append(one.when.get(name, "none"))
+            sides[holds].append(one.kernel if name == KERNEL else one.when.get(name, "none"))
         if not set(sides[True]) & set(sides[False]):
             yes, no = (list(dict.fromkeys(side)) for side in (sides[True], sides[False]))
             return f"{name}: holds for {listed(yes)}, does not hold for {listed(no)}"

@@ -89,6 +89,8 @@ def _environment(autoescape: bool) -> Environment:
         different=crosscheck.DIFFERENT,
         unseen=crosscheck.UNSEEN,
         tally=verdicts.tally,
+        steadiness=verdicts.steadiness,
+        by_verdict=verdicts.by_verdict,
         terms=claim_rules.TERMS,
         outside=crosscheck.OUTSIDE,
     )

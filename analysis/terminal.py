@@ -16,7 +16,7 @@ from analysis.quantities import ELSEWHERE
 from analysis.report import SHOWN_DISAGREEMENTS, entry_text, line_source
 from analysis.time_words import ratio_text, regime_of_ratio
 from analysis.timing import Regime
-from analysis.verdicts import tally
+from analysis.verdicts import steadiness, tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
@@ -69,6 +69,8 @@ def _print_verdicts(console: Console, analysis: Analysis) -> None:
         condition = f"{verdict.condition}. " if verdict.condition else ""
         console.print(Text(f"{condition}{verdict.why}"), style="dim")
     console.print(Text(f"{tally(analysis.verdicts)}."), style="bold")
+    if analysis.run.for_claims and (said := steadiness(analysis.verdicts)):
+        console.print(Text(said))
 
 
 def _print_missing(console: Console, analysis: Analysis) -> None:

@@ -9,13 +9,11 @@ import pandas as pd
 from analysis import apps
 from analysis.claim_files import Claim
 from analysis.measures import measure_of
-from analysis.wording import counted, size_text
+from analysis.wording import counted, listed, size_text
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
 CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
 ORDER = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)
-# In this order a single condition is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = ("placement", "size", "pattern", "transport", "kernel")
 CELLS = "cells.jsonl"
 COLUMNS = (
     *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
@@ -50,6 +48,7 @@ class Evidence:
     def words(self) -> str:
         c = self.condition
         source = f"{self.instrument} · {c['lane']} · {c['kernel']}"
+        source += f" · {c['run']}" if "run" in c else ""
         size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
         parts = [
             c["pattern"],
@@ -93,6 +92,8 @@ class Verdict:
     mechanism: str = ""
     evidence: tuple[Evidence, ...] = ()
     findings: tuple[Finding, ...] = ()
+    # Each kernel that was asked, and the verdict of it alone; times are of one kernel only.
+    kernels: tuple[tuple[str, str], ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -113,6 +114,28 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     found = [one.verdict for one in verdicts]
     said = [f"{found.count(name)} {name.lower()}" for name in ORDER if name in found]
     return f"{counted(len(found), 'claim')}: {', '.join(said)}"
+
+
+def steadiness(verdicts: Iterable[Verdict]) -> str:
+    """Of claims that several kernels were asked: for how many these agree; empty without any."""
+    several = [one for one in verdicts if len(one.kernels) > 1]
+    if not several:
+        return ""
+    differ = [one for one in several if len({said for _, said in one.kernels}) > 1]
+    same = len(several) - len(differ)
+    said = (
+        f"{counted(len(several), 'verdict rests', 'verdicts rest')} on counts or answers of more "
+        f"than one kernel: every kernel says the same in {same}"
+    )
+    return f"{said}; {len(differ)} say what they depend on." if differ else f"{said}."
+
+
+def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
+    """`REFUTED on host 6.1 and vm 7.2; CONFIRMED on vm 6.12`."""
+    found: dict[str, list[str]] = {}
+    for kernel, said in kernels:
+        found.setdefault(said, []).append(kernel)
+    return "; ".join(f"{said} on {listed(names)}" for said, names in found.items())
 
 
 def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:

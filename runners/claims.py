@@ -18,21 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from runners.cells import GUEST, HOST, Defaults, cells, passes
-from runners.collect.children import command
 from runners.collect.plan import Cell, CellRun, Pass, Plan
 from runners.collect.scripts import read_scripts
-from runners.collect.workload import private_directory
 from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
-from runners.lanes import GUEST_NOBODY, WORKLOAD
+from runners.lanes import CHECKS, GUEST_NOBODY, WORKLOAD
 from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, Options
 
 HERE = Path(__file__).parent
-CHECKS = HERE / "checks"
 FUNCTIONS = "functions"  # the script that sees every function
 COUNTED_REPEATS = 2  # counts repeat: the second run shows it
-SECONDS = 10  # for a check, or a tool's answer
-NEEDS_ROOT = 3  # the status of a check that has to be root
+SECONDS = 10  # for a tool's answer
 COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
 
 # Cells that run for their times, without probes for their counts, and with probes.
@@ -68,14 +64,22 @@ def host_plan(needs: Needs, options: Options, rung: str, alone: bool, who: Invok
     """On this kernel: everything without probes; the counts too where there is no guest beside."""
     kinds = KINDS if alone else KINDS[:2]
     names = scripts(needs, rung) if alone else []
-    return Plan(str(WORKLOAD), _passes(needs, options, HOST, kinds, names), who.drop, samples=True)
+    todo = _passes(needs, options, HOST, kinds, names)
+    asked = _asked(needs, CHECKS / "build")
+    return Plan(str(WORKLOAD), todo, who.drop, samples=True, **asked)
 
 
 def guest_plan(needs: Needs, options: Options) -> Plan:
     """In a guest: all that is no time."""
     workload = Path("/run/pathcost", WORKLOAD.name)
     todo = _passes(needs, options, GUEST, KINDS[1:], scripts(needs, "function"))
-    return Plan(str(workload), todo, GUEST_NOBODY, own_kernel=True)
+    asked = _asked(needs, Path("/run/pathcost", CHECKS.name))
+    return Plan(str(workload), todo, GUEST_NOBODY, own_kernel=True, **asked)
+
+
+def _asked(needs: Needs, folder: Path) -> dict[str, Any]:
+    """What this kernel is asked: each kernel is, so that an answer stands on several."""
+    return {"checks": tuple(needs["checks"]), "checks_folder": str(folder)}
 
 
 def in_guest(needs: Needs) -> bool:
@@ -163,38 +167,9 @@ def scripts(needs: Needs, rung: str) -> list[str]:
     return [name for name, rows in table.items() if name in chosen and rows[0].runs_on(rung)]
 
 
-def ask(needs: Needs, out: Path, who: Invoker) -> None:
-    """Run the checks and ask the tools; their answers go to checks.jsonl and tools.jsonl."""
-    answers = [answer for name in needs["checks"] for answer in _check(name, who)]
-    _write(out / "checks.jsonl", answers)
+def ask_tools(needs: Needs, out: Path) -> None:
+    """Ask the tools; their answers go to tools.jsonl."""
     _write(out / "tools.jsonl", [_tool(name, asked) for name, asked in needs["tools"].items()])
-
-
-def _check(name: str, who: Invoker) -> list[dict[str, Any]]:
-    """What a check prints: as the invoking user, or as root where it says that it has to be."""
-    program = CHECKS / "build" / name
-    if not program.exists():
-        known = ", ".join(sorted(path.stem for path in CHECKS.glob("*.c") if path.stem != "report"))
-        return [_nothing(name, f"there is no check {name}; there is {known}")]
-    for user in (who.drop, None):
-        with private_directory(user) as directory:
-            try:
-                done = subprocess.run(
-                    command([str(program), str(directory)], user), stdin=subprocess.DEVNULL,
-                    capture_output=True, text=True, timeout=SECONDS, check=False,
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
-        if done.returncode != NEEDS_ROOT:
-            break
-    if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return [_nothing(name, f"the check {name} failed: {said}")]
-    return [json.loads(line) | {"error": None} for line in done.stdout.splitlines()]
-
-
-def _nothing(name: str, why: str) -> dict[str, Any]:
-    return {"check": name, "when": {}, "facts": {}, "error": why}
 
 
 def _tool(name: str, asked: Sequence[str]) -> dict[str, Any]:

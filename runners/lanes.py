@@ -25,6 +25,7 @@ from runners.progress import Progress
 
 REPOSITORY = Path(__file__).parent.parent
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
+CHECKS = REPOSITORY / "runners/checks"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
@@ -175,7 +176,7 @@ def run_plan_in_guest(
     """This plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
-    _pack(payload, scratch / "plan.json", machine.modules)
+    _pack(payload, plan, scratch / "plan.json", machine.modules)
     out = raw / f"vm-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
@@ -190,12 +191,15 @@ def run_plan_in_guest(
     return _finish(out, "vm", "function", machine.accelerator, plan.runs, [])
 
 
-def _pack(payload: Path, plan: Path, modules: Sequence[Path]) -> None:
+def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
         tar.add(WORKLOAD, WORKLOAD.name)
-        tar.add(plan, "plan.json")
+        tar.add(written, "plan.json")
+        for name in plan.checks:
+            if (program := CHECKS / "build" / name).exists():
+                tar.add(program, f"{CHECKS.name}/{name}")
         for number, module in enumerate(modules):
             tar.add(module, f"modules/{number}-{module.name}")
 

@@ -197,7 +197,7 @@ def _run_lanes(
         plan = claims.host_plan(needs, options, rung, not guests, session.invoker)
         lacks = [] if guests else claims.lacking(needs, rung)
         lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks)
-        claims.ask(needs, raw / "host", session.invoker)
+        claims.ask_tools(needs, raw / "host")
         done.append(lane)
     for machine in guests:
         if needs is None:

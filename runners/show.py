@@ -144,11 +144,13 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
         seconds = _expected(plan, lane)
         total += seconds
         parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
-    asked = [f"the check {name}" for name in needs["checks"]]
-    asked += [f"{name} itself" for name in needs["tools"]]
+    asked = [
+        f"asked of each kernel: {', '.join(needs['checks'])}\n" if needs["checks"] else "",
+        f"asked themselves: {', '.join(needs['tools'])}\n" if needs["tools"] else "",
+    ]
     return (
         f"claims: {needs['claims']}. {'; '.join(parts)}\n"
-        f"asked: {', '.join(asked) or 'nothing else'}\n{_apps_note(needs, options)}"
+        f"{''.join(asked)}{_apps_note(needs, options)}"
         f"about {total / 60:.1f} min in all, without set-up"
     )
 

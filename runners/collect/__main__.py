@@ -22,6 +22,7 @@ from typing import Any
 from runners.collect import plan
 from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
+from runners.collect.checks import run_check
 from runners.collect.environment import environment
 from runners.collect.ftrace import Functions
 from runners.collect.graph import Tree
@@ -71,6 +72,7 @@ class Collector:
         _write_json(self._out / "environment.json", environment())
         with program_statistics():
             self._passes()
+        self._checks()
         _write_json(self._out / "missing.json", self._missing)
 
     def _passes(self) -> None:
@@ -87,6 +89,15 @@ class Collector:
         finally:
             for left in held.values():
                 left.instrument.stop()
+
+    def _checks(self) -> None:
+        """Nothing is attached any more: a check is no cell."""
+        if not self._plan.checks:
+            return
+        with (self._out / "checks.jsonl").open("w", encoding="utf-8") as lines:
+            for name in self._plan.checks:
+                for answer in run_check(Path(self._plan.checks_folder), name, self._plan.user):
+                    lines.write(json.dumps(answer) + "\n")
 
     def _attach(
         self, held: dict[str, Held], wanted: dict[str, tuple[str, ...]], number: int

@@ -55,6 +55,7 @@ class Plan:
 
     `samples`: keep each round-trip time, which costs a reading of the clock each.
     `own_kernel`: this kernel is ours alone, so that settings of it may be changed between cells.
+    `checks`: programs of `checks_folder` that ask this kernel something, after the cells.
     """
 
     workload: str
@@ -63,6 +64,8 @@ class Plan:
     samples: bool = False
     own_kernel: bool = False
     cell_timeout: int = 60
+    checks: tuple[str, ...] = ()
+    checks_folder: str = ""
 
     def dump(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -82,7 +85,9 @@ def load(path: Path) -> Plan:
         )
         for one in data["passes"]
     )
-    user = tuple(data["user"]) if data["user"] else None
-    return Plan(
-        data["workload"], passes, user, data["samples"], data["own_kernel"], data["cell_timeout"]
-    )
+    lists = {
+        "passes": passes,
+        "user": tuple(data["user"]) if data["user"] else None,
+        "checks": tuple(data["checks"]),
+    }
+    return Plan(**data | lists)

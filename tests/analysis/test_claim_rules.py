@@ -12,7 +12,7 @@ from analysis.claim_rules import TERMS
 from analysis.claims import judge
 from analysis.measures import RUN_OF_CELL, measure_all
 from analysis.observed import Answer, Observed, Tool
-from analysis.verdicts import Verdict, tally
+from analysis.verdicts import Verdict, by_verdict, steadiness, tally
 
 SOURCE = {"id": "made-up", "description": "made up"}
 # (transport, pattern, placement, repeat) → the figure.
@@ -101,6 +101,64 @@ def test_true_false_and_mixed(
     assert found.evidence and all(one.cells for one in found.evidence)
 
 
+def on_kernels(rule: dict[str, Any], figure: Callable[[str, str], Figures]) -> Verdict:
+    """`figure` of a lane and a kernel; three of these ran."""
+    quantity = "segments_data"
+    lanes = (("host", "9.9"), ("vm", "7.7"), ("vm", "8.8"))
+    frames = [
+        measured(quantity, figure(lane, kernel)).assign(lane=lane, kernel=kernel)
+        for lane, kernel in lanes
+    ]
+    return judge([claim(rule, quantity)], pd.concat(frames), [])[0]
+
+
+def of_one(wanted: str, wrong: Callable[[str], float]) -> Callable[[str, str], Figures]:
+    """The claim holds, but not on kernel `wanted`, whose figure is of the placement."""
+    return lambda _, kernel: (
+        lambda t, p, c, r: (wrong(c) if kernel == wanted else 20.0) if t == "tcp" else 5.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("figure", "expected", "condition", "kernels"),
+    [
+        (of_one("none", lambda _: 1.0), "CONFIRMED", "", ["CONFIRMED"] * 3),
+        (lambda *_: lambda *_: 16.9, "REFUTED", "", ["REFUTED"] * 3),
+        (
+            of_one("8.8", lambda _: 1.0), "CONDITIONAL",
+            "kernel: holds for host 9.9 and vm 7.7, does not hold for vm 8.8",
+            ["CONFIRMED", "CONFIRMED", "REFUTED"],
+        ),
+        (
+            of_one("8.8", lambda c: 1.0 if c == "same-cpu" else 20.0), "CONDITIONAL",
+            "placement and kernel: holds for cross-cpu, same-cpu (host 9.9) and same-cpu (vm 7.7), "
+            "does not hold for same-cpu (vm 8.8)",
+            ["CONFIRMED", "CONFIRMED", "CONDITIONAL"],
+        ),
+    ],
+)  # fmt: skip
+def test_true_false_and_mixed_across_kernels(
+    figure: Callable[[str, str], Figures], expected: str, condition: str, kernels: list[str]
+) -> None:
+    found = on_kernels(BOUNDS, figure)
+    assert found.verdict == expected, found.why
+    assert found.condition.startswith(condition) and bool(found.condition) == bool(condition)
+    assert dict(found.kernels) == dict(zip(("host 9.9", "vm 7.7", "vm 8.8"), kernels, strict=True))
+    # A mixed verdict is never hidden behind one word.
+    assert (len(set(kernels)) == 1) or found.verdict == "CONDITIONAL"
+
+
+def test_how_many_kernels_say_so_is_told() -> None:
+    same = on_kernels(BOUNDS, lambda *_: lambda *_: 16.9)
+    mixed = on_kernels(BOUNDS, of_one("8.8", lambda _: 1.0))
+    said = "on counts or answers of more than one kernel: every kernel says the same in 1"
+    assert steadiness([same]) == f"1 verdict rests {said}."
+    assert steadiness([same, mixed]) == f"2 verdicts rest {said}; 1 say what they depend on."
+    assert by_verdict(mixed.kernels) == "CONFIRMED on host 9.9 and vm 7.7; REFUTED on vm 8.8"
+    one = judge([claim(BOUNDS, "segments_data")], measured("segments_data", lambda *_: 1.0), [])
+    assert steadiness(one) == ""
+
+
 def test_a_single_repeat_does_not_turn_a_ratio_of_times() -> None:
     found = verdict(
         RATIO, "rtt_p50", lambda t, p, c, r: (290.0 if r == 3 else 400) if t == "tcp" else 100
@@ -154,8 +212,8 @@ def test_numbers_that_no_check_fits_are_refused() -> None:
         claim({"kind": "consistent", "stated": [{"what": "made up", "larger": 17}]})
 
 
-def answer(facts: dict[str, Any], **when: str) -> Answer:
-    return Answer("made-up", when, facts, "", "raw/host/checks.jsonl")
+def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answer:
+    return Answer("made-up", when, facts, "", "raw/host/checks.jsonl", kernel)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +225,13 @@ def answer(facts: dict[str, Any], **when: str) -> Answer:
             [answer({"errno": "EMADEUP"}, umask="077"), answer({"errno": "ok"}, umask="000")],
             *("CONDITIONAL", "umask: holds for 077, does not hold for 000"),
         ),
+        (
+            [answer({"errno": "EMADEUP"}, "host 9.9"), answer({"errno": "ok"}, "vm 8.8")],
+            *("CONDITIONAL", "kernel: holds for host 9.9, does not hold for vm 8.8"),
+        ),
         ([answer({"other": 17})], "NOT MEASURED", ""),
         ([], "NOT MEASURED", ""),
-        ([Answer("made-up", {}, {}, "it needs root", "")], "NOT MEASURED", ""),
+        ([Answer("made-up", {}, {}, "it needs root", "", "host 9.9")], "NOT MEASURED", ""),
     ],
 )
 def test_checks(answers: list[Answer], expected: str, condition: str) -> None:

@@ -24,6 +24,7 @@ EDGE_TICKS = 12
 EDGE_SLEEPS = 4
 # A wake-up between two scripts' openings of one window, which stand one after the other.
 EDGE_WAKEUPS = 2
+CHECKS = ("sun-path", "permissions")  # the second has to be root, and become another user
 
 
 def plan() -> Plan:
@@ -57,7 +58,12 @@ def plan() -> Plan:
         runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
-    return replace(lanes.guest_plan(options.parse([])), passes=tuple(passes))
+    return replace(
+        lanes.guest_plan(options.parse([])),
+        passes=tuple(passes),
+        checks=CHECKS,
+        checks_folder=f"/run/pathcost/{lanes.CHECKS.name}",
+    )
 
 
 def of(

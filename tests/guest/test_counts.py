@@ -7,6 +7,7 @@ often, and each payload byte copied in exactly once and out exactly once; so, to
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,15 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
 def test_the_console_is_kept(collected: Collected) -> None:
     console: Path = collected.folder / "console.log"
     assert "reboot: Power down" in console.read_text(errors="replace")
+
+
+def test_checks_ask_every_kernel(collected: Collected) -> None:
+    """Of the longest path says unix(7), of a file that others may not write EACCES."""
+    lines = (collected.folder / "checks.jsonl").read_text(encoding="utf-8").splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [one["error"] for one in answers] == [None] * 4
+    facts = {one["when"].get("umask", ""): one["facts"] for one in answers}
+    assert list(facts) == ["", "000", "022", "077"]
+    assert facts[""]["longest_path_bytes"] == facts[""]["sun_path_bytes"]
+    assert facts["077"]["other_user_before_chmod"] == "EACCES"
+    assert facts["000"]["other_user_before_chmod"] == "ok"

@@ -14,9 +14,11 @@ import pytest
 
 from analysis.needs import chosen, needs
 from runners import claims, options
+from runners.collect import checks, plan
+from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
 from runners.invoker import Invoker
-from runners.lanes import REPOSITORY
+from runners.lanes import CHECKS, REPOSITORY
 
 WANTED: dict[str, Any] = {
     "claims": 3,
@@ -83,18 +85,37 @@ def test_exact_mode_and_claims_exclude_each_other() -> None:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Every check of the registry, run here."""
-    subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/checks")], check=True)
+    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
     out = tmp_path_factory.mktemp("answers")
-    asked = needs(chosen([])) | {
-        "tools": {"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}
-    }
-    claims.ask(asked | {"checks": [*asked["checks"], "made-up-check"]}, out, US)
     found: dict[str, list[dict[str, Any]]] = {}
-    for name in ("checks", "tools"):
-        for line in (out / f"{name}.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            found.setdefault(row.get("check") or row["tool"], []).append(row)
+    for name in (*needs(chosen([]))["checks"], "made-up-check"):
+        found[name] = checks.run_check(CHECKS / "build", name, None)
+    claims.ask_tools(
+        WANTED | {"tools": {"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}}, out
+    )
+    for line in (out / "tools.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        found[row["tool"]] = [row]
     return found
+
+
+def test_each_kernel_is_asked() -> None:
+    asked = WANTED | {"checks": ["sun-path"]}
+    plans = (
+        claims.host_plan(asked, GIVEN, "tracepoint", False, US),
+        claims.guest_plan(asked, GIVEN),
+    )
+    assert [one.checks for one in plans] == [("sun-path",)] * 2
+
+
+def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
+    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
+    asked = plan.Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
+    asked.dump(tmp_path / "plan.json")
+    assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
+    (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()
+    answer = json.loads(line)
+    assert (answer["check"], answer["error"]) == ("sun-path", None) and answer["facts"]
 
 
 def test_checks_agree_with_what_python_sees(
