@@ -244,7 +244,8 @@ def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> l
         if abs(difference) >= LEAST_EVENT:
             messages = int(index[-1])
             what = (str(cell["quantity"]), str(cell["key"]).removesuffix(WHOLE_MACHINE))
-            whys.append(explain(names, difference, messages, what, str(cell["kernel"])))
+            where = (str(cell["kernel"]), str(cell["pattern"]))
+            whys.append(explain(names, difference, messages, what, *where))
     return whys
 
 

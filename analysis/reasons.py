@@ -14,24 +14,26 @@ TABLE = Path(__file__).with_name("reasons.tsv")
 class Reason:
     """How far an instrument's count of a window may be from what happened in it.
 
-    `key` and `kernels` are empty where they do not matter; a kernel is named by its series.
+    `key` and `only` are empty where they do not matter; `only` names kernels by their series, or
+    patterns.
     """
 
     instrument: str
     quantity: str
     key: str
-    kernels: str
+    only: str
     least: float
     most: float
     each: float
     why: str
 
-    def holds(self, instrument: str, quantity: str, key: str, kernel: str) -> bool:
-        series = not self.kernels or any(
-            kernel.startswith(f"{one}.") for one in self.kernels.split()
+    def holds(self, instrument: str, what: tuple[str, str], kernel: str, pattern: str) -> bool:
+        quantity, key = what
+        place = not self.only or any(
+            one == pattern or kernel.startswith(f"{one}.") for one in self.only.split()
         )
         return (
-            series
+            place
             and (instrument, quantity) == (self.instrument, self.quantity)
             and (self.key in ("", key))
         )
@@ -46,7 +48,7 @@ def read_reasons(path: Path = TABLE) -> tuple[Reason, ...]:
                 row["instrument"],
                 row["quantity"],
                 row["key"],
-                row["kernels"],
+                row["only"],
                 float(row["least"]),
                 float(row["most"]),
                 float(row["each"] or 0),
@@ -57,11 +59,16 @@ def read_reasons(path: Path = TABLE) -> tuple[Reason, ...]:
 
 
 def explain(
-    names: tuple[str, str], difference: float, messages: int, what: tuple[str, str], kernel: str
+    names: tuple[str, str],
+    difference: float,
+    messages: int,
+    what: tuple[str, str],
+    kernel: str,
+    pattern: str,
 ) -> str | None:
     """Why the first count is `difference` events above the second; None if nobody knows."""
     firsts, seconds = (
-        [one for one in read_reasons() if one.holds(name, *what, kernel)] for name in names
+        [one for one in read_reasons() if one.holds(name, what, kernel, pattern)] for name in names
     )
     # The fewest reasons that are enough: one instrument's, the other's, or both.
     for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
