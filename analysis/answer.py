@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.ledger import Ledger
 from analysis.quantities import MEASURE_BY_ID
-from analysis.time_words import gap_text, interval_text, modes_text, packing
+from analysis.time_words import gap_text, gathering, interval_text, packing
 from analysis.timing import Latency, Regime
 from analysis.waterfall import Decomposition
 from analysis.wording import (
@@ -101,7 +101,7 @@ def _times(size: int, regimes: Sequence[Regime]) -> list[str]:
         return []
     medians = listed([_medians(regime) for regime in shown])
     takes = f"A {shown[0].lap} of {size_text(size)} takes, at the median, {medians}."
-    return [takes, _regime(shown)]
+    return [takes, _regime(shown), *_modes(shown)]
 
 
 def _first(regime: Regime) -> tuple[Latency, ...]:
@@ -128,7 +128,6 @@ def _regime(regimes: Sequence[Regime]) -> str:
     for texts in (
         {place(one.placement): ways(one.placement) for one in regimes},
         {place(one.placement): packing(_first(one)) for one in regimes},
-        {place(one.placement): modes_text(_first(one)) for one in regimes},
     ):
         if len(set(texts.values())) == 1:
             said.append(next(iter(texts.values())))
@@ -136,3 +135,12 @@ def _regime(regimes: Sequence[Regime]) -> str:
             said += [f"{where} {text}" for where, text in texts.items() if text]
     text = "; ".join(filter(None, said))
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _modes(regimes: Sequence[Regime]) -> list[str]:
+    """Where a median stands for several times: how often each comes is in the table of times."""
+    found = [text for one in regimes if (text := gathering(place(one.placement), _first(one)))]
+    if found:
+        return [f"Times that gather at several values (modes), not at one: {'; '.join(found)}."]
+    known = {one.transport for regime in regimes for one in _first(regime) if one.modality}
+    return [f"Each has one mode ({', '.join(sorted(known))})."] if known else []

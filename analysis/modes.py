@@ -72,6 +72,10 @@ class Modes:
         places = [f"{amount(mode.at, 'ns')} ({mode.share:.0%})" for mode in self.modes]
         return f"{count} modes at {listed(places).replace('%', ' %')}"
 
+    def places(self) -> str:
+        """`22.0 µs and 41.0 µs`."""
+        return listed([amount(mode.at, "ns") for mode in self.modes])
+
 
 @dataclass(frozen=True)
 class Modality:
@@ -82,14 +86,24 @@ class Modality:
     repeats: Modes | None
     rhythm: str  # how laps of different modes follow on each other
 
-    def words(self) -> str:
-        """One clause: what holds for laps, else for stretches, else for repeats."""
-        if self.laps.several:
-            return f"{self.laps.words()}, {self.rhythm}"
-        for of, modes in (("stretch", self.stretches), ("repeat", self.repeats)):
+    def several(self) -> tuple[str, Modes] | None:
+        """What has several modes: laps, else medians of stretches, else of repeats."""
+        for of, modes in (
+            ("laps", self.laps),
+            ("medians of stretches", self.stretches),
+            ("medians of repeats", self.repeats),
+        ):
             if modes and modes.several:
-                return f"medians of {of}{'es' if of == 'stretch' else 's'} have {modes.words()}"
-        return "one mode"
+                return of, modes
+        return None
+
+    def words(self) -> str:
+        """One clause about what has several modes."""
+        found = self.several()
+        if found is None:
+            return "one mode"
+        of, modes = found
+        return f"{modes.words()}, {self.rhythm}" if of == "laps" else f"{of} have {modes.words()}"
 
 
 def modality(repeats: Sequence[Times]) -> Modality | None:
