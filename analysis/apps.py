@@ -60,6 +60,9 @@ def _redis(record: Record) -> tuple[What, int, bool, Figures]:
         ("requests_per_s", ""): requests * 1e9 / record.whole("window_ns", 1),
         ("server_ns", ""): 1000 * record.whole("server_usec") / requests,
     }
+    filling = record.fields.get("address_ns")
+    if isinstance(filling, int) and clients == 1:
+        figures["address_share", ""] = filling * requests / record.whole("window_ns", 1)
     before, after = record.fields.get("time_wait") or (None, None)
     if isinstance(before, int) and isinstance(after, int):
         figures["time_wait", ""] = after - before
@@ -84,4 +87,14 @@ def _asyncio(record: Record) -> tuple[What, int, bool, Figures]:
     return what, messages, record.whole("sent") == record.whole("received"), figures
 
 
-FIGURES = {"redis": _redis, "asyncio": _asyncio}
+def _dotnet(record: Record) -> tuple[What, int, bool, Figures]:
+    """Sound: all that was sent was received. The time of a call is that of its messages."""
+    what = (f"dotnet-{record.text('variant')}", record.whole("size", 1), "same-cpu",
+            record.whole("repeat"))  # fmt: skip
+    times = zip(("p50", "p99"), record.fields.get("message_ns") or (), strict=False)
+    figures: Figures = {("message_ns", key): float(value) for key, value in times}
+    sound = record.whole("sent") == record.whole("received")
+    return what, record.whole("messages", 1), sound, figures
+
+
+FIGURES = {"redis": _redis, "asyncio": _asyncio, "dotnet": _dotnet}

@@ -132,7 +132,11 @@ def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, s
 
 def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
     """Which kernels said so."""
-    return "This kernel" if len(kernels) == 1 else listed([kernel for kernel, _ in kernels])
+    if len(kernels) == 1:
+        return "This kernel"
+    return (
+        f"{'Each' if len({said for _, said in kernels}) == 1 else 'Some'} of {len(kernels)} kernels"
+    )
 
 
 def _words(one: Answer, rule: Check) -> str:

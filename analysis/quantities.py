@@ -22,6 +22,7 @@ ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
 APPS = {
     **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
     **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
+    **{f"dotnet-{variant}": "dotnet" for variant in ("written", "corrected")},
     **{f"uvloop-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
 }
 # What one sample of a pattern is, where it is not a round trip.
@@ -39,6 +40,7 @@ TIMES = frozenset(
         "cpu_ns",
         "requests_per_s",
         "server_ns",
+        "address_share",
         "task_clock_ns",
         "path_ns",
         "path_latency",

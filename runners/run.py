@@ -62,7 +62,9 @@ def run(options: Options, argv: list[str]) -> int:
         _sweep(session)
         folder = RunFolder(target, who, journal)
         scratch = journal.add(Path("/tmp", f"pathcost-{os.getpid()}"))
+        # Others may pass through, and see nothing: what a check asks as another user lies below.
         scratch.mkdir(mode=0o700)
+        scratch.chmod(0o711)
         who.own(scratch)
         python = _set_up(session)
         _measure(session, folder, scratch, argv)

@@ -3,13 +3,13 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--redis] [--asyncio] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--redis] [--asyncio] [--dotnet] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --claims      also the checks of this kernel, and the tools that claims ask
-#   --redis, --asyncio  also that experiment of an article
+#   --redis, --asyncio, --dotnet  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
@@ -84,6 +84,7 @@ for word in "$@"; do
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
 	--asyncio) packages+=(python3-uvloop) ;;
+	--dotnet) parts+=("$here/apps/dotnet") ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +61,13 @@ static void under(mode_t mask, const char *directory)
 	report_text("other_user_before_chmod", connect_as_nobody(path));
 	report_text("other_user_after_chmod_0700", after_chmod(path, 0700));
 	report_text("other_user_after_chmod_0660", after_chmod(path, 0660));
-	report_text("other_user_after_chmod_0777", after_chmod(path, 0777));
+	const char *open_to_all = after_chmod(path, 0777);
+
+	if (strcmp(open_to_all, "ok") != 0) {
+		fprintf(stderr, "a folder above %s is closed to others: %s\n", path, open_to_all);
+		exit(1);
+	}
+	report_text("other_user_after_chmod_0777", open_to_all);
 	if (chmod(directory, 0700) != 0)
 		give_up(directory);
 	report_text("other_user_without_search_on_the_folder", connect_as_nobody(path));

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from runners import options
-from runners.apps import asyncio, client, redis
+from runners.apps import asyncio, client, dotnet, redis
 from runners.errors import UsageError
 from runners.lanes import REPOSITORY
 
@@ -43,6 +43,26 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
         assert len(one["laps_ns"]) == (2 if one["variant"] == "pingpong" else 0)
 
 
+def test_the_methods_of_the_benchmark_send_what_the_article_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two messages over Unix sockets against one over TCP; corrected, one each."""
+    subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/apps/dotnet")], check=True)
+    monkeypatch.setattr(dotnet, "REPEATS", 1)
+    monkeypatch.setattr(dotnet, "SIZES", (1024,))
+    monkeypatch.setattr(dotnet, "CALLS", 23)
+    user = (65534, 65534) if os.getuid() == 0 else None
+    found = list(dotnet.run(user, lambda _: None))
+    assert [one["error"] for one in found] == [None] * 4
+    assert {(one["variant"], one["transport"]): one["messages"] for one in found} == {
+        ("written", "unix"): 46,
+        ("written", "tcp"): 23,
+        ("corrected", "unix"): 23,
+        ("corrected", "tcp"): 23,
+    }
+    assert all(one["sent"] == one["received"] == 1024 * one["messages"] for one in found)
+
+
 @pytest.mark.parametrize(
     ("script", "error"),
     [
@@ -59,6 +79,6 @@ def test_a_client_that_fails_is_a_sentence(
 
 
 def test_an_app_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--apps", "all"]).apps == ("redis", "asyncio")
-    with pytest.raises(UsageError, match="unknown app 'made-up': there is redis, asyncio"):
+    assert options.parse(["--apps", "all"]).apps == ("redis", "asyncio", "dotnet")
+    with pytest.raises(UsageError, match="unknown app 'made-up': there is redis, asyncio, dotnet"):
         options.parse(["--apps", "made-up"])

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,18 @@ def test_checks_say_under_which_circumstances(answers: dict[str, list[dict[str, 
         assert [row["when"]["umask"] for row in answers["permissions"]] == ["000", "022", "077"]
     else:
         assert "it needs root" in answers["permissions"][0]["error"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_folder_that_is_closed_to_others_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else the check would blame the kernel for what the folder above keeps out."""
+    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (answer,) = checks.run_check(CHECKS / "build", "permissions", None)
+    assert answer["facts"] == {} and "is closed to others: EACCES" in answer["error"]
 
 
 def test_what_is_not_there_says_so(answers: dict[str, list[dict[str, Any]]]) -> None:
