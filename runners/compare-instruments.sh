@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What counting 20 kernel functions for two processes costs: ours, bpftrace, funccount, perf, ftrace.
 #
-#   compare-instruments.sh [--kernel 6.12] [--messages N] [--rounds N]
+#   compare-instruments.sh [--kernel 6.12] [--messages N] [--rounds N] [--scripts]
 #
 # Runs in a guest under QEMU, whose clock counts instructions; no root needed.
 set -euo pipefail

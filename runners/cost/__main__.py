@@ -19,14 +19,14 @@ from typing import Any
 
 from runners import guest, lanes
 from runners.cost.inside import FUNCTIONS, TRANSPORTS
-from runners.cost.tools import TOOLS, Tool
+from runners.cost.tools import TOOLS, Tool, each_script
 from runners.invoker import invoker
 
-SECONDS = 1200
+SECONDS = 3600
 Found = dict[str, Any]
 
 
-def measure(kernel: str, messages: int, rounds: int) -> tuple[str, list[Found]]:
+def measure(kernel: str, messages: int, rounds: int, which: str) -> tuple[str, list[Found]]:
     """The kernel's release, and what `inside` printed."""
     who = invoker()
     machine = replace(guest.prepare(who.cache, kernel, _say), accelerator="icount")
@@ -46,7 +46,7 @@ def measure(kernel: str, messages: int, rounds: int) -> tuple[str, list[Found]]:
         workload = f"/run/pathcost/{lanes.WORKLOAD.name}"
         order = ["python3", "-B", "-m", "runners.cost.inside", workload, str(messages)]
         machine.run(
-            *(payload, Path(folder, "out"), [*order, str(rounds)]),
+            *(payload, Path(folder, "out"), [*order, str(rounds), which]),
             timeout=SECONDS, on_line=follow, cpus=1, memory=lanes.GUEST_MEMORY,
         )  # fmt: skip
     return machine.release, found
@@ -79,13 +79,13 @@ def _bare(found: list[Found], transport: str, messages: int) -> str:
     return f"{transport} {_figure(windows)}"
 
 
-def table(found: list[Found], messages: int) -> str:
-    """Markdown: a line for each tool, ours first, cheapest first."""
+def table(found: list[Found], messages: int, tools: tuple[type[Tool], ...]) -> str:
+    """Markdown: a line for each tool."""
     lines = [
         "| tool | how | added, unix | added, tcp | calls counted, unix | tcp |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for tool in TOOLS:
+    for tool in tools:
         cells = [_figure(added(found, tool.name, name, messages)) for name in TRANSPORTS]
         cells += [_counted(found, tool.name, name) for name in TRANSPORTS]
         how = tool.how.replace("|", "\\|")
@@ -128,9 +128,13 @@ def main() -> int:
     parser.add_argument("--kernel", default="6.12", help="default: 6.12")
     parser.add_argument("--messages", type=int, default=2000, help="default: 2000")
     parser.add_argument("--rounds", type=int, default=2, help="each in reverse order (default: 2)")
+    parser.add_argument(
+        "--scripts", action="store_true", help="each script of probes/bpftrace alone instead"
+    )
     given = parser.parse_args()
+    which = "scripts" if given.scripts else "tools"
     try:
-        release, found = measure(given.kernel, given.messages, given.rounds)
+        release, found = measure(given.kernel, given.messages, given.rounds, which)
     except guest.GuestError as error:
         print(f"pathcost: {error}", file=sys.stderr)
         return 1
@@ -139,7 +143,10 @@ def main() -> int:
         f"tool: {', '.join(_bare(found, name, given.messages) for name in TRANSPORTS)} "
         "instructions a message.\n"
     )
-    print(table(found, given.messages), "", sep="\n")
+    if given.scripts:
+        print(table(found, given.messages, each_script(given.kernel)))
+        return 0
+    print(table(found, given.messages, TOOLS), "", sep="\n")
     for name in TRANSPORTS:
         print(share(found, name, given.messages))
     print(f"\nThe {len(FUNCTIONS)} functions: {', '.join(FUNCTIONS)}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.cost.inside WORKLOAD MESSAGES ROUNDS`: the part that runs in the guest.
+"""`python3 -m runners.cost.inside WORKLOAD MESSAGES ROUNDS TOOLS`: the part that runs in the guest.
 
 Each tool watches one cell of each transport; then all once more in reverse order, and so on. What
 is printed, one JSON object a line: tool, transport, round, window (the guest's nanoseconds, which
@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from runners.cost.tools import TOOLS, Tool
+from runners.collect.instrument import AttachError
+from runners.cost.tools import TOOLS, Tool, each_script
 
 # The landmarks of probes/bpftrace/path.bt but for those that no message passes.
 FUNCTIONS = (
@@ -94,17 +95,19 @@ def measure(kind: type[Tool], transport: str, workload: str, messages: int) -> d
     }
 
 
-def main(workload: str, messages: int, rounds: int) -> None:
+def main(workload: str, messages: int, rounds: int, tools: tuple[type[Tool], ...]) -> None:
     for number in range(rounds):
-        order: tuple[type[Tool], ...] = (Tool, *TOOLS)
+        order: tuple[type[Tool], ...] = (Tool, *tools)
         for kind in order if number % 2 == 0 else order[::-1]:
             for transport in TRANSPORTS:
                 try:
                     found = measure(kind, transport, workload, messages)
-                except (RuntimeError, OSError) as error:
+                except (RuntimeError, OSError, AttachError) as error:
                     found = {"tool": kind.name, "transport": transport, "error": str(error)}
                 print(json.dumps(found | {"round": number}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    kernel = ".".join(os.uname().release.split(".")[:2])
+    chosen = {"tools": TOOLS, "scripts": each_script(kernel)}[sys.argv[4]]
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), chosen)

@@ -22,7 +22,7 @@ from runners.collect import merge
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.children import command, stop
 from runners.collect.ftrace import remove_instance
-from runners.collect.scripts import TRACEFS, read_scripts
+from runners.collect.scripts import TRACEFS, Script, read_scripts
 
 SECONDS = 120
 KPROBES = TRACEFS / "kprobe_events"
@@ -127,6 +127,23 @@ class OurBpftrace(Command):
         text = self.out / "path.bt"
         text.write_text(merge.merge([("path", wanted)]))
         return ["bpftrace", "-f", "json", str(text)]
+
+    def counted(self) -> int:
+        return _sum_of_maps(self.said())
+
+
+class OurScript(Command):
+    """One of probes/bpftrace/ alone, as a learner runs it."""
+
+    by_marker, ready = True, NOTIFY
+    script: Script
+
+    def environment(self) -> dict[str, str]:
+        return {NOTIFY: "1"}
+
+    def argv(self) -> list[str]:
+        parameters = self.script.parameters(self.workload)
+        return ["bpftrace", "-f", "json", str(self.script.path), *parameters]
 
     def counted(self) -> int:
         return _sum_of_maps(self.said())
@@ -239,6 +256,19 @@ class Ftrace(Tool):
 TOOLS: tuple[type[Tool], ...] = (
     OurBcc, OurBpftrace, OneLiner, Funccount, PerfStat, PerfTrace, Ftrace,
 )  # fmt: skip
+
+
+def each_script(kernel: str) -> tuple[type[Tool], ...]:
+    """A tool for each bpftrace script, that of this series of kernels."""
+    chosen = [
+        next((row for row in rows if kernel in row.kernels), rows[0])
+        for rows in read_scripts().values()
+        if rows[0].instrument == "bpftrace"
+    ]
+    return tuple(
+        type(row.name, (OurScript,), {"name": row.name, "how": row.file, "script": row})
+        for row in chosen
+    )
 
 
 def _sum_of_maps(text: str) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from runners.cost import __main__ as cost
-from runners.cost.tools import OneLiner, OurBcc, PerfStat, Tool
+from runners.cost.tools import TOOLS, OneLiner, OurBcc, PerfStat, Tool
 
 MESSAGES = 100
 
@@ -34,7 +34,8 @@ def test_a_tool_is_compared_with_its_own_rounds_bare_cell() -> None:
 
 def test_the_table_says_what_was_counted_and_what_could_not_be_attached() -> None:
     rows = {
-        line.split(" | ")[0].strip("| "): line for line in cost.table(FOUND, MESSAGES).split("\n")
+        line.split(" | ")[0].strip("| "): line
+        for line in cost.table(FOUND, MESSAGES, TOOLS).split("\n")
     }
     assert "| 55 (50 to 60) | - | 80 |" in rows[OurBcc.name]
     assert "| 80; 81 |" in rows[OneLiner.name]
