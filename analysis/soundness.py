@@ -16,6 +16,8 @@ Entry = tuple[str, str, str, float]
 PROBERS = ("bpftrace", "bcc", "perf")
 # The transports whose paths bcc and perf have hooks on; on another's they see no message.
 HOOKED = ("unix", "tcp")
+# Their messages pass through no call: no probe sees one, and there is nothing to compare.
+MAPPED = ("shm", "shm-spin")
 
 
 def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
@@ -25,8 +27,9 @@ def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
     for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
         who = "probes" if prober == PROBERS[0] else prober
-        reasons += _copies(cell, probed, who)
-        reasons += _probed_messages(cell, result, probed, who)
+        if cell.transport not in MAPPED:
+            reasons += _copies(cell, probed, who)
+            reasons += _probed_messages(cell, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, entries, probed, who)
         reasons += _strangers(probed)

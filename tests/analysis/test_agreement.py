@@ -145,3 +145,5 @@ def test_a_reason_may_be_of_one_pattern() -> None:
     said = explain(names, -1000, 2000, what, "6.12.1", "connect")
     assert said is not None and "the SYN of a connection" in said
     assert explain(names, -1000, 2000, what, "6.12.1", "pingpong") is None
+    said = explain(names, 98, 1024, what, "6.12.1", "stream")
+    assert said is not None and "as one buffer (GSO)" in said

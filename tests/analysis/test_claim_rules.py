@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Each kind of rule: made-up figures in which one claim is true, false and mixed."""
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from analysis.claim_files import Claim
-from analysis.claim_rules import TERMS
+from analysis.claim_files import Claim, load_claims
+from analysis.claim_rules import TERMS, Consistent, Option
 from analysis.claims import judge
 from analysis.measures import RUN_OF_CELL, measure_all
 from analysis.observed import Answer, Observed, Tool
+from analysis.stated import CHECKS, findings
 from analysis.verdicts import Verdict, by_verdict, steadiness, tally
 
 SOURCE = {"id": "made-up", "description": "made up"}
@@ -259,6 +262,39 @@ def test_options(tool: Tool | None, expected: str) -> None:
     (found,) = judge([claim(rule)], frame, [], Observed((), tools))
     assert found.verdict == expected
     assert tally([found]) == f"1 claim: 1 {expected.lower()}"
+
+
+def test_every_option_that_a_source_quotes_is_asked() -> None:
+    """By rule, not by name: whoever quotes a command line claims that the tool has the options."""
+    asked = {
+        (one.source.id, one.rule.tool, one.rule.option)
+        for one in load_claims()
+        if isinstance(one.rule, Option)
+    }
+    quoted = {
+        (one.source.id, one.quote.split()[0], option)
+        for one in load_claims()
+        for option in re.findall(r"(?<!\S)--[a-z-]+", one.quote)
+    }
+    assert quoted <= asked
+    assert quoted
+
+
+def test_every_arithmetic_check_is_made_of_whatever_has_its_numbers() -> None:
+    """Of all sets of numbers in the registry, no check that could be made is left out."""
+    made: Counter[str] = Counter()
+    for one in load_claims():
+        if isinstance(one.rule, Consistent):
+            fitting = [
+                check
+                for numbers in one.rule.stated
+                for check in CHECKS
+                if set(check.needs) <= numbers.given().keys()
+            ]
+            found = findings(one.rule.stated, TERMS.about, TERMS.rounding)
+            assert len(found) == len(fitting) >= len(one.rule.stated)
+            made.update(check.name for check in fitting)
+    assert {"quotient", "Little's law", "memory bandwidth", "rate", "sum", "share"} <= made.keys()
 
 
 def test_calls_of_a_function_are_zero_where_it_was_watched() -> None:

@@ -47,6 +47,17 @@ def test_probes_that_miss_messages(analysed: Analyse) -> None:
     assert "the workload received 80 bytes, and messages x size is 90" in reasons
 
 
+def test_nobody_sees_a_message_in_shared_memory(analysed: Analyse) -> None:
+    """No call carries it: that probes count none there breaks nothing."""
+
+    def mapped(cell: Cell) -> None:
+        cell["transport"] = "shm" if cell["transport"] == "unix" else cell["transport"]
+        if cell["instruments"] == ["bpftrace"]:
+            cell["result"]["client"]["partial_receives"] = 2
+
+    assert {u.cell.transport for u in analysed(MadeUp(change=mapped)).tables.unsound} == {"tcp"}
+
+
 def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
     def partial(cell: Cell) -> None:
         if cell["instruments"] == ["bpftrace"]:
