@@ -264,6 +264,11 @@ def test_options(tool: Tool | None, expected: str) -> None:
     assert tally([found]) == f"1 claim: 1 {expected.lower()}"
 
 
+def test_every_claim_that_is_measured_says_what_makes_it_so() -> None:
+    """A verdict is a figure and its mechanism: counts, or where the time went."""
+    assert [one.id for one in load_claims() if one.measured and not one.mechanism] == []
+
+
 def test_every_option_that_a_source_quotes_is_asked() -> None:
     """By rule, not by name: whoever quotes a command line claims that the tool has the options."""
     asked = {
