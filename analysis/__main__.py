@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import output
 from analysis.analyse import Analysis, analyse
+from analysis.diff_report import make_diff
 from analysis.drawn import Drawn
 from analysis.errors import RunError, UsageError
 from analysis.exact_figures import draw_exact, folded
@@ -27,8 +28,16 @@ EPILOG = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.run_dir is None) == (options.diff is None):
+        parser.error("name one run, or two after --diff.")
+    if options.out is not None and options.diff is None:
+        parser.error("--out is the folder of a comparison: it needs --diff.")
     try:
+        if options.diff is not None:
+            first, second = options.diff
+            return make_diff(first, second, options.out, options.quiet)
         return make_report(options.run_dir, options.quiet)
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -41,8 +50,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Make the tables, figures and report of a stored run from its raw files.",
         epilog=EPILOG,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="the folder with run.json")
-    parser.add_argument("--quiet", action="store_true", help="print the report's path only")
+    add = parser.add_argument
+    add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="the folder with run.json")
+    add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
+    add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
+    add("--quiet", action="store_true", help="print the report's path only")
     return parser
 
 

@@ -6,7 +6,7 @@ calls took, in the colour of its layer.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,6 +39,7 @@ class Frame:
     start: int
     width: int
     depth: int
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Graph:
         def place(parent: Path, start: int) -> Iterator[Frame]:
             for path in sorted(below.get(parent, ())):
                 layer = layer_of(("", *path)).name
-                yield Frame(path[-1], layer, start, self.sums[path], len(path) - 1)
+                yield Frame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
                 yield from place(path, start)
                 start += self.sums[path]
 
@@ -104,8 +105,19 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
 
 
 def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
-    """One below the other, on one scale."""
+    """One below the other, on one scale, in the colours of their layers."""
     colours = palette(graph.layers() for graph in graphs)
+
+    def paint(_: Graph, frame: Frame) -> str:
+        return colours.get(frame.layer, REST_COLOUR)
+
+    figure = painted(graphs, unit, paint)
+    legend(figure, colours)
+    return figure
+
+
+def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], str]) -> Figure:
+    """The same in colours of the caller's choice, and without a legend."""
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
@@ -116,10 +128,9 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     for ax, graph, depth in zip(axes[:, 0], graphs, depths, strict=True):
         ax.set_title(graph.title)
         for frame in graph.seen(widest):
-            colour = colours.get(frame.layer, REST_COLOUR)
             ax.broken_barh(
-                [(frame.start, frame.width)], (frame.depth, 0.94), color=colour, edgecolor=CARD,
-                linewidth=0.4,
+                [(frame.start, frame.width)], (frame.depth, 0.94), color=paint(graph, frame),
+                edgecolor=CARD, linewidth=0.4,
             )  # fmt: skip
             text = _fitting(frame.name, frame.width / widest)
             if text:
@@ -131,7 +142,6 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
         ax.spines["left"].set_visible(False)
     axes[-1, 0].set_xlim(0, widest)
     axes[-1, 0].set_xlabel(unit)
-    legend(figure, colours)
     return figure
 
 

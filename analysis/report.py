@@ -51,9 +51,15 @@ SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", r
 
 def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
     """One self-contained page: no network, no script."""
+    template = html_environment().get_template("report.html.j2")
+    return template.render(_context(analysis, figures))
+
+
+def html_environment() -> Environment:
+    """Templates of pages: everything escaped, figures inline."""
     environment = _environment(autoescape=True)
     environment.filters["inline"] = inline_svg
-    return environment.get_template("report.html.j2").render(_context(analysis, figures))
+    return environment
 
 
 def markdown(analysis: Analysis, figures: Sequence[Drawn]) -> str:

@@ -8,7 +8,7 @@ import sys
 
 from runners import options, show
 from runners.errors import RunError, UsageError
-from runners.run import run
+from runners.run import compare, run
 
 DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -20,6 +20,8 @@ def main(argv: list[str]) -> int:
         signal.signal(number, _interrupt)
     try:
         given = options.parse(argv)
+        if given.diff:
+            return compare(given)
         if given.action == "run":
             return run(given, argv)
         show.ACTIONS[given.action](given)

@@ -35,8 +35,7 @@ MILLIONS = 100_000_000
 KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
-# Words of the design that later work will fill in: refused in one sentence, not listed by --help.
-NOT_BUILT = ("--diff",)
+WITH_DIFF = ("--diff", "--out", "--no-install")
 
 EPILOG = """\
 Lists are separated by commas. Sizes take the suffixes K and M.
@@ -70,6 +69,7 @@ class Options:
     knobs: tuple[str, ...]
     claims: tuple[str, ...] | None  # None: not asked for; (): all of them
     apps: tuple[str, ...]
+    diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
     action: str
     sched_asked: bool  # exact mode has a default of its own
 
@@ -83,8 +83,9 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: list[str]) -> Options:
     """Raises UsageError for what cannot be done."""
-    refuse_not_built(argv)
     given = build_parser().parse_args(argv)
+    if given.diff is not None:
+        refuse_beside_diff(argv)
     return Options(
         transports=choices_or_all("transport", given.transports, TRANSPORTS),
         patterns=choices_or_all("pattern", given.patterns, PATTERNS),
@@ -107,6 +108,7 @@ def parse(argv: list[str]) -> Options:
         knobs=knobs(given.knob, given.exact),
         claims=claims(given.claims, given.exact),
         apps=choices_or_all("app", given.apps, APPS) if given.apps else (),
+        diff=tuple(given.diff) if given.diff else (),
         action=given.action,
         sched_asked=given.sched is not None,
     )
@@ -187,13 +189,14 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"{', '.join((*instruments(), KERNEL))}, scripts by name, headline or all "
         "(default: headline)",
     )
+    add("--diff", nargs=2, type=Path, metavar=("A", "B"), help="compare two runs; needs no root")
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")
     add("--no-install", action="store_true", help="name what is missing instead of installing it")
     actions = parser.add_mutually_exclusive_group()
     for name, text in (
         ("preflight", "show what this kernel allows, and stop"),
         ("list", "show transports, patterns and placements, and stop"),
-        ("dry-run", "show the cells and the time that they would take, and stop"),
+        ("dry-run", "show the cells and the time that they take, and stop"),
     ):
         actions.add_argument(
             f"--{name}", action="store_const", dest="action", const=name, default="run", help=text
@@ -201,12 +204,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def refuse_not_built(argv: list[str]) -> None:
-    """Raises UsageError for an option that is planned but not built yet."""
+def refuse_beside_diff(argv: list[str]) -> None:
+    """Raises UsageError for an option that would have no effect."""
     for word in argv:
         name = word.partition("=")[0]
-        if name in NOT_BUILT:
-            raise UsageError(f"{name} is not built yet.")
+        if name.startswith("--") and name not in WITH_DIFF:
+            raise UsageError(
+                f"--diff compares two runs that are there and measures nothing, so {name} has no "
+                "effect: leave it out."
+            )
 
 
 def scripts(text: str, lane: str) -> tuple[str, ...]:

@@ -81,6 +81,16 @@ def _run_exact(options: Options, who: Invoker, target: Path, argv: list[str]) ->
     return _analyse(python, target, who, session.progress)
 
 
+def compare(options: Options) -> int:
+    """Two runs that are there: the analysis alone, whose exit status is the answer."""
+    session = Session(options, invoker(), Progress(), [])
+    with session.progress.step("set-up"):
+        python = _setup_sh(session, "--analysis") / "bin/python"
+    out = ["--out", str(options.out.resolve())] if options.out else []
+    runs = [str(path.resolve()) for path in options.diff]
+    return _analysis(python, session.invoker, "--diff", *runs, *out)
+
+
 def _need_root() -> None:
     if os.geteuid() != 0:
         raise RunError(
@@ -241,16 +251,19 @@ def _count_exactly(
 
 
 def _analyse(python: Path, target: Path, who: Invoker, progress: Progress) -> int:
-    """The analysis needs no root and gets none."""
-    status = subprocess.run(
-        command([str(python), "-B", "-m", "analysis", str(target)], who.drop),
-        cwd=lanes.REPOSITORY,
-        env=os.environ | {"HOME": str(who.home), "MPLCONFIGDIR": str(who.cache / "matplotlib")},
-        check=False,
-    ).returncode
-    if status != 0:
+    if _analysis(python, who, str(target)) != 0:
         raise RunError(
             f"measured, but not analysed: the raw files are in {target}; "
             f"try again with python -m analysis {target}."
         )
     return 0
+
+
+def _analysis(python: Path, who: Invoker, *arguments: str) -> int:
+    """The analysis needs no root and gets none."""
+    return subprocess.run(
+        command([str(python), "-B", "-m", "analysis", *arguments], who.drop),
+        cwd=lanes.REPOSITORY,
+        env=os.environ | {"HOME": str(who.home), "MPLCONFIGDIR": str(who.cache / "matplotlib")},
+        check=False,
+    ).returncode

@@ -3,19 +3,19 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--claims] [--redis] [--asyncio] [--dotnet] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--redis] [--asyncio] [--dotnet] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
+#   --analysis    the Python environment alone
 #   --claims      also the checks of this kernel, and the tools that claims ask
 #   --redis, --asyncio, --dotnet  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-user=${SUDO_UID:-$(id -u)}
-group=${SUDO_GID:-$(id -g)}
+user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 
@@ -28,7 +28,7 @@ grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock
 install=yes
-parts=()
+parts=("$here/workload")
 
 fail() {
 	echo "pathcost: $*" >&2
@@ -81,7 +81,8 @@ for word in "$@"; do
 	case $word in
 	--no-install) install=no ;;
 	--guest) packages+=("${guest_packages[@]}") ;;
-	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	--analysis) packages=(python3 python3-venv) parts=() ;;
 	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
 	--asyncio) packages+=(python3-uvloop) ;;
 	--dotnet) parts+=("$here/apps/dotnet") ;;
@@ -92,7 +93,6 @@ done
 
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
-as_user make --silent -C "$here/workload" || fail "the workload does not compile; the compiler's words stand above."
 for part in "${parts[@]}"; do
 	as_user make --silent -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
 done

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from runners import options
@@ -86,9 +88,16 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_help_fits_a_screen_and_lists_only_what_is_built() -> None:
+def test_help_fits_a_screen() -> None:
     text = options.build_parser().format_help()
     assert len(text.splitlines()) <= 40
     assert max(map(len, text.splitlines())) <= 100
-    for name in options.NOT_BUILT:
-        assert name not in text
+
+
+def test_diff_takes_two_runs_and_nothing_that_measures() -> None:
+    assert options.parse(["--diff", "a", "b", "--out", "c"]).diff == (Path("a"), Path("b"))
+    for more in (["--exact"], ["--sizes=1K"]):
+        with pytest.raises(UsageError, match=f"{more[0][:5]}.* has no effect"):
+            options.parse(["--diff", "a", "b", *more])
+    with pytest.raises(UsageError, match="expected 2 arguments"):
+        options.parse(["--diff", "a"])

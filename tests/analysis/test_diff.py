@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two made-up runs compared: what changed, what is noise, and what became of functions."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.analyse import Analysis, analyse
+from analysis.diff import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
+from analysis.diff_figures import folded
+from analysis.raw import read_run
+from analysis.renames import BY_PLACE, BY_SUFFIX, Renamed, fates
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.test_report import HOSTILE, Balance
+from tests.exact.test_analysis import write_run
+
+SIX = np.array([10.0, 11.0, 12.0, 13.0, 14.0, 15.0])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ([2.0, 2.0], [2.0, 2.0], SAME),
+        ([2.0], [2.0], SAME),
+        ([2.0, 2.0], [3.0, 3.0], BEYOND),  # a count that never varies has no noise
+        ([2.0], [3.0], UNKNOWN),  # but one repeat does not say that it never varies
+        ([2.0, 2.1, 2.2], [3.0, 3.1, 3.2], UNKNOWN),
+        (SIX, SIX + 0.5, WITHIN),
+        (SIX, SIX + 20, BEYOND),
+    ],
+)
+def test_a_change_is_judged_by_its_repeats(
+    first: list[float], second: list[float], verdict: str
+) -> None:
+    low, high, found = judge(np.array(first), np.array(second))
+    assert found == verdict
+    assert (low is not None and high is not None) == (len(first) == 6)
+
+
+def test_the_interval_is_of_the_second_less_the_first() -> None:
+    low, high, _ = judge(SIX, SIX + 20)
+    assert low is not None
+    assert high is not None
+    assert 15 <= low <= 20 <= high <= 25
+
+
+def test_kernels_are_paired_by_name_and_the_only_others_with_each_other() -> None:
+    assert pair_kernels(["5", "6"], ["6", "7"]) == {"6": "6", "5": "7"}
+    assert pair_kernels(["5", "6"], ["7"]) == {}
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """A made-up run of six repeats."""
+    return analyse(read_run(make_run(tmp_path_factory.mktemp("six"), MadeUp(repeats=6))))
+
+
+def test_a_run_is_like_itself(six: Analysis) -> None:
+    found = compare(six, six)
+    assert found.shifts
+    assert {shift.verdict for shift in found.shifts} <= {SAME, WITHIN}
+    assert (found.settings, found.alone) == ((), ())
+
+
+def test_a_slower_transport_is_beyond_the_noise_and_the_other_is_not(
+    six: Analysis, analysed: Analyse
+) -> None:
+    def slower(transport: str, _: str, repeat: int) -> int:
+        return (111_000 if transport == "unix" else 333_000) + repeat
+
+    other = MadeUp(repeats=6, rtt=slower, kernel="9.9.1-made-up", cpu="Another CPU", guest=False)
+    found = compare(six, analysed(other))
+    times = [s for s in found.shifts if s.measure.id == "rtt_p50" and s.placement == "same-cpu"]
+    assert {s.transport: s.verdict for s in times} == {"unix": WITHIN, "tcp": BEYOND}
+    assert {s.transport: s.change for s in times} == {"unix": 0, "tcp": 111_000}
+    assert {s.lane for s in found.shifts if s.measure.id.startswith("rtt")} == {"host"}
+    assert {s.kernels for s in times} == {("9.9.0-made-up", "9.9.1-made-up")}
+    assert ("host", "cpu", "Made-up CPU", "Another CPU") in found.settings
+    assert {which for which, _ in found.alone} == {"first"}  # the guest's
+
+
+def test_functions_appear_vanish_or_are_renamed() -> None:
+    before = {
+        "made_up.isra.0": Counter({"send": 1}),
+        "made_up_alloc_skb": Counter({"send": 2}),
+        "vanished": Counter({"send": 1}),
+        "kept": Counter({"made_up.isra.0": 1}),
+    }
+    after = {
+        "made_up": Counter({"send": 1}),
+        "made_up_stream_alloc_skb": Counter({"send": 2}),
+        "made_up_alloc_page": Counter({"send": 3}),  # as alike, but called more often
+        "kept": Counter({"made_up": 1}),
+    }
+    found = fates(before, after)
+    assert found.renamed == (
+        Renamed("made_up.isra.0", "made_up", BY_SUFFIX),
+        Renamed("made_up_alloc_skb", "made_up_stream_alloc_skb", BY_PLACE),
+    )
+    assert (found.appeared, found.vanished) == (("made_up_alloc_page",), ("vanished",))
+
+
+def an_exact_pair(tmp_path: Path, **changed: int) -> tuple[Path, Path]:
+    """The second's tcp round trip with other self counts, by function."""
+    first = write_run(tmp_path / "first")
+    second = write_run(tmp_path / "second")
+    folder = second / "raw/exact-6.12.0"
+    lines = [json.loads(line) for line in (folder / "cells.jsonl").open()]
+    text = (folder / "tree/2.tsv").read_text()
+    head, *rows = text.splitlines()
+    fields = [row.split("\t") for row in rows]
+    for row in fields:
+        row[2] = row[3] = str(changed.get(row[0].split(";")[-1], int(row[2])))
+    (folder / "tree/2.tsv").write_text("\n".join([head, *map("\t".join, fields)]) + "\n")
+    lines[1]["shapes"][0]["steps"] = sum(int(row[2]) for row in fields)
+    (folder / "cells.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return first, second
+
+
+def test_an_exact_change_is_told_to_the_instruction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = an_exact_pair(tmp_path, tcp_sendmsg=61, memset=0)
+    assert main(["--diff", str(first), str(second), "--out", str(tmp_path / "out")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "unix, 64 B, same-cpu, the path alone (SCHED_FIFO)) takes the same 40" in said
+    assert "takes 67 instructions in the first run and 71 in the second (+4, +6.0%)" in said
+    table = pd.read_csv(tmp_path / "out/functions.csv")
+    row = table[table["function"] == "tcp_sendmsg"].iloc[0]
+    assert (row["first"], row["second"]) == (50, 61)
+    stacks = (tmp_path / "out/folded/tcp-64-fifo-same-cpu.diff.folded").read_text().splitlines()
+    assert [sum(int(line.split()[n]) for line in stacks) for n in (-2, -1)] == [67, 71]
+
+
+def test_stacks_hold_what_vanished(tmp_path: Path) -> None:
+    runs = an_exact_pair(tmp_path, memset=0)
+    found = compare(*(analyse(read_run(run)) for run in runs))
+    _, lines = folded(found.exact[1])
+    assert "tcp_sendmsg;memset 7 0\n" in lines
+
+
+def test_the_page_stands_alone_and_escapes(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "first", MadeUp(guest=False))
+    second = make_run(tmp_path / "second", MadeUp(guest=False, cpu=HOSTILE))
+    assert main(["--diff", str(first), str(second), "--quiet"]) == 0
+    page = (second.parent / "diff-made-up-run-made-up-run/diff.html").read_text(encoding="utf-8")
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_bad_input_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, other = an_exact_pair(tmp_path)
+    alone = write_run(tmp_path / "alone", size=128)
+    for arguments, said in (
+        ([str(run), str(run)], "are one run"),
+        ([str(run), str(tmp_path / "absent")], "is not a folder"),
+        ([str(run), str(alone)], "nothing that was measured alike"),
+        ([str(run), str(other), "--out", str(alone)], "needs a folder of its own"),
+        ([str(run), str(other), "--out", str(run / "run.json")], "cannot be made"),
+    ):
+        assert main(["--diff", *arguments]) == 2
+        assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("diff-*"))
+    with pytest.raises(SystemExit, match="2"):
+        main([str(run), "--diff", str(run), str(other)])
