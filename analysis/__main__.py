@@ -13,7 +13,8 @@ from analysis.analyse import Analysis, analyse
 from analysis.diff_report import make_diff
 from analysis.drawn import Drawn
 from analysis.errors import RunError, UsageError
-from analysis.exact_figures import draw_exact, folded
+from analysis.exact_figures import draw_exact
+from analysis.exports import exports
 from analysis.figures import draw_counts
 from analysis.profile import draw_profiles
 from analysis.raw import read_run
@@ -97,9 +98,7 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
             files[f"figures/{figure.name}.png"] = output.data(figure.png)
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
-    stacks = [folded(cell) for comparison in analysis.exact for cell in comparison.cells]
-    for name, lines in (*stacks, *(profile.folded() for profile in analysis.profiles)):
-        files[name] = output.text(lines)
+    files |= exports(analysis)
     return files
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from analysis import exact_plots, journey, journey_plot
 from analysis.drawn import Drawn, drawn, not_drawn
-from analysis.exact import SCHEDULINGS, Cell, Comparison, inclusive
+from analysis.exact import SCHEDULINGS, Comparison, inclusive
 from analysis.wording import listed, size_text
 
 LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
@@ -108,13 +108,6 @@ def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
     alt = "Lines of instructions a round trip over kernels."
     title = "Kernel by kernel, to the instruction"
     return drawn("exact-kernels", title, caption, alt, exact_plots.kernels_plot, lines)
-
-
-def folded(cell: Cell) -> tuple[str, str]:
-    """A file's name, and its lines: a call path, a blank, its own instructions."""
-    name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
-    lines = [f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_]
-    return f"folded/{name}.folded", "".join(lines)
 
 
 def branches(comparison: Comparison) -> list[Branch]:

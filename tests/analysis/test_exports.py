@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What other programs open: Perfetto's timeline and speedscope's profiles, read back."""
+
+import importlib.util
+import json
+import os
+import shutil
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+from analysis.exact import Cell
+from analysis.lap import Stretch
+from analysis.speedscope import speedscope
+from analysis.timeline import trace
+from tests.analysis.test_journey import a_cell, a_lap
+
+SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
+TOTAL = sum(one.steps for one in a_lap())
+
+Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
+
+
+def cell() -> Cell:
+    return a_cell(a_lap()).cells[0]
+
+
+def read_back(data: bytes) -> Slices:
+    """As any reader must: begins and ends of a track pair up like brackets."""
+    tracks, found, open_ = {}, defaultdict(list), defaultdict(list)
+    read = Trace()
+    read.ParseFromString(data)
+    for packet in read.packet:
+        if packet.HasField("track_descriptor"):
+            one = packet.track_descriptor
+            tracks[one.uuid] = one.name or one.process.process_name
+            continue
+        event = packet.track_event
+        name = tracks[event.track_uuid]
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            open_[name].append((event.name, packet.timestamp))
+        else:
+            what, start = open_[name].pop()
+            found[name].append((what, len(open_[name]), packet.timestamp - start))
+    assert not any(open_.values())
+    return dict(found)
+
+
+def outermost(slices: list[tuple[str, int, int]]) -> int:
+    return sum(width for _, depth, width in slices if depth == 0)
+
+
+def test_the_slices_add_up_to_the_round_trip() -> None:
+    slices = read_back(trace(cell()))
+    assert outermost(slices["CPU 0"]) == TOTAL
+    assert outermost(slices["client"]) + outermost(slices["server"]) == TOTAL
+    assert [width for name, _, width in slices["CPU 0"] if name == "server"] == [1056]
+
+
+def test_softirqs_and_copies_have_tracks_of_their_own() -> None:
+    slices = read_back(trace(cell()))
+    assert slices["softirqs"] == [("handle_softirqs", 0, 50)]
+    assert slices["copies"] == [("made_up_copier", 0, 40), ("made_up_copier", 0, 40)]
+
+
+def test_two_cpus_have_a_track_each() -> None:
+    lap = tuple(replace(one, cpu=int(one.task == "server")) for one in a_lap())
+    slices = read_back(trace(replace(cell(), lap=lap)))
+    assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
+        "CPU 0": TOTAL - 1056,
+        "CPU 1": 1056,
+    }
+
+
+def test_callers_hold_what_they_call() -> None:
+    widths: dict[tuple[str, int], int] = defaultdict(int)
+    for name, depth, width in read_back(trace(cell()))["client"]:
+        widths[name, depth] += width
+    assert widths["[user]", 0] == sum(one.steps for one in a_lap() if one.task == "client")
+    assert widths["tcp_sendmsg", 3] == 30 + 40 + 50
+
+
+def test_the_same_bytes_again() -> None:
+    assert trace(cell()) == trace(cell())
+
+
+def test_trace_processor_reads_it(tmp_path: Path) -> None:
+    """Perfetto's own reader. Its package downloads that program when it is first used; no test
+    does, so only one that is installed is asked."""
+    shell = os.environ.get(SHELL) or shutil.which("trace_processor_shell")
+    if shell is None:
+        pytest.skip(f"no trace_processor_shell in PATH, and ${SHELL} names none")
+    if importlib.util.find_spec("perfetto.trace_processor") is None:
+        pytest.skip("perfetto's trace_processor module is not there")
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    file = tmp_path / "made-up.pftrace"
+    file.write_bytes(trace(cell()))
+    config = TraceProcessorConfig(bin_path=shell)
+    with TraceProcessor(trace=str(file), config=config) as processor:
+        rows = processor.query(
+            "select sum(dur) as total from slice join track on slice.track_id = track.id "
+            "where track.name = 'CPU 0'"
+        )
+        assert next(iter(rows)).total == TOTAL
+
+
+def test_speedscope_holds_every_instruction_in_its_order() -> None:
+    file = json.loads(speedscope(cell(), "made up"))
+    frames = [frame["name"] for frame in file["shared"]["frames"]]
+    client, server = file["profiles"]
+    assert client["endValue"] + server["endValue"] == TOTAL
+    assert sum(client["weights"]) == client["endValue"]
+    stacks = [[frames[place] for place in sample] for sample in client["samples"]]
+    assert stacks == [list(one.path[1:]) for one in a_lap() if one.task == "client"]
+
+
+def test_speedscope_of_a_run_without_laps_holds_the_tree() -> None:
+    file = json.loads(speedscope(replace(cell(), lap=()), "made up"))
+    assert sum(one["endValue"] for one in file["profiles"]) == TOTAL
+
+
+def test_a_kernel_thread_has_a_track() -> None:
+    lap = (*a_lap(), Stretch(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9))
+    slices = read_back(trace(replace(cell(), lap=lap)))
+    assert outermost(slices["ksoftirqd/0"]) == 9
+    assert ("handle_softirqs", 0, 9) in slices["softirqs"]
