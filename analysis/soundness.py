@@ -127,10 +127,12 @@ def _segments(
 def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
     """Of two probes in one window; a stranger's packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
-    if segments and probed.get(("stranger_packets", "")) == 0 and sum(segments) != packets:
+    # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
+    alone = probed.get(("stranger_packets", "")) == 0
+    if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
         yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
-    if received and sum(received) != packets:
+    if received and abs(sum(received) - packets) > EDGE_PACKETS:
         yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
 
 

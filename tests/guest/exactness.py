@@ -15,8 +15,8 @@ COUNTS = (46, 2000)
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 # What may be at a window's edges, on an emulated CPU under load.
 # A delayed ACK under way when the window opens or closes: seen by IP and not yet by the device, or
-# in /proc, which is read outside the window. One at either edge.
-EDGE_PACKETS = 2
+# in /proc, which is read outside the window. One of each side at either edge.
+EDGE_PACKETS = 4
 # getrusage and a marker are a return to user space apart, at both edges of both processes. A tick
 # that preempts there is in rusage alone; on an emulated CPU more than one may come due.
 EDGE_TICKS = 12
