@@ -219,9 +219,11 @@ class Comparison:
         """Layer → instructions by transport, the dearest first."""
         return _beside([cell.layers() for cell in self.cells])
 
-    def functions(self) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
+    def functions(
+        self, most: int | None = TOP
+    ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
         """Function → self, inclusive and calls by transport, the dearest first."""
-        own = _beside([cell.functions() for cell in self.cells])[:TOP]
+        own = _beside([cell.functions() for cell in self.cells])[:most]
         inclusive = [cell.inclusive() for cell in self.cells]
         calls = [cell.calls() for cell in self.cells]
         return [

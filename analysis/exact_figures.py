@@ -4,6 +4,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pandas as pd
+
 from analysis import exact_plots, journey, journey_plot
 from analysis.drawn import Drawn, drawn, not_drawn
 from analysis.exact import SCHEDULINGS, Comparison, inclusive
@@ -72,7 +74,31 @@ def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."
     title = "Where the instructions go"
-    return drawn("exact-layers", title, caption, alt, exact_plots.layers_plot, comparisons)
+    return drawn(
+        "exact-layers",
+        title,
+        caption,
+        alt,
+        exact_plots.layers_plot,
+        comparisons,
+        data=_layers_table(comparisons),
+    )
+
+
+def _layers_table(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
+    rows = [
+        (cell.transport, cell.scheduling, cell.placement, layer, instructions)
+        for one in comparisons
+        for cell in one.cells
+        for layer, instructions in cell.layers().most_common()
+    ]
+    columns = ["transport", "scheduling", "placement", "layer", "instructions"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _kernels_table(lines: dict[tuple[str, str], dict[str, int]]) -> pd.DataFrame:
+    rows = [(*which, kernel, n) for which, by in lines.items() for kernel, n in by.items()]
+    return pd.DataFrame(rows, columns=["transport", "scheduling", "kernel", "instructions"])
 
 
 def _flame(comparison: Comparison, where: str) -> Drawn:
@@ -107,7 +133,15 @@ def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
     )
     alt = "Lines of instructions a round trip over kernels."
     title = "Kernel by kernel, to the instruction"
-    return drawn("exact-kernels", title, caption, alt, exact_plots.kernels_plot, lines)
+    return drawn(
+        "exact-kernels",
+        title,
+        caption,
+        alt,
+        exact_plots.kernels_plot,
+        lines,
+        data=_kernels_table(lines),
+    )
 
 
 def branches(comparison: Comparison) -> list[Branch]:

@@ -89,7 +89,16 @@ def _ledger(ledger: Ledger, regime: str) -> Drawn:
         + _from([line for _, line in best])
     )
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
-    return drawn("ledger", title, caption, alt, plots.ledger_plot, panels, "per message")
+    return drawn(
+        "ledger",
+        title,
+        caption,
+        alt,
+        plots.ledger_plot,
+        panels,
+        "per message",
+        data=plots.points_table(panels),
+    )
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
@@ -112,7 +121,15 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
         f"that form two groups tell of two regimes; their median would hide it. Numbers: {source}."
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
-    return drawn("switches", title, caption, alt, plots.switches_plot, panels)
+    return drawn(
+        "switches",
+        title,
+        caption,
+        alt,
+        plots.switches_plot,
+        panels,
+        data=plots.points_table(panels),
+    )
 
 
 def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
@@ -144,4 +161,12 @@ def _functions(ledger: Ledger, regime: str) -> Drawn:
         "same as more time. " + _from([line for _, line in best])
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
-    return drawn("functions", title, caption, alt, plots.functions_plot, tuple(panels))
+    return drawn(
+        "functions",
+        title,
+        caption,
+        alt,
+        plots.functions_plot,
+        tuple(panels),
+        data=plots.points_table(tuple(panels)),
+    )

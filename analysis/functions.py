@@ -23,7 +23,8 @@ class FunctionTable:
     lane: str
     kernel: str
     transports: tuple[str, ...]
-    top: tuple[tuple[str, FirstCalls], ...]  # the most called: name, calls a message by transport
+    # Name, calls a message by transport, the most called first: of the first table all of them.
+    top: tuple[tuple[str, FirstCalls], ...]
     shared: int  # hit on every transport
     only: dict[str, tuple[str, ...]]  # transport → functions hit on it alone
 
@@ -34,17 +35,24 @@ def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
     rows = rows.assign(
         per_message=rows["value"] / rows["messages"], hit=rows["value"] >= round_trips(rows)
     )
-    tables = []
+    tables: list[FunctionTable] = []
     for (lane, kernel), group in rows.groupby(["lane", "kernel"], sort=True):
         for pattern, size, placement in regimes(group):
             same = (group["pattern"] == pattern) & (group["size"] == size)
             found = group[same & (group["placement"] == placement)]
-            tables.append(_table(found, pattern, size, placement, str(lane), str(kernel)))
+            most = TOP if tables else None
+            tables.append(_table(found, most, pattern, size, placement, str(lane), str(kernel)))
     return tuple(tables)
 
 
 def _table(
-    rows: pd.DataFrame, pattern: str, size: int, placement: str, lane: str, kernel: str
+    rows: pd.DataFrame,
+    top: int | None,
+    pattern: str,
+    size: int,
+    placement: str,
+    lane: str,
+    kernel: str,
 ) -> FunctionTable:
     names = sorted({str(t) for t in rows["transport"]}, key=lambda t: order(t, FIRST_TRANSPORTS))
     calls = rows.pivot_table(
@@ -53,8 +61,8 @@ def _table(
     hit = rows[rows["hit"]]
     on = {name: set(hit[hit["transport"] == name]["key"].astype(str)) for name in names}
     most = calls.assign(most=calls.max(axis=1)).reset_index()
-    most = most.sort_values(["most", "key"], ascending=[False, True]).head(TOP)
-    top = tuple(
+    most = most.sort_values(["most", "key"], ascending=[False, True])[:top]
+    called = tuple(
         (str(row["key"]), tuple(float(row[name]) for name in names)) for _, row in most.iterrows()
     )
     only = {
@@ -62,4 +70,4 @@ def _table(
         for name in names
     }
     shared = len(set.intersection(*on.values())) if len(names) > 1 else 0
-    return FunctionTable(pattern, size, placement, lane, kernel, tuple(names), top, shared, only)
+    return FunctionTable(pattern, size, placement, lane, kernel, tuple(names), called, shared, only)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -68,6 +69,16 @@ class Panel:
 
     title: str
     points: tuple[Point, ...]
+
+
+def points_table(panels: tuple[Panel, ...]) -> pd.DataFrame:
+    """A row for each point: what panels are drawn from."""
+    rows = [
+        (panel.title, one.label, one.transport, one.value, one.low, one.high)
+        for panel in panels
+        for one in panel.points
+    ]
+    return pd.DataFrame(rows, columns=["panel", "label", "transport", "value", "low", "high"])
 
 
 def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:

@@ -76,7 +76,7 @@ def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) ->
         f"them. {_grey(many)}The slowest lie further right: the table has p99.{source}"
     )
     alt = "Cumulative distribution of lap times, for each transport and placement."
-    return drawn("latency", title, caption, alt, cdf_plot, rows, "time")
+    return drawn("latency", title, caption, alt, cdf_plot, rows, "time", data=_curves_table(rows))
 
 
 def _cumulated(transport: str, repeats: Sequence[Laps], together: bool) -> list[Curve]:
@@ -86,6 +86,18 @@ def _cumulated(transport: str, repeats: Sequence[Laps], together: bool) -> list[
         Curve(transport, _floats(np.percentile(times, share) / 1000), _floats(share))
         for times in ([np.concatenate(every)] if together else every)
     ]
+
+
+def _curves_table(rows: Sequence[Sequence[Multiple]]) -> pd.DataFrame:
+    """A row for each point of each line; lines of one transport are numbered."""
+    points = [
+        (plot.title, curve.transport, number, x, y)
+        for row in rows
+        for plot in row
+        for number, curve in enumerate(plot.curves)
+        for x, y in zip(curve.x, curve.y, strict=True)
+    ]
+    return pd.DataFrame(points, columns=["panel", "transport", "line", "us", "percent"])
 
 
 def _places(ledger: Ledger) -> set[str]:
