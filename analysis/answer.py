@@ -28,6 +28,9 @@ COUNTS = {
     "function_calls": ("calls them", "times"),
 }
 
+NO_COUNTS = "This run has no sound cell in which copies or kernel functions were counted."
+NO_TIMES = "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
+
 
 def answer(
     ledger: Ledger | None, regimes: Iterable[Regime], parts: Iterable[Decomposition]
@@ -44,9 +47,8 @@ def answer(
     counts = [sentence] if (sentence := _counts(ledger)) else []
     durations = [*_times(ledger.size, times), *_gap(ledger.size, parts)]
     if not counts:
-        unknown = "What the kernel does for a message was measured by no sound cell of this run."
-        return (*durations, unknown)
-    return (*counts, *(durations or ["No sound, unprobed cell of the host gave times."]))
+        return (*durations, NO_COUNTS)
+    return (*counts, *(durations or [NO_TIMES]))
 
 
 def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
