@@ -46,6 +46,8 @@ def answer(
     ]
     counts = [sentence] if (sentence := _counts(ledger)) else []
     durations = [*_times(ledger.size, times), *_gap(ledger.size, parts)]
+    if not durations and (executed := _instructions(ledger)):
+        return (*counts, executed)  # of an exact run, say
     if not counts:
         return (*durations, NO_COUNTS)
     return (*counts, *(durations or [NO_TIMES]))
@@ -69,6 +71,13 @@ def _counts(ledger: Ledger) -> str:
         if clauses
         else ""
     )
+
+
+def _instructions(ledger: Ledger) -> str:
+    transports = ledger.transports[:MOST_IN_A_SENTENCE]
+    found = {t: text for t in transports if (text := _figure(ledger, "instructions", t))}
+    executed = f"{_by_transport(found, 'instructions')}, the kernel's and the program's"
+    return f"A message of {size_text(ledger.size)} takes {executed}." if found else ""
 
 
 def _by_transport(figures: dict[str, str], after: str) -> str:

@@ -8,8 +8,8 @@ lanes `exact-fifo` and `exact-other`.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.lap import PROCESSES, Stretch
@@ -24,6 +24,10 @@ FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
+
+
+# Call path → calls and instructions more than usual.
+Moves = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,16 @@ class Payload:
 
 @dataclass(frozen=True)
 class Knob:
-    """What the guest changed before the workload; `number` of what `one` names, where it counts."""
+    """What the guest changed before the workload; `number` of what `one` names, where it counts.
+
+    `event` is the pattern of the functions that a probe calls once for each event that it sees.
+    """
 
     name: str
     what: str
     one: str
     number: int | None
+    event: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,8 +136,22 @@ class Cell:
     broken: tuple[str, ...]
     payload: Payload | None
     knob: Knob | None = None
-    variants: tuple[tuple[Node, ...], ...] = ()
+    variants: tuple[Moves, ...] = ()
     lap: tuple[Stretch, ...] = ()  # the steady round trip in its order; empty in older runs
+
+    def as_variant(self, number: int) -> "Cell":
+        """The cell as its laps of another variant went, from 1 up; 0 is the usual one."""
+        if not number:
+            return self
+        usual = {";".join(node.path): (node.calls, node.self_) for node in self.nodes}
+        summed = {
+            path: (usual.get(path, (0, 0))[0] + calls, usual.get(path, (0, 0))[1] + steps)
+            for path, (calls, steps) in self.variants[number - 1].items()
+        }
+        both = (usual | summed).items()
+        return replace(
+            self, nodes=tuple(Node(tuple(path.split(";")), *n) for path, n in both if any(n))
+        )
 
     @property
     def regime(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.errors import RunError
-from analysis.exact import SHAPE_FIGURES, Cell, Cycle, Knob, Node, Payload, Shape
+from analysis.exact import SHAPE_FIGURES, Cell, Cycle, Knob, Moves, Node, Payload, Shape
 from analysis.lap import Stretch
 from analysis.raw import Run
 from analysis.record import AGAIN, Record, parse_object, read_text
@@ -95,7 +95,7 @@ def _cell(
         broken=tuple(broken),
         payload=_payload(line),
         knob=_knob(line),
-        variants=tuple(_variant(nodes, one) for one in line.objects("variants")),
+        variants=tuple(_moved(one) for one in line.objects("variants")),
         lap=lap,
     )
 
@@ -107,22 +107,12 @@ def _cycle(line: Record, shapes: int) -> Cycle:
     return Cycle(tuple(found), line.whole("laps", 1))
 
 
-def _variant(nodes: tuple[Node, ...], line: Record) -> tuple[Node, ...]:
-    """The steady round trip as other laps did it: their call tree."""
+def _moved(line: Record) -> Moves:
+    """How other laps did the steady round trip: call path → calls and steps more."""
     try:
-        moved = {
-            str(path): (int(c), int(s)) for path, (c, s) in line.object("moved").fields.items()
-        }
+        return {str(path): (int(c), int(s)) for path, (c, s) in line.object("moved").fields.items()}
     except (TypeError, ValueError):
         raise RunError(f"{line.name} holds no pairs of numbers. {AGAIN}") from None
-    usual = {";".join(node.path): (node.calls, node.self_) for node in nodes}
-    summed = {
-        path: (usual.get(path, (0, 0))[0] + c, usual.get(path, (0, 0))[1] + s)
-        for path, (c, s) in moved.items()
-    }
-    return tuple(
-        Node(tuple(path.split(";")), *both) for path, both in (usual | summed).items() if any(both)
-    )
 
 
 def _knob(line: Record) -> Knob | None:
@@ -130,7 +120,8 @@ def _knob(line: Record) -> Knob | None:
         return None
     knob = line.object("knob")
     number = knob.optional("number", int)
-    return Knob(knob.text("name"), knob.text("what"), knob.text("one"), number)
+    event = knob.optional("event", str) or ""
+    return Knob(knob.text("name"), knob.text("what"), knob.text("one"), number, event)
 
 
 def _payload(line: Record) -> Payload | None:

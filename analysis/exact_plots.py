@@ -38,6 +38,7 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     ax.margins(x=0.1)
     ax.set_xlim(left=0)
     ax.set_xlabel("instructions a round trip")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     flame.legend(figure, colours)
     return figure
 
@@ -59,17 +60,25 @@ def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
     ax = figure.subplots()
     kernels = list(dict.fromkeys(kernel for one in lines.values() for kernel in one))
     schedulings = list(dict.fromkeys(words for _, words in lines))
+    highest = {
+        (transport, kernel): max(other.get(kernel, 0) for (t, _), other in lines.items()
+                                 if t == transport)
+        for (transport, _), values in lines.items() for kernel in values
+    }  # fmt: skip
     for number, ((transport, words), values) in enumerate(lines.items()):
         places = [kernels.index(kernel) for kernel in values]
-        style, above = ("-", -13) if words == schedulings[0] else ("--", 7)
+        style = "-" if words == schedulings[0] else "--"
         ax.plot(places, list(values.values()), style, marker=MARKERS[number % len(MARKERS)],
                 color=COLOURS.get(transport, FAINT), label=f"{transport}, {words}")  # fmt: skip
-        for place, value in zip(places, values.values(), strict=True):
+        for place, (kernel, value) in zip(places, values.items(), strict=True):
+            # Of a transport's two lines the upper one has its figure above it, wherever they cross.
+            above = 7 if value == highest[transport, kernel] else -13
             ax.annotate(f"{value:,}", (place, value), textcoords="offset points", xytext=(0, above),
                         ha="center", fontsize=8, color=INK)  # fmt: skip
     ax.set_xticks(range(len(kernels)), kernels)
     ax.set_ylim(bottom=0)
     ax.margins(x=0.1, y=0.15)
     ax.set_ylabel("instructions a round trip")
+    ax.yaxis.set_major_formatter("{x:,.0f}")
     figure.legend(loc="outside upper left", ncols=2)
     return figure

@@ -23,8 +23,8 @@ PALETTE = (
 )  # fmt: skip
 REST, REST_COLOUR = "all other layers", "#c8ccd0"
 LEAST_SHARE = 0.002  # of the widest flame graph: thinner frames cannot be seen
-CHARACTER = 0.0072  # of the figure's width, as drawn in the small type
-ROW = 0.17  # inches
+CHARACTER = 0.0085  # of the figure's width, as drawn in the small type
+ROW = 0.16  # inches
 DARK = "#101214"  # on the layers' colours, whatever the page's theme
 
 Path = tuple[str, ...]  # from the outermost function in, without the task
@@ -121,7 +121,7 @@ def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], 
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
-    figure = Figure(figsize=(12, height), layout="constrained")
+    figure = Figure(figsize=(9, height), layout="constrained")
     axes = figure.subplots(
         len(graphs), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": depths}
     )
@@ -134,7 +134,7 @@ def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], 
             )  # fmt: skip
             text = _fitting(frame.name, frame.width / widest)
             if text:
-                ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=6.5,
+                ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=7,
                         color=DARK, clip_on=True)  # fmt: skip
         ax.set_ylim(depth, 0)
         ax.set_yticks([])
@@ -142,6 +142,7 @@ def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], 
         ax.spines["left"].set_visible(False)
     axes[-1, 0].set_xlim(0, widest)
     axes[-1, 0].set_xlabel(unit)
+    axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 

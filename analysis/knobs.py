@@ -7,7 +7,8 @@ are compared, of those without and those with the knob, that are most alike, fun
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from analysis.exact import FIRST_TRANSPORTS, MESSAGES, SCHEDULINGS, Cell
 
@@ -65,6 +66,20 @@ class Change:
         """Instructions without and with."""
         return self.before.total / MESSAGES, self.after.total / MESSAGES
 
+    @property
+    def events(self) -> float:
+        """Events of a message, where the knob is a probe: calls of what it calls for each."""
+        knob = self.after.knob
+        if not (knob and knob.event):
+            return 0
+        calls = self.after.calls()
+        return sum(n for name, n in calls.items() if fnmatchcase(name, knob.event)) / MESSAGES
+
+    @property
+    def of_an_event(self) -> float | None:
+        """Instructions that one event costs."""
+        return self.difference / self.events if self.events else None
+
     def layers(self) -> list[Moved]:
         """Layers that cost another amount, the greatest difference first."""
         return _moved(self.before.layers(), self.after.layers(), Counter(), Counter())
@@ -116,6 +131,11 @@ class KnobTable:
         found = {change.transport for row in self.rows for change in row.changes}
         return tuple(sorted(found, key=_order))
 
+    @property
+    def probes(self) -> tuple[KnobRow, ...]:
+        """The rows whose knob is a probe."""
+        return tuple(row for row in self.rows if any(c.events for c in row.changes))
+
     def costs_of_one(self) -> list[str]:
         """Of knobs that count things: what one more costs, as sentences."""
         found = []
@@ -139,15 +159,18 @@ def most_alike(before: Cell, after: Cell) -> Change:
         for distance in (_distance(first, second),)
     ]
     _, _, n, m = min(pairs)
-    return Change(_as_variant(before, n), _as_variant(after, m))
+    return Change(before.as_variant(n), after.as_variant(m))
 
 
 def _by_function(cell: Cell) -> list[Counter[str]]:
-    return [_as_variant(cell, number).functions() for number in range(len(cell.variants) + 1)]
-
-
-def _as_variant(cell: Cell, number: int) -> Cell:
-    return replace(cell, nodes=cell.variants[number - 1]) if number else cell
+    usual = cell.functions()
+    found = [usual]
+    for moved in cell.variants:
+        functions = usual.copy()
+        for path, (_, steps) in moved.items():
+            functions[path.rpartition(";")[2]] += steps
+        found.append(functions)
+    return found
 
 
 def _distance(first: Counter[str], second: Counter[str]) -> int:

@@ -15,6 +15,8 @@ from analysis.raw import read_run
 
 BASE = "client;[user];entry_SYSCALL_64"
 NFT = f"{BASE};nft_do_chain"
+PROGRAM = f"{BASE};tcp_sendmsg;bpf_prog_0123456789abcdef_count"
+PROBE = {"what": "a probe", "one": "", "number": None, "event": "bpf_prog_????????????????_*"}
 Tree = dict[str, tuple[int, int]]
 PLAIN: Tree = {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_ack": (1, 4)}
 WITHOUT_ACK = {path: both for path, both in PLAIN.items() if not path.endswith("tcp_ack")}
@@ -30,6 +32,7 @@ CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
     (rules(1), PLAIN | {NFT: (2, 26)}, []),
     (rules(10), PLAIN | {NFT: (2, 206)}, []),
     ({"name": "noack", "what": "no ack", "one": "", "number": None}, WITHOUT_ACK, []),
+    ({"name": "probe", **PROBE}, PLAIN | {PROGRAM: (4, 80), f"{PROGRAM};lookup": (4, 20)}, []),
     # As the other laps without it went: no difference.
     (
         {"name": "idle", "what": "nothing", "one": "", "number": None},
@@ -87,6 +90,16 @@ def test_the_difference_is_per_message_and_by_function(analysis: Analysis) -> No
     assert [(one.name, one.difference) for one in rows["nft=1"].layers()] == [("netfilter", 26)]
 
 
+def test_a_probe_costs_so_much_an_event(run: Path, analysis: Analysis) -> None:
+    (table,) = analysis.knobs
+    (probe,) = table.probes
+    assert probe.name == "probe"
+    assert (probe.changes[0].events, probe.changes[0].of_an_event) == (2, 25)
+    assert main([str(run), "--quiet"]) == 0
+    assert "| probe | 2.0 | 25 | +50.0 |" in (run / "report.md").read_text()
+    assert "What the probes themselves cost" in (run / "report.html").read_text()
+
+
 def test_the_laps_that_are_most_alike_are_compared(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     idle = next(row for row in table.rows if row.name == "idle").changes[0]
@@ -115,7 +128,8 @@ def test_what_one_more_costs(run: Path) -> None:
 def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis) -> None:
     tidy = analysis.tables.tidy
     assert set(tidy["placement"]) == {
-        "same-cpu", "same-cpu+nft=1", "same-cpu+nft=10", "same-cpu+noack", "same-cpu+idle",
+        "same-cpu", "same-cpu+nft=1", "same-cpu+nft=10", "same-cpu+noack", "same-cpu+probe",
+        "same-cpu+idle",
     }  # fmt: skip
     # It is no placement: the ledger shows what is without it.
     assert {c[0] for ledger in analysis.ledgers for c in ledger.columns} == {"same-cpu"}

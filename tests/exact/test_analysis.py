@@ -123,6 +123,14 @@ def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
     assert "| tcp | 0 | 57 |" in (tmp_path / "report.md").read_text()
 
 
+def test_the_headline_of_an_exact_run_is_its_instructions(tmp_path: Path) -> None:
+    assert main([str(write_run(tmp_path)), "--quiet"]) == 0
+    page = (tmp_path / "report.md").read_text()
+    takes = "20.0 instructions over a Unix socket and 33.5 over TCP, the kernel's and the program's"
+    assert f"A message of 64 B takes {takes}" in " ".join(page.split())
+    assert "no sound cell" not in page
+
+
 def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:
     layer = layer_of(("client", "[user]", "tcp_ack", "memset"))
     assert (layer.name, layer.inherited) == ("tcp", True)
