@@ -12,17 +12,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runners.collect.children import command
 from runners.exact import initramfs
 from runners.exact.one_cpu import on_one_cpu
 from runners.exact.program import bare
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, User, explain, watch
+from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -31,6 +34,7 @@ INIT = REPOSITORY / "runners/exact/init/build/init"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
 MEMORY = 512
+IMAGE_MEMORY = 1024  # where the first file system holds large programs, once packed and once not
 READY, DONE = "pathcost: ready", "pathcost: done"
 REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # say, by the version of its API
 COMM = WORKLOAD.name[:15]  # as much of a program's name as the kernel keeps
@@ -49,7 +53,8 @@ KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cry
 class Machine:
     """What every boot of one kernel shares.
 
-    `cpu` is QEMU's model, `cpus` how many there are, `knobs` more kernel options.
+    `cpu` is QEMU's model, `cpus` how many there are, `knobs` more kernel options. `image` is more
+    for its first file system (path → file), where the workload then keeps its symbols.
     """
 
     qemu: Qemu
@@ -57,16 +62,25 @@ class Machine:
     cpu: str = CPU
     cpus: int = 1
     knobs: str = ""
+    image: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def hardware(self) -> list[str]:
         """QEMU's options that the guest can see."""
-        return [*MACHINE, "-cpu", self.cpu, "-smp", str(self.cpus)]
+        memory = ["-m", str(IMAGE_MEMORY)] if self.image else []
+        return [*MACHINE, "-cpu", self.cpu, "-smp", str(self.cpus), *memory]
 
     @property
     def command_line(self) -> str:
         """The kernel's."""
         return f"{KERNEL_OPTIONS} {self.knobs}".strip()
+
+    def files(self) -> dict[str, bytes]:
+        """Its first file system (path → contents)."""
+        if not self.image:
+            return programs()
+        image = {path.lstrip("/"): file.read_bytes() for path, file in self.image.items()}
+        return programs() | {WORKLOAD.name: _named(WORKLOAD)} | image
 
     def recipe(self) -> dict[str, object]:
         """Everything that the guest's state hangs on when it is about to read its order."""
@@ -75,7 +89,7 @@ class Machine:
             "kernel": digest(self.kernel.file.read_bytes()),
             "machine": [*self.hardware, *_files(Path())],
             "command_line": self.command_line,
-            "programs": {name: digest(data) for name, data in programs().items()},
+            "programs": {name: digest(data) for name, data in self.files().items()},
         }
 
 
@@ -114,7 +128,7 @@ class Boot:
         ):
             folder = Path(name)
             folder.chmod(0o755)
-            (folder / "initramfs").write_bytes(initramfs.archive(programs()))
+            (folder / "initramfs").write_bytes(initramfs.archive(self.machine.files()))
             files = [("file", path, str(len(data))) for path, data in self.files.items()]
             steps = [*files, *self.order]
             (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
@@ -176,6 +190,14 @@ def digest(data: bytes) -> str:
 def programs() -> dict[str, bytes]:
     """The guest's two programs, by their names in it."""
     return {"init": bare(INIT.read_bytes()), WORKLOAD.name: bare(WORKLOAD.read_bytes())}
+
+
+def _named(path: Path) -> bytes:
+    """A program with its symbols, but without what depends on where it was built."""
+    with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
+        words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
+        subprocess.run(command([*words, "-o", out.name, str(path)]), check=True, env=environment())
+        return Path(out.name).read_bytes()
 
 
 def why(ended: Ended) -> GuestError:

@@ -33,15 +33,24 @@ def fit(
             knob = knob.loading(list(paths))
         for name in knob.programs:
             paths |= program_files(cached, shop, name)
+        image: dict[str, Path] = {}
+        for name in knob.image:
+            image |= program_files(cached, shop, name)
         files = {path: file.read_bytes() for path, file in paths.items()}
     if any(KNOB in step for step in knob.steps):
         files[KNOB] = bare(PROGRAM.read_bytes())
     if knob.text:
         files[TEXT] = knob.text.encode()
     guest = base
-    if knob.command_line:
+    if knob.command_line or image:
         guest = lane.prepare(
-            cache, kernel, say, user, cpus=base.machine.cpus, knobs=knob.command_line
+            cache,
+            kernel,
+            say,
+            user,
+            cpus=base.machine.cpus,
+            knobs=knob.command_line,
+            image=image,
         )
     brought = {path: digest(data) for path, data in files.items()}
     return replace(guest, files=files, recipe=guest.recipe | {"files": brought}), knob

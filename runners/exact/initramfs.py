@@ -7,6 +7,7 @@ Every field that could vary (times, owners, inodes) is fixed: the same files mak
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 FOLDER, PROGRAM = 0o040755, 0o100755
 DEVICE = 0o020600
@@ -15,12 +16,15 @@ CONSOLE = (5, 1)
 
 def archive(files: Mapping[str, bytes]) -> bytes:
     """`files` (path → contents) as an initramfs, with the console that a first process needs."""
+    parents = {str(one) for name in files for one in PurePosixPath(name).parents}
+    folders = sorted(parents - {".", "dev"})  # a folder sorts before what is in it
     entries = [
         _entry("dev", FOLDER, 1),
         _entry("dev/console", DEVICE, 2, device=CONSOLE),
+        *(_entry(name, FOLDER, number) for number, name in enumerate(folders, start=3)),
         *(
             _entry(name, PROGRAM, number, data)
-            for number, (name, data) in enumerate(files.items(), start=3)
+            for number, (name, data) in enumerate(files.items(), start=3 + len(folders))
         ),
         _entry("TRAILER!!!", 0, 0),
     ]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from runners.exact.boot import PLUGIN, digest
 from runners.exact.cells import Cell
 from runners.exact.lane import Guest
+from runners.guest import GuestError
 from runners.guest.machine import User
 
 UNUSED_DAYS = 7
@@ -47,7 +48,10 @@ class Kept:
                 path.unlink(missing_ok=True)
 
     def get_or_count(self, guest: Guest, cell: Cell, user: User | None, count: Count) -> Result:
-        """What was kept of the cell, else counted now, and kept unless it failed."""
+        """What was kept of the cell, else counted now, and kept unless it failed.
+
+        Raises GuestError where it cannot be kept.
+        """
         path = self._path(guest, cell)
         self._used.append(path)
         if path.is_file():
@@ -55,14 +59,22 @@ class Kept:
             return Result(*json.loads(path.read_text(encoding="utf-8")))
         result = count(guest, cell, user)
         if result.line["error"] is None:
-            partial = path.with_suffix(".partial")
-            try:
-                partial.write_text(json.dumps(result), encoding="utf-8")
-                partial.rename(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            self._keep(path, result)
             self.count += 1
         return result
+
+    def _keep(self, path: Path, result: Result) -> None:
+        partial = path.with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps(result), encoding="utf-8")
+            partial.rename(path)
+        except OSError as error:
+            raise GuestError(
+                f"cannot keep a finished cell in {self._folder}: {error.strerror}; make room "
+                "there, or set PATHCOST_CACHE to another folder"
+            ) from error
+        finally:
+            partial.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """The run is whole: what it kept has done its service."""

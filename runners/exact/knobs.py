@@ -9,11 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from runners.collect.scripts import read_scripts
+
 TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
-OWN_ACTIONS = ("expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events")
-NUMBER = "number"
+OWN_ACTIONS = (
+    *("expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events"),
+    "bpftrace",
+)
+NUMBER, SCRIPT = "number", "script"
 MOST = 65_535
 ANY = "any"
 
@@ -22,16 +27,20 @@ ANY = "any"
 class Knob:
     """What is changed. An empty `name` is nothing: the cell as it is.
 
-    `number` is the value of a knob that counts things, and `one` what one of these is.
+    `number` is the value of a knob that counts things, and `one` what one of these is. `messages`
+    is the most that a cell with it has in its window, 0 for what was asked.
     """
 
     name: str = ""
     what: str = ""
     one: str = ""
+    event: str = ""
     number: int | None = None
     command_line: str = ""
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    image: tuple[str, ...] = ()
+    messages: int = 0
     text: str = ""
     steps: tuple[tuple[str, ...], ...] = ()
     shows: tuple[tuple[str, str], ...] = ()
@@ -59,7 +68,7 @@ def find(name: str) -> Knob:
     possible = table.get(stem, {}).get("value") if equals else None
     if possible == NUMBER and value.isdecimal() and 1 <= int(value) <= MOST:
         return _knob(name, table[stem], value)
-    if isinstance(possible, list) and value in possible:
+    if possible != NUMBER and value in _choices(possible):
         return _knob(name, table[stem], value)
     raise KeyError(f"unknown knob '{name}': there is {', '.join(forms())}")
 
@@ -79,7 +88,25 @@ def _values(row: dict[str, Any]) -> str:
     value = row.get("value")
     if value is None:
         return ""
-    return "=N" if value == NUMBER else f"={'|'.join(value)}"
+    return "=N" if value == NUMBER else f"={'|'.join(_choices(value))}"
+
+
+def _choices(value: Any) -> list[str]:
+    """What a knob's value can be, other than a number."""
+    return list(scripts()) if value == SCRIPT else list(value or [])
+
+
+@cache
+def scripts() -> dict[str, Path]:
+    """Our bpftrace scripts that need no more than their own text: name → file.
+
+    One that needs the place of a call within a function reads the running kernel's code for it.
+    """
+    return {
+        name: row.path
+        for name, (row, *_) in read_scripts().items()
+        if row.instrument == "bpftrace" and not any(">" in need for need in row.needs)
+    }
 
 
 def described() -> dict[str, str]:
@@ -114,15 +141,25 @@ def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
         name=name,
         what=filled(row["what"]),
         one=row.get("one", ""),
+        event=row.get("event", ""),
         number=int(value) if row.get("one") else None,
         command_line=filled(row.get("command_line", "")),
         modules=modules,
         programs=tuple(row.get("programs", [])),
-        text=row.get("file", "") + "".join(repeated),
+        image=tuple(row.get("image", [])),
+        messages=row.get("messages", 0),
+        text=_text(row, value) + "".join(repeated),
         steps=tuple(steps),
         shows=_by_transport(row, "shows", value),
         lacks=_by_transport(row, "lacks", value),
     )
+
+
+def _text(row: dict[str, Any], value: str) -> str:
+    if row.get("value") == SCRIPT:
+        return scripts()[value].read_text(encoding="utf-8")
+    text: str = row.get("file", "")
+    return text
 
 
 def _by_transport(row: dict[str, Any], key: str, value: str) -> tuple[tuple[str, str], ...]:

@@ -78,8 +78,11 @@ def prepare(
     *,
     cpus: int = 1,
     knobs: str = "",
+    image: Mapping[str, Path] | None = None,
 ) -> Guest:
-    """All that counting needs, from the cache or made there; `knobs` are more kernel options.
+    """All that counting needs, from the cache or made there.
+
+    `knobs` are more kernel options, `image` more files of the guest (path there → file here).
 
     A stored machine is found by everything that it hangs on, so an older one is never used.
     Raises GuestError.
@@ -87,7 +90,7 @@ def prepare(
     with Cache(cache, say) as cached, workshop(cached) as shop:
         qemu = prepare_qemu(cached, shop)
         found = prepare_kernel(cached, shop, qemu, kernel)
-        machine = Machine(qemu, found, cpus=cpus, knobs=knobs)
+        machine = Machine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
         recipe = machine.recipe()
 
         def store_once(partial: Path) -> dict[str, object]:
@@ -95,7 +98,7 @@ def prepare(
             _forget_unused(cached.folder)
             with scratch(user) as folder:
                 store(machine, folder / "state", BOOT_SECONDS, user)
-                shutil.copyfile(folder / "state", partial / "state")
+                _keep(folder / "state", partial / "state")
             return {"kernel": machine.kernel.release}
 
         stored = cached.entry("snapshot", recipe, store_once)
@@ -113,6 +116,17 @@ def prepare(
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
         return Guest(machine, symbols, version, stored / "state", recipe)
+
+
+def _keep(state: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(state, target)
+    except OSError as error:
+        raise GuestError(
+            f"cannot keep a stored machine of {state.stat().st_size >> 20} MB in "
+            f"{target.parent.parent}: {error.strerror}; make room there, or set PATHCOST_CACHE "
+            "to another folder"
+        ) from error
 
 
 def _forget_unused(cache: Path) -> None:

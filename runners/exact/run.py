@@ -203,7 +203,8 @@ class Station:
                 continue
             for cell in asked.cells:
                 number += 1
-                work.append((guest, replace(cell, id=number, knob=knob)))
+                most = min(cell.messages, knob.messages or cell.messages)
+                work.append((guest, replace(cell, id=number, messages=most, knob=knob)))
         return work, lacking
 
 

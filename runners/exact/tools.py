@@ -25,7 +25,12 @@ from runners.guest.qemu import LIBRARIES
 from runners.guest.workshop import TRIXIE, Workshop
 
 # Program → its package, and where it lies in it.
-PROGRAMS = {"nft": ("nftables", "usr/sbin/nft"), "auditctl": ("auditd", "usr/sbin/auditctl")}
+PROGRAMS = {
+    "nft": ("nftables", "usr/sbin/nft"),
+    "auditctl": ("auditd", "usr/sbin/auditctl"),
+    "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
+    "bin/sh": ("dash", "usr/bin/dash"),  # by which bpftrace asks for clang; it falls without
+}
 LOADER = "lib64/ld-linux-x86-64.so.2"
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
@@ -36,26 +41,27 @@ class LackingError(GuestError):
 
 def program_files(cache: Cache, workshop: Workshop, name: str) -> dict[str, Path]:
     """Path in the guest → file, for a program and all that it loads. Raises GuestError."""
+    package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
         archive = workshop.archive(TRIXIE)
-        plan = archive.plan([package for package, _ in PROGRAMS.values()])
-        packages = archive.fetch(plan, "exact: tools of knobs")
+        plan = archive.plan([package])
+        packages = archive.fetch(plan, f"exact: {package}")
         with cache.scratch("tools-packages") as root:
             unpack(packages, root)
-            needed = {one: _closure(root, path) for one, (_, path) in PROGRAMS.items()}
-            for path in {path for paths in needed.values() for path in paths}:
-                target = partial / "root" / path
+            needed = _closure(root, path)
+            for one in needed:
+                target = partial / "root" / one
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root / path, target)
+                shutil.copyfile(root / one, target)
         return {"packages": {p.name: p.version for p in plan}, "needed": needed}
 
-    entry = cache.entry("tools", {"version": 1, "programs": PROGRAMS, "suites": TRIXIE}, build)
+    entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
     needed = read_manifest(entry)["needed"]
-    assert isinstance(needed, dict)
+    assert isinstance(needed, list)
     root = entry / "root"
     loader = root / LIBRARIES / Path(LOADER).name
-    program, *libraries = needed[name]
+    program, *libraries = needed
     return {"/" + LOADER: loader, "/" + name: root / program} | {
         "/" + path: root / path for path in libraries
     }

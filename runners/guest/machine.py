@@ -195,4 +195,9 @@ def explain(ended: Ended) -> GuestError:
         lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
         last = lines[-1].rpartition("qemu-system-x86_64: ")[2] if lines else "it said nothing"
         return GuestError(f"QEMU ended with status {ended.status}: {last}", ended.lines)
+    if not any(ended.lines):
+        return GuestError(
+            "the kernel ended its machine without a word on the console: is its file whole, and "
+            "for x86-64?"
+        )
     return GuestError("the guest stopped before its command ended", ended.lines)

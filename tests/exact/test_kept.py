@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runners.exact import boot
+from runners.exact import boot, kept
 from runners.exact.boot import Machine
 from runners.exact.cells import Cell
 from runners.exact.kept import Kept, Result
 from runners.exact.knobs import find
 from runners.exact.lane import Guest
 from runners.exact.symbols import Symbols
+from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
 from runners.guest.machine import User
@@ -48,6 +50,11 @@ def _other_option(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
+def _with_image(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(boot, "_named", lambda _: b"workload, with symbols")
+    return replace(machine, image={"/tool": Path(__file__)})
+
+
 CHANGES: dict[str, Callable[[Machine, pytest.MonkeyPatch], Machine]] = {
     "kernel": _newer_kernel,
     "program": _other_program,
@@ -55,6 +62,7 @@ CHANGES: dict[str, Callable[[Machine, pytest.MonkeyPatch], Machine]] = {
     "QEMU": lambda one, _: replace(one, qemu=replace(one.qemu, version="10.1")),
     "CPU": lambda one, _: replace(one, cpu="EPYC"),
     "kernel option": lambda one, _: replace(one, knobs="mitigations=off"),
+    "image": _with_image,
 }
 
 
@@ -71,9 +79,10 @@ def test_a_stored_machine_is_not_found_once_its_inputs_changed(
 class Counting:
     """Counts cells, and how often it was asked to."""
 
-    def __init__(self, error: str | None = None) -> None:
+    def __init__(self, error: str | None = None, size: int = 4) -> None:
         self.calls = 0
         self._error = error
+        self._tree = "t" * size
 
     def __call__(self, _guest: Guest, cell: Cell, _user: User | None) -> Result:
         self.calls += 1
@@ -103,6 +112,39 @@ def test_another_cell_or_guest_is_counted(machine: Machine, tmp_path: Path) -> N
         kept.get_or_count(_guest(machine), cell, None, count)
     kept.get_or_count(_guest(replace(machine, knobs="quiet")), CELL, None, count)
     assert count.calls == 4
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_kept_cell_is_not_found_once_its_machine_changed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    count = Counting()
+    Kept(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+    changed = CHANGES[what](machine, monkeypatch)
+    Kept(tmp_path).get_or_count(_guest(changed), CELL, None, count)
+    assert count.calls == 2
+
+
+def test_a_kept_cell_is_not_found_once_the_recorder_changed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = Counting()
+    recorder = tmp_path / "recorder.so"
+    monkeypatch.setattr(kept, "PLUGIN", recorder)
+    for code in (b"1", b"2", b"2"):
+        recorder.write_bytes(code)
+        Kept(tmp_path / "kept").get_or_count(_guest(machine), CELL, None, count)
+    assert count.calls == 2
+
+
+@pytest.mark.root
+def test_a_full_cache_is_a_sentence(machine: Machine, small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(bytes(1 << 20))
+    with pytest.raises(GuestError, match=r"cannot keep .*No space left on device; make room"):
+        Kept(small_disk).get_or_count(_guest(machine), CELL, None, Counting(size=1 << 20))
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_failed_cell_is_not_kept(machine: Machine, tmp_path: Path) -> None:

@@ -5,30 +5,39 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
 import pytest
 
+from analysis.layers import UNCLASSIFIED, layer_of
 from runners import options
 from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import measure
 from runners.exact.digest import by_function, describe
 from runners.exact.fit import fit
-from runners.exact.knobs import described, find, forms, read_table
+from runners.exact.knobs import described, find, forms, read_table, scripts
 from runners.exact.laps import Window
 from runners.exact.run import missing
 from runners.exact.tools import LackingError, module_files
+from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
 from runners.guest.workshop import workshop
 from runners.invoker import invoker
+from tests.exact.conftest import REPOSITORY
 
 CELL = Cell(7, "tcp", 64, "fifo", messages=46, warmup=400)
 KEYS = {
     *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
-    *("code", "shows", "lacks"),
+    *("code", "shows", "lacks", "image", "messages", "event"),
 }
+
+
+# Steps that fail where the knob is not in force.
+MOST_UNCLASSIFIED = 0.02  # of the instructions, as of a cell without a knob
+PROOFS = {"expect", "log", "bpftrace"}
 
 
 def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
@@ -44,12 +53,18 @@ def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
     values = row.get("value", [""])
-    for value in ["3"] if values == "number" else values:
+    for value in {"number": ["3"], "script": list(scripts())}.get(str(values), values):
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
-        # A knob shows that it was in force, by a value read back or by functions.
-        assert knob.shows or knob.lacks or any({"expect", "log"} & set(s) for s in knob.steps)
+        # A knob shows that it was in force, by a value read back or by functions; bpftrace says it.
+        assert knob.shows or knob.lacks or any(PROOFS & set(step) for step in knob.steps)
+
+
+def test_a_script_is_brought_as_it_is() -> None:
+    knob = find("bpftrace=switches")
+    assert knob.text == (REPOSITORY / "probes/bpftrace/switches.bt").read_text()
+    assert "copies" not in scripts(), "it needs a place in the kernel's code"
 
 
 def test_a_number_makes_that_many_rules() -> None:
@@ -101,6 +116,31 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: lane.Guest) -> Non
     window, told = turned(exact_guest, "tcp_timestamps=0")
     assert told["sound"], told["checks"]
     assert least(window).total() < plain.total()
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("name", ["probe=kprobe", "bpftrace=switches"])
+def test_a_probe_is_sound_runs_its_programs_and_has_layers(
+    exact_guest: lane.Guest, name: str
+) -> None:
+    try:
+        window, told = turned(exact_guest, name)
+    except GuestError as error:
+        if "apt-get failed" not in error.sentence:
+            raise
+        pytest.skip(error.sentence)
+    assert told["sound"], told["checks"]
+    counts, tree = window.steady.counts, window.tree
+    events = find(name).event
+    programs = sum(n for node, n in counts.calls.items() if fnmatch(tree.functions[node], events))
+    # A write, or a wake-up and a switch, for each message.
+    assert programs >= 2
+    of_none = sum(
+        steps
+        for node, steps in counts.steps.items()
+        if layer_of(tree.path(node)).name == UNCLASSIFIED
+    )
+    assert of_none <= MOST_UNCLASSIFIED * counts.steps.total()
 
 
 @pytest.mark.emulated

@@ -10,6 +10,7 @@
  *   knob probe KIND WHERE       see probe.c
  *   knob tracer NAME            switch a tracer on, for all functions: see tracer.c
  *   knob events WHERE …         open these events as perf does: see tracer.c
+ *   knob bpftrace SCRIPT        attach a script to the workload: see script.c
  *
  * Fails with one line on stderr.
  */
@@ -129,10 +130,15 @@ static const struct {
 	int words; /* at least */
 	void (*carry_out)(char **words);
 } actions[] = {
-	{"load", 1, load},	    {"expect", 2, expect},
-	{"log", 1, expect_log},	    {"packet", 1, open_packet_socket},
-	{"probe", 2, attach_probe}, {"cgroup-bpf", 0, attach_cgroup_program},
-	{"tracer", 1, set_tracer},  {"events", 1, open_events},
+	{"load", 1, load},
+	{"expect", 2, expect},
+	{"log", 1, expect_log},
+	{"packet", 1, open_packet_socket},
+	{"probe", 2, attach_probe},
+	{"cgroup-bpf", 0, attach_cgroup_program},
+	{"tracer", 1, set_tracer},
+	{"events", 1, open_events},
+	{"bpftrace", 1, attach_script},
 };
 
 int main(int count, char **words)

@@ -30,5 +30,6 @@ void set_tracer(char **words);
 void open_events(char **words);
 void open_packet_socket(char **words);
 void attach_cgroup_program(char **words);
+void attach_script(char **words);
 
 #endif
