@@ -76,8 +76,10 @@ def _counts(ledger: Ledger) -> str:
 def _instructions(ledger: Ledger) -> str:
     transports = ledger.transports[:MOST_IN_A_SENTENCE]
     found = {t: text for t in transports if (text := _figure(ledger, "instructions", t))}
+    if not found:
+        return ""
     executed = f"{_by_transport(found, 'instructions')}, the kernel's and the program's"
-    return f"A message of {size_text(ledger.size)} takes {executed}." if found else ""
+    return f"A message of {size_text(ledger.size)} takes {executed}."
 
 
 def _by_transport(figures: dict[str, str], after: str) -> str:
