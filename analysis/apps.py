@@ -4,13 +4,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from analysis.errors import RunError
 from analysis.quantities import unit_of
 from analysis.raw import Lane, Missing, Run
-from analysis.record import Record, parse_object, read_text
+from analysis.record import AGAIN, Record, parse_object, read_text
 
 FILE = "apps.jsonl"
 INSTRUMENT = "app"
 INCR_BYTES = 23  # of a request to redis: `*2 $4 INCR $3 foo` in its protocol
+PONG_BYTES = 18  # of Gin's answer: {"message":"pong"}
 Row = tuple[Any, ...]
 
 
@@ -40,6 +42,10 @@ def _records(lane: Lane) -> list[Record]:
 
 def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterator[Row]:
     where = (run.name, lane.lane, lane.kernel, lane.rung, INSTRUMENT, record.text("transport"))
+    if app not in FIGURES:
+        raise RunError(
+            f"{record.name}: there is no app '{app}', so its figures cannot be read. {AGAIN}"
+        )
     what, messages, sound, figures = FIGURES[app](record)
     for (quantity, key), value in figures.items():
         unit = unit_of(quantity)
@@ -97,4 +103,59 @@ def _dotnet(record: Record) -> tuple[What, int, bool, Figures]:
     return what, record.whole("messages", 1), sound, figures
 
 
-FIGURES = {"redis": _redis, "asyncio": _asyncio, "dotnet": _dotnet}
+def _echo(record: Record) -> tuple[What, int, bool, Figures]:
+    """A line and its echo are two messages. Sound: every line came back."""
+    sent, echoed = record.whole("sent", 1), record.whole("echoed")
+    what = (f"{record.text('app')}-echo", record.whole("size", 1), "free", record.whole("repeat"))
+    window = record.whole("window_ns", 1)
+    figures = {("messages_per_s", ""): 2 * echoed * 1e9 / window, **_counters(record, window)}
+    return what, 2 * sent, echoed == sent, figures
+
+
+def _gin(record: Record) -> tuple[What, int, bool, Figures]:
+    """A request and its answer are two messages. Sound: each was answered with status 200.
+
+    Switches and CPU time are the server's in the window and the client's whole life.
+    """
+    if record.text("variant") == "fastcgi":
+        return _in_fastcgi(record)
+    requests, window = record.whole("requests", 1), record.whole("window_ns", 1)
+    log = "-log" if record.fields.get("log") else ""
+    what = (f"gin-{record.text('variant')}{log}", PONG_BYTES, "free", record.whole("repeat"))
+    laps = record.object("laps_ns")
+    machine = record.object("counters").whole("machine")
+    figures: Figures = {
+        ("requests_per_s", ""): requests * 1e9 / window,
+        ("machine_switches_per_s", ""): machine * 1e9 / window,
+        **{("rtt_ns", key): laps.whole(key) for key in ("mean", "p50", "p99")},
+        **_counters(record, window),
+    }
+    return what, 2 * requests, record.whole("answered") == requests, figures
+
+
+def _in_fastcgi(record: Record) -> tuple[What, int, bool, Figures]:
+    """Requests alone are messages. Sound: each was asked."""
+    asked, answers = record.whole("asked", 1), record.object("answers")
+    protocols = ("fastcgi", "http", "else", "nothing")
+    found = {name: answers.whole(name) if name in answers.fields else 0 for name in protocols}
+    what = ("gin-fastcgi", PONG_BYTES, "free", record.whole("repeat"))
+    figures: Figures = {("answers", name): number for name, number in found.items()}
+    return what, asked, sum(found.values()) == asked, figures
+
+
+def _counters(record: Record, window_ns: int) -> Figures:
+    """Of both processes; segments are the whole machine's."""
+    counted = record.object("counters")
+    switches = {key: counted.whole(key) for key in ("voluntary", "involuntary")}
+    return {
+        **{("segments", key): counted.whole(key) for key in ("data", "out")},
+        **{("switches", key): number for key, number in switches.items()},
+        ("switches_per_s", ""): sum(switches.values()) * 1e9 / window_ns,
+        **{("cpu_ns", mode): counted.whole(f"{mode}_ns") for mode in ("user", "system")},
+    }
+
+
+FIGURES = {
+    **{"redis": _redis, "asyncio": _asyncio, "dotnet": _dotnet},
+    **{"go": _echo, "java": _echo, "gin": _gin},
+}

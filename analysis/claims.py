@@ -7,7 +7,7 @@ repeat's ratio has the machine's luck in it; where the interval crosses the limi
 open, and that is said.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from analysis.claim_rules import (
 from analysis.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.intervals import interval
 from analysis.ledger import why_missing
-from analysis.measures import SOURCE, measure_of, source_rank
+from analysis.measures import REGIME, SOURCE, measure_of, source_rank
 from analysis.observed import Observed, judge_check, judge_option
 from analysis.quantities import APPS, TIMES, Measure
 from analysis.raw import Missing
@@ -99,6 +99,8 @@ def _judge_measured(
     timed = _measure(claim).quantity in TIMES
     verdict, condition = joined(evidence, CROSSES if timed else FLIPS)
     why = _why(claim, rule, evidence, condition)
+    if apps := _apps_left_out(claim, {str(one.condition["pattern"]) for one in evidence}):
+        why += f" The article's own program was not measured: {_run_apps(apps)}."
     kernels = () if timed else on_each_kernel(evidence)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
@@ -253,13 +255,24 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
     return "; ".join(said)
 
 
+def _apps_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
+    """The programs of articles that the claim asks for, and that none of the patterns is of."""
+    left = {APPS[name] for name in claim.where.pattern if name in APPS and name not in patterns}
+    there = {APPS[name] for name in claim.where.pattern if name in APPS and name in patterns}
+    return sorted(left - there)
+
+
+def _run_apps(apps: Iterable[str]) -> str:
+    return f"./runners/run.sh --claims --apps {','.join(apps)}"
+
+
 def _why_not(
     claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> str:
     measure, side = _measure(claim), _side(rule)
-    app = next((APPS[name] for name in claim.where.pattern if name in APPS), "")
-    if app and figures.empty:
-        return f"It needs the article's own experiment: ./runners/run.sh --claims --apps {app}."
+    apps = _apps_left_out(claim, set(figures["pattern"]))
+    if apps:
+        return f"It needs the article's own experiment: {_run_apps(apps)}."
     measured, sound = (
         set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
     )
@@ -285,12 +298,14 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
 
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:
-    """The best source's figures over all conditions in the claim's scope: one value, or a range."""
+    """Over all conditions in the claim's scope the best source's figure: one value, or a range."""
     measure = measure_of(name)
     figures = _in_scope(claim, measured, name)
     figures = figures[(figures["transport"] == transport) & figures["sound"].astype(bool)]
     if figures.empty or measure is None:
         return ""
     ranks = [source_rank(measure, row) for row in figures.itertuples()]
-    best = figures[[one == min(ranks) for one in ranks]]["value"]
+    order = sorted(set(ranks))
+    ranked = figures.assign(rank=[order.index(one) for one in ranks])
+    best = ranked[ranked["rank"] == ranked.groupby(list(REGIME))["rank"].transform("min")]["value"]
     return spread(best.min(), best.max(), measure.unit) or amount(best.min(), measure.unit)

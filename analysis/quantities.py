@@ -24,6 +24,9 @@ APPS = {
     **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
     **{f"dotnet-{variant}": "dotnet" for variant in ("written", "corrected")},
     **{f"uvloop-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
+    **{f"gin-{connections}{log}": "gin" for connections in ("keep", "new") for log in ("", "-log")},
+    "gin-fastcgi": "gin",
+    **{f"{language}-echo": language for language in ("go", "java")},
 }
 # What one sample of a pattern is, where it is not a round trip.
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
@@ -37,6 +40,7 @@ TIMES = frozenset(
         "rtt_ns",
         "messages_per_s",
         "switches_per_s",
+        "machine_switches_per_s",
         "cpu_ns",
         "requests_per_s",
         "server_ns",

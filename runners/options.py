@@ -180,7 +180,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--apps",
         metavar="LIST",
-        help=f"articles' experiments too: {', '.join(APPS)}, all",
+        help=f"of articles: {', '.join(APPS)}, all",
     )
     add(
         "--instruments",

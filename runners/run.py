@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ class Session:
     checks: list[preflight.Check]
     rung: str = "counters"
     needs: claims.Needs | None = None  # of --claims
+    lacking: dict[str, str] = field(default_factory=dict)  # of --apps: why it was not built
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -107,8 +108,9 @@ def _set_up(session: Session) -> Path:
     """Packages, environment, workload; then what this kernel allows. The environment's python."""
     with session.progress.step("set-up"):
         wanted = ["--claims"] if session.options.claims is not None else []
-        environment = _setup_sh(session, *wanted, *(f"--{app}" for app in session.options.apps))
+        environment = _setup_sh(session, *wanted)
         mounts.private_mounts()
+    _set_up_apps(session)
     if session.options.claims is not None:
         session.needs = claims.read_needs(environment / "bin/python", session.options)
     with session.progress.step("preflight"):
@@ -119,6 +121,17 @@ def _set_up(session: Session) -> Path:
             _setup_sh(session, "--guest")
     session.progress.note(_intention(session))
     return environment / "bin/python"
+
+
+def _set_up_apps(session: Session) -> None:
+    """Each by itself: where one cannot be built here, the others run all the same."""
+    for app in session.options.apps:
+        try:
+            with session.progress.step(f"set-up for {app}"):
+                _setup_sh(session, f"--{app}")
+        except RunError as error:
+            session.lacking[app] = str(error).rstrip(".")
+            session.progress.note(f"without {app}: {error}")
 
 
 def _setup_sh(session: Session, *arguments: str) -> Path:
@@ -143,6 +156,8 @@ def _setup_sh(session: Session, *arguments: str) -> Path:
         process.kill()
     if process.returncode != 0:
         lines = complaint.strip().splitlines()
+        for line in lines[-6:-1]:  # of a compiler
+            session.progress.note(line)
         raise RunError(lines[-1].removeprefix("pathcost: ") if lines else "set-up failed.")
     return Path(line.strip())
 
@@ -225,7 +240,7 @@ def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
     missing = []
     for app in session.options.apps if (raw / "host").is_dir() else ():
         module = import_module(f"runners.apps.{app}")
-        why = module.lack()
+        why = session.lacking.get(app) or module.lack()
         with session.progress.step(f"host: {app}"):
             try:
                 for record in () if why else module.run(session.invoker.drop, session.progress.say):

@@ -3,21 +3,22 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--redis] [--asyncio] [--dotnet] [--dev]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--APP …] [--dev]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --analysis    the Python environment alone
 #   --claims      also the checks of this kernel, and the tools that claims ask
-#   --redis, --asyncio, --dotnet  also that experiment of an article
+#   --redis, --asyncio, --dotnet, --go, --java, --gin  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
-cache=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
+export PATHCOST_CACHE=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
+cache=$PATHCOST_CACHE
 
 packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
@@ -25,6 +26,9 @@ guest_packages=(debian-archive-keyring e2fsprogs)
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
 ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
+# The Rust that Debian 12 keeps new for its browsers: its rustc is too old for oha.
+rust_packages=(rustc cargo)
+! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release || rust_packages=(rustc-web cargo-web)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock install=yes
 parts=("$here/workload")
@@ -53,7 +57,7 @@ install_packages() {
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
 	echo "installing ${missing[*]}"
 	log=$(mktemp)
-	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-remove "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
 		grep -E '^(E|Err):?' "$log" | tail -n 2 >&2 || true
 		rm -f "$log"
 		fail "apt-get could not install ${missing[*]}: without a package mirror, install them by hand and try again."
@@ -85,6 +89,9 @@ for word in "$@"; do
 	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
 	--asyncio) packages+=(python3-uvloop) ;;
 	--dotnet) parts+=("$here/apps/dotnet") ;;
+	--go) packages+=(golang-go) parts+=("$here/apps/go") ;;
+	--java) packages+=(golang-go default-jdk-headless) parts+=("$here/apps/go" "$here/apps/java") ;;
+	--gin) packages+=(golang-go ca-certificates "${rust_packages[@]}") parts+=("$here/apps/gin") ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

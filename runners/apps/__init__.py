@@ -2,4 +2,4 @@
 """--apps: the experiments of articles in the programs that their authors used, one folder each."""
 
 # In the order in which they run. Each is a package with `lack` and `run`, built by set-up --NAME.
-APPS = ("redis", "asyncio", "dotnet")
+APPS = ("redis", "asyncio", "dotnet", "go", "java", "gin")

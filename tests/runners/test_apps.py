@@ -4,14 +4,27 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from analysis.apps import FIGURES
+from analysis.quantities import APPS as PATTERN_APPS
 from runners import options
-from runners.apps import asyncio, client, dotnet, redis
-from runners.errors import UsageError
+from runners.apps import APPS, asyncio, client, counters, dotnet, echo, gin, go, java, redis
+from runners.apps.gin import fastcgi
+from runners.apps.server import serving
+from runners.errors import RunError, UsageError
 from runners.lanes import REPOSITORY
+from runners.ports import free_port
+
+NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
 
 def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,8 +33,7 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/apps/redis")], check=True)
     monkeypatch.setattr(redis, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
-    user = (65534, 65534) if os.getuid() == 0 else None
-    found = list(redis.run(user, lambda _: None))
+    found = list(redis.run(NOBODY, lambda _: None))
     assert [one["error"] for one in found] == [None] * 8
     asked = {1: 23, 3: 3 * 23}
     for one in found:
@@ -33,8 +45,7 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
 def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "REPEATS", 1)
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
-    user = (65534, 65534) if os.getuid() == 0 else None
-    found = list(asyncio.run(user, lambda _: None))
+    found = list(asyncio.run(NOBODY, lambda _: None))
     assert [one["error"] for one in found] == [None] * 4 * len(asyncio.loops())
     sent = {"pingpong": 23 * 64, "stream": 23 * 4096}
     assert all(one["sent"] == one["received"] == sent[one["variant"]] for one in found)
@@ -51,8 +62,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch.setattr(dotnet, "REPEATS", 1)
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
-    user = (65534, 65534) if os.getuid() == 0 else None
-    found = list(dotnet.run(user, lambda _: None))
+    found = list(dotnet.run(NOBODY, lambda _: None))
     assert [one["error"] for one in found] == [None] * 4
     assert {(one["variant"], one["transport"]): one["messages"] for one in found} == {
         ("written", "unix"): 46,
@@ -61,6 +71,135 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
         ("corrected", "tcp"): 23,
     }
     assert all(one["sent"] == one["received"] == 1024 * one["messages"] for one in found)
+
+
+@pytest.mark.parametrize(("app", "tools"), [(go, ["go"]), (java, ["go", "javac"])])
+def test_every_line_comes_back(
+    monkeypatch: pytest.MonkeyPatch, app: ModuleType, tools: list[str]
+) -> None:
+    for tool in tools:
+        if not Path("/usr/bin", tool).exists():
+            pytest.skip(f"there is no /usr/bin/{tool} here")
+    for name in ("go", *(["java"] if app is java else [])):
+        subprocess.run(["make", "--silent", "-C", f"{REPOSITORY}/runners/apps/{name}"], check=True)
+    assert app.lack() == ""
+    monkeypatch.setattr(echo, "REPEATS", 1)
+    monkeypatch.setattr(echo, "WARMUP", 23)
+    monkeypatch.setattr(echo, "MESSAGES", 2300)
+    found = list(app.run(NOBODY, lambda _: None))
+    assert [one["error"] for one in found] == [None] * 3
+    assert [one["transport"] for one in found] == ["unix", "tcp", "tcp-nagle"]
+    assert all(one["echoed"] == one["sent"] == 2300 for one in found)
+    # 11 bytes each; TCP packs many into a segment, 64 KiB at most.
+    least = 2 * 2300 * 11 // 65536
+    assert all(one["counters"]["data"] > least for one in found if one["transport"] != "unix")
+    assert all(one["counters"]["out"] >= one["counters"]["data"] for one in found)
+
+
+def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := gin.lack():
+        pytest.skip(why)
+    monkeypatch.setattr(gin, "REPEATS", 1)
+    monkeypatch.setattr(gin, "CONNECTIONS", 5)
+    monkeypatch.setattr(gin, "REQUESTS", {"keep": 230, "new": 230})
+    found = list(gin.run(NOBODY, lambda _: None))
+    assert [one["error"] for one in found] == [None] * (8 + 2)
+    in_fastcgi = [one["answers"] for one in found if one["variant"] == "fastcgi"]
+    assert in_fastcgi == [{"http": gin.FASTCGI_REQUESTS}] * 2
+    found = [one for one in found if one["variant"] != "fastcgi"]
+    assert all(one["answered"] == one["requests"] == 230 for one in found)
+    for one in found:
+        laps, segments = one["laps_ns"], one["counters"]["out"]
+        assert 0 < laps["p50"] <= laps["p99"]
+        # A request and its answer at least; with a new connection its opening and its end too.
+        if one["transport"] == "tcp":
+            assert segments >= 230 * (2 if one["variant"] == "keep" else 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "protocol"),
+    [
+        (b"\x01\x06\x00\x01\x00\x04\x00\x00pong", "fastcgi"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "http"),
+        (b"+PONG\r\n", "else"),
+        (b"", "nothing"),
+    ],
+)
+def test_the_protocol_of_an_answer_is_told(tmp_path: Path, answer: bytes, protocol: str) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+
+        def serve() -> None:
+            with listening.accept()[0] as one, one.makefile("rb") as received:
+                assert received.read().startswith(b"\x01\x01\x00\x01\x00\x08")
+                one.sendall(answer)
+
+        with ThreadPoolExecutor() as pool:
+            served = pool.submit(serve)
+            assert fastcgi.ask(path, client.SECONDS) == protocol
+            served.result()
+
+
+SERVER = """
+import socket
+listening = socket.create_server(("127.0.0.1", {}))
+while True:
+    listening.accept()
+"""
+CLIENT = """
+import json, sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(23):
+    time.sleep(0.001)
+print(json.dumps({"echoed": 23}), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_client_is_counted_between_its_words() -> None:
+    port = free_port()
+    server = [sys.executable, "-c", SERVER.format(port)]
+    with serving("a server", server, None, {"tcp": str(port)}) as pid:
+        found = client.run_counted([sys.executable, "-c", CLIENT], None, pid)
+    assert (found["echoed"], found["error"]) == (23, None)
+    # Each sleep is a switch, voluntary unless a tick comes just before it.
+    counted = found["counters"]
+    assert counted["voluntary"] + counted["involuntary"] >= 23
+    assert counted["machine"] >= 23
+
+
+def test_a_server_that_does_not_come_up_is_a_sentence() -> None:
+    wanted = "^a server did not come up, so its experiment cannot run[.]$"
+    with (
+        pytest.raises(RunError, match=wanted),
+        serving("a server", ["false"], None, {"tcp": "9"}),
+    ):
+        pass
+
+
+def test_a_thread_that_ends_takes_nothing_away() -> None:
+    before = counters.Counters({"out": 17}, {"1": (23, 5), "2": (100, 100)})
+    after = counters.Counters({"out": 40}, {"1": (30, 5), "3": (4, 1)})
+    found = counters.between(before, after)
+    assert found == {"out": 23, "voluntary": 7 + 4, "involuntary": 0 + 1}
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("echo ready; read go; echo the port is taken >&2; exit 1", "the port is taken"),
+        ("echo something else", "the client failed"),
+        ("echo ready; exec sleep 60", "the client did not end in 1 s"),
+    ],
+)
+def test_a_counted_client_that_fails_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, script: str, error: str
+) -> None:
+    monkeypatch.setattr(client, "SECONDS", 1)
+    assert client.run_counted(["sh", "-c", script], None, os.getpid()) == {"error": error}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +217,38 @@ def test_a_client_that_fails_is_a_sentence(
     assert client.run_client(["sh", "-c", script], None) == {"error": error}
 
 
+@pytest.mark.parametrize("name", APPS)
+def test_every_app_is_set_up_run_and_read(name: str) -> None:
+    assert f"\t--{name})" in (REPOSITORY / "runners/setup.sh").read_text()
+    app = import_module(f"runners.apps.{name}")
+    assert callable(app.lack)
+    assert callable(app.run)
+    assert name in FIGURES
+    assert name in PATTERN_APPS.values()
+
+
+def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(go, "CLIENT", tmp_path / "client")
+    monkeypatch.setattr(java, "CLASSES", tmp_path)
+    monkeypatch.setattr(java, "JAVA", sys.executable)
+    monkeypatch.setattr(gin, "OHA", tmp_path / "oha")
+    for app in (go, java, gin):
+        name = app.__name__.rpartition(".")[2]
+        assert app.lack() == f"its programs are not built (runners/setup.sh --{name})"
+    monkeypatch.setattr(java, "JAVA", str(tmp_path / "java"))
+    assert "apt-get install default-jdk-headless" in java.lack()
+
+
 def test_an_app_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--apps", "all"]).apps == ("redis", "asyncio", "dotnet")
-    with pytest.raises(UsageError, match="unknown app 'made-up': there is redis, asyncio, dotnet"):
+    assert options.parse(["--apps", "all"]).apps == (
+        "redis",
+        "asyncio",
+        "dotnet",
+        "go",
+        "java",
+        "gin",
+    )
+    with pytest.raises(
+        UsageError, match="unknown app 'made-up': there is redis, asyncio, dotnet, go"
+    ):
         options.parse(["--apps", "made-up"])

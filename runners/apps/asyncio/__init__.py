@@ -8,19 +8,17 @@ in the article. Messages are far fewer than its minute's worth.
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import SECONDS, run_client
-from runners.collect.children import User, command, stop
+from runners.apps.client import run_client
+from runners.apps.server import serving
+from runners.collect.children import User
 from runners.collect.workload import private_directory
-from runners.errors import RunError
 from runners.ports import free_port
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
@@ -54,10 +52,9 @@ def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any
         ends = {}
         for loop, transport in product(loops(), TRANSPORTS):
             end = str(directory / loop) if transport == "unix" else str(free_port())
-            stack.callback(stop, _start(loop, transport, end, user))
+            argv = _argv(loop, "server", transport, end)
+            stack.enter_context(serving(f"the {loop} server", argv, user, {transport: end}))
             ends[loop, transport] = end
-        for (loop, transport), end in ends.items():
-            _wait(loop, transport, end)
         for repeat in range(REPEATS):
             order = list(product(ends.items(), cases))
             for ((loop, transport), end), case in order if repeat % 2 == 0 else reversed(order):
@@ -71,23 +68,3 @@ def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any
 
 def _argv(loop: str, role: str, transport: str, end: str) -> list[str]:
     return [PYTHON, "-P", str(PROGRAM), loop, role, transport, end]
-
-
-def _start(loop: str, transport: str, end: str, user: User | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command(_argv(loop, "server", transport, end), user), stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-
-
-def _wait(loop: str, transport: str, end: str) -> None:
-    """Until it listens. Raises RunError."""
-    deadline = time.monotonic() + SECONDS
-    family = socket.AF_UNIX if transport == "unix" else socket.AF_INET
-    where: Any = end if transport == "unix" else ("127.0.0.1", int(end))
-    while time.monotonic() < deadline:
-        with socket.socket(family) as one:
-            if one.connect_ex(where) == 0:
-                return
-        time.sleep(0.02)
-    raise RunError(f"the {loop} server did not come up, so its experiment cannot run.")

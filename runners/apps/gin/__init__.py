@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Gin's /ping over HTTP, with 100 connections of oha: kept open, or a new one for each request.
+
+The article's load generator is wrk, which cannot speak to a Unix socket; oha can. The server is the
+article's with its request log, which goes to a file in a private directory, and without; one
+process of each kind listens on both transports. As many requests as take about a second stand for
+the article's 30 seconds. Nothing is pinned: oha and the server share the machine. The article would
+have nginx speak to the server by `fastcgi_pass`, so it is asked in FastCGI as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from runners.apps.client import SECONDS, run_whole
+from runners.apps.gin import fastcgi
+from runners.apps.server import serving
+from runners.collect.children import User
+from runners.collect.workload import private_directory
+from runners.ports import free_port
+
+BUILD = Path(__file__).parent / "build"
+OHA, SERVER = BUILD / "oha", BUILD / "server"
+CONNECTIONS = 100
+# Connections → requests, and oha's word for them.
+REQUESTS = {"keep": 20_000, "new": 10_000}
+WORDS: dict[str, tuple[str, ...]] = {"keep": (), "new": ("--disable-keepalive",)}
+LOGS = ("log", "quiet")
+TRANSPORTS = ("unix", "tcp")
+REPEATS = 6
+FASTCGI_REQUESTS = 23
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    built = OHA.exists() and SERVER.exists()
+    return "" if built else "its programs are not built (runners/setup.sh --gin)"
+
+
+def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    with private_directory(user) as directory, ExitStack() as stack:
+        servers = {}
+        for log in LOGS:
+            ends = {"unix": str(directory / log), "tcp": str(free_port())}
+            argv = [str(SERVER), log, ends["tcp"], ends["unix"]]
+            output = stack.enter_context((directory / f"{log}.out").open("wb"))
+            up = serving("the Gin server", argv, user, ends, output)
+            servers[log] = (stack.enter_context(up), ends)
+        cases = list(product(LOGS, REQUESTS, TRANSPORTS))
+        for log, _, transport in cases:  # the first requests of a server are slow
+            _measure(*servers[log], "keep", transport, user)
+        for repeat in range(REPEATS):
+            for log, connections, transport in cases if repeat % 2 == 0 else reversed(cases):
+                say(f"gin {transport} {connections} {log}, repeat {repeat}")
+                yield {
+                    **{"app": "gin", "variant": connections, "log": log == "log"},
+                    **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
+                    **_measure(*servers[log], connections, transport, user),
+                }
+            for transport in TRANSPORTS:
+                yield {
+                    **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+                    **{"repeat": repeat, **_ask_in_fastcgi(servers["quiet"][1], transport)},
+                }
+
+
+def _measure(
+    server: int, ends: Mapping[str, str], connections: str, transport: str, user: User | None
+) -> dict[str, Any]:
+    requests = REQUESTS[connections]
+    way = ("--unix-socket", ends["unix"]) if transport == "unix" else ()
+    port = ends["tcp"] if transport == "tcp" else "80"  # which nobody connects to
+    argv = [
+        str(OHA), "--no-tui", "--output-format", "json", "--no-color", "-c", str(CONNECTIONS),
+        "-n", str(requests), *WORDS[connections], *way, f"http://127.0.0.1:{port}/ping",
+    ]  # fmt: skip
+    found = run_whole(argv, user, server)
+    if found["error"]:
+        return found
+    summary, laps = found["summary"], found["latencyPercentiles"]
+    return {
+        "requests": requests,
+        "answered": found["statusCodeDistribution"].get("200", 0),
+        "window_ns": round(summary["total"] * 1e9),
+        "laps_ns": {
+            "mean": round(summary["average"] * 1e9),
+            **{key: round(laps[key] * 1e9) for key in ("p50", "p99")},
+        },
+        "counters": found["counters"],
+        "error": None,
+    }
+
+
+def _ask_in_fastcgi(ends: Mapping[str, str], transport: str) -> dict[str, Any]:
+    where = ends["unix"] if transport == "unix" else ("127.0.0.1", int(ends["tcp"]))
+    answers = Counter(fastcgi.ask(where, SECONDS) for _ in range(FASTCGI_REQUESTS))
+    return {"asked": FASTCGI_REQUESTS, "answers": dict(answers), "error": None}

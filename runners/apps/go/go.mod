@@ -1,0 +1,3 @@
+module pathcost/afecho
+
+go 1.19

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+
+import java.io.BufferedReader;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetSocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.StandardSocketOptions;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+
+/**
+ * Writes lines and reads their echoes at the same time, on one connection.
+ *
+ * <p>usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES (ADDRESS: a path, or a port)
+ *
+ * <p>After the warm-up it prints "ready" and waits for a line; then it measures, prints one line of
+ * JSON and waits for the end of its input. JSON: messages echoed, window_ns from the first write to
+ * the last echo, and runtime, the version of Java. Reads are of 128 bytes, as the article's; unlike
+ * that one, it counts a line when it has all of it.
+ */
+public final class EchoClient {
+    private static final byte[] MESSAGE = "HelloWorld\n".getBytes(StandardCharsets.US_ASCII);
+    private static final int READ_BYTES = 128;
+
+    private EchoClient() {}
+
+    public static void main(String[] args) throws Exception {
+        if (args.length != 5) {
+            System.err.println("usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES");
+            System.exit(2);
+        }
+        try (SocketChannel channel = connect(args[0], args[1], args[2].equals("nodelay"))) {
+            exchange(channel, Integer.parseInt(args[3]));
+            System.out.println("ready");
+            BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+            if (input.readLine() == null) {
+                throw new EOFException("nobody said go");
+            }
+            int messages = Integer.parseInt(args[4]);
+            long start = System.nanoTime();
+            exchange(channel, messages);
+            long took = System.nanoTime() - start;
+            System.out.printf(
+                    "{\"echoed\": %d, \"window_ns\": %d, \"runtime\": \"Java %s\"}%n",
+                    messages, took, System.getProperty("java.version"));
+            input.readLine(); // whoever counts what this process did needs it alive
+        }
+    }
+
+    private static SocketChannel connect(String network, String address, boolean noDelay)
+            throws IOException {
+        if (network.equals("unix")) {
+            SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+            channel.connect(UnixDomainSocketAddress.of(address));
+            return channel;
+        }
+        SocketChannel channel =
+                SocketChannel.open(new InetSocketAddress("127.0.0.1", Integer.parseInt(address)));
+        channel.setOption(StandardSocketOptions.TCP_NODELAY, noDelay);
+        return channel;
+    }
+
+    /** Returns when every message has come back. */
+    private static void exchange(SocketChannel channel, int messages)
+            throws IOException, InterruptedException, ExecutionException {
+        FutureTask<Void> reading =
+                new FutureTask<>(
+                        () -> {
+                            readAll(channel, messages);
+                            return null;
+                        });
+        Thread reader = new Thread(reading);
+        reader.setDaemon(true);
+        reader.start();
+        for (int i = 0; i < messages; i++) {
+            ByteBuffer buffer = ByteBuffer.wrap(MESSAGE);
+            while (buffer.hasRemaining()) {
+                channel.write(buffer);
+            }
+        }
+        reading.get();
+    }
+
+    private static void readAll(SocketChannel channel, int messages) throws IOException {
+        ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
+        long wanted = (long) messages * MESSAGE.length;
+        for (long received = 0; received < wanted; ) {
+            if (channel.read(buffer.clear()) < 0) {
+                throw new EOFException("the server closed the connection");
+            }
+            buffer.flip();
+            while (buffer.hasRemaining()) {
+                if (buffer.get() != MESSAGE[(int) (received++ % MESSAGE.length)]) {
+                    throw new IOException("byte " + received + " came back as another");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The echo of go-afecho with its client in Java, by the JDK's own Unix sockets (16 and later)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from runners.apps import echo
+from runners.collect.children import User
+
+JAVA = "/usr/bin/java"  # Debian's
+CLASSES = Path(__file__).parent / "build"
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    if not Path(JAVA).exists():
+        return "there is no Java here (apt-get install default-jdk-headless)"
+    built = echo.SERVER.exists() and (CLASSES / "EchoClient.class").exists()
+    return "" if built else "its programs are not built (runners/setup.sh --java)"
+
+
+def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """One record for each measurement. Raises RunError."""
+    return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say)
