@@ -23,6 +23,7 @@ from analysis.measures import measure_all, over_repeats
 from analysis.observed import Observed, read_observed
 from analysis.probe_cost import ProbeCost, probe_costs
 from analysis.profile import Profile, profiles
+from analysis.programs import Row, program_rows
 from analysis.raw import Cell, Lane, Missing, Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
@@ -57,6 +58,7 @@ class Analysis:
     exact: tuple[exact.Comparison, ...]
     crosschecks: tuple[Crosscheck, ...]
     knobs: tuple[KnobTable, ...]
+    programs: tuple[Row, ...]
 
     @property
     def folders(self) -> dict[tuple[str, str], str]:
@@ -140,6 +142,7 @@ def analyse(run: Run) -> Analysis:
         exact=exact.compare(cells),
         crosschecks=crosschecks(asked),
         knobs=knob_tables(cells),
+        programs=program_rows(measured),
     )
 
 

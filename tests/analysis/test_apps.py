@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from analysis import report
 from analysis.analyse import Analysis, analyse
+from analysis.errors import RunError
 from analysis.raw import read_run
 from analysis.verdicts import Verdict
 from tests.analysis.make_run import MadeUp, make_run
@@ -26,6 +28,7 @@ def line(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
 
 
 def analysed(folder: Path, line: Callable[..., dict[str, Any]] = line, **more: Any) -> Analysis:
+    folder.mkdir(exist_ok=True)
     run = make_run(folder, MadeUp())
     lines = [line(t, r, **more) for r in range(6) for t in ("unix", "tcp")]
     text = "".join(json.dumps(one) + "\n" for one in lines)
@@ -99,6 +102,20 @@ def calls(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     }
 
 
+def echoes(transport: str, repeat: int, app: str = "go", **more: Any) -> dict[str, Any]:
+    """1,000 lines there and back in 40 ms over a Unix socket, in 5 over TCP."""
+    counters = {"out": 60, "data": 50, "machine": 999, "voluntary": 30, "involuntary": 10}
+    if transport == "unix":
+        counters |= {"out": 0, "data": 0, "voluntary": 300, "involuntary": 100}
+    return {
+        **{"app": app, "variant": "echo", "clients": 1, "size": 10, "transport": transport},
+        **{"repeat": repeat, "error": None, "sent": 1000, "echoed": 1000},
+        **{"window_ns": 40_000_000 if transport == "unix" else 5_000_000, "runtime": "made up"},
+        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
+        **more,
+    }
+
+
 def test_two_messages_against_one(tmp_path: Path) -> None:
     """As the article wrote it: so many messages in a call that it takes as long as TCP's one."""
     found = verdict(analysed(tmp_path, calls), "dotnet-as-written")
@@ -107,6 +124,98 @@ def test_two_messages_against_one(tmp_path: Path) -> None:
     assert evidence.figure("tcp / unix").value == pytest.approx(2)  # type: ignore[union-attr]
     corrected = analysed(tmp_path / "corrected", calls, variant="corrected")
     assert verdict(corrected, "dotnet-per-message").verdict == "REFUTED"  # slightly, it says
+
+
+def test_an_echo_and_its_segments(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, echoes), "echo-5-times")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix / tcp").value == pytest.approx(1 / 8)  # type: ignore[union-attr]
+    assert found.verdict == "REFUTED"
+    # 60 segments for 2,000 messages; 40 and 400 switches.
+    assert "over both programs: 0.03" in found.mechanism
+    assert "TCP 0.02, Unix 0.20" in found.mechanism
+
+
+def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """1,000 requests in 200 ms over a Unix socket, in 300 over TCP; 3,000 switches."""
+    took = 200 if transport == "unix" else 300
+    counters = {"out": 0, "data": 0, "machine": 3000, "voluntary": 300, "involuntary": 100}
+    return {
+        **{"app": "gin", "variant": "keep", "log": True, "clients": 100, "transport": transport},
+        **{"repeat": repeat, "error": None, "requests": 1000, "answered": 1000},
+        **{"window_ns": took * 1_000_000},
+        **{"laps_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
+        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
+        **more,
+    }
+
+
+def test_requests_over_http(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, pings)
+    found = verdict(analysis, "http-3-times")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix / tcp").value == pytest.approx(1.5)  # type: ignore[union-attr]
+    assert found.verdict == "REFUTED"  # nearly three times, the article says
+    assert verdict(analysis, "http-latency").verdict == "REFUTED"
+    found = verdict(analysis, "switches-at-risk-in-gin")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix").value == pytest.approx(15_000)  # type: ignore[union-attr]
+    assert evidence.figure("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
+
+
+def test_a_request_without_an_answer_is_unsound(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, pings, answered=999), "http-3-times")
+    assert found.why == "The only cells that measured it are unsound."
+
+
+def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
+    asked = {"variant": "fastcgi", "asked": 23, "answers": {"http": 23}}
+    found = verdict(analysed(tmp_path, pings, **asked), "fastcgi-to-gin")
+    assert found.verdict == "REFUTED"
+    assert "request in FastCGI: 1.00" in found.mechanism
+    asked["answers"] = {"fastcgi": 23}
+    found = verdict(analysed(tmp_path / "answered", pings, **asked), "fastcgi-to-gin")
+    assert found.verdict == "CONFIRMED"
+
+
+def test_an_unknown_app_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="line 1: there is no app 'made-up', so its figures cannot"):
+        analysed(tmp_path, line, app="made-up")
+
+
+def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, pings)
+    rows = {row.measure.id: row for row in analysis.programs}
+    speed = [row.measure.id for row in analysis.programs if row.speed]
+    assert speed == ["requests_per_s", "rtt_p50", "rtt_mean", "rtt_p99"]
+    assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
+    assert rows["rtt_mean"].ratio == pytest.approx((1.5, 1.5, 1.5))
+    assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
+    page = report.html(analysis, [])
+    assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page
+    for text in (page, report.markdown(analysis, [])):
+        assert "gin-keep-log" in text
+        assert "5,000 1/s" in text
+
+
+def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
+    analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
+    assert analysis.programs == ()
+    assert "own programs</h2>" not in report.html(analysis, [])
+
+
+def test_what_was_not_run_is_named(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, echoes)
+    assert verdict(analysis, "java-3-times").why == (
+        "It needs the article's own experiment: ./runners/run.sh --claims --apps java."
+    )
+    analysis = analysed(tmp_path / "redis")
+    assert "--apps go,java" in verdict(analysis, "go-slower-by-its-test").why
+
+
+def test_a_line_that_did_not_come_back_is_unsound(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, echoes, echoed=999), "echo-5-times")
+    assert found.why == "The only cells that measured it are unsound."
 
 
 def test_bytes_that_did_not_arrive_are_unsound(tmp_path: Path) -> None:
