@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import textwrap
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from runners import claims, lanes, mounts, preflight
@@ -144,6 +145,10 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
         seconds = _expected(plan, lane)
         total += seconds
         parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
+    takes = {name: _app_seconds(name) for name in options.apps if "host" in chosen}
+    total += sum(seconds or 0 for seconds in takes.values())
+    parts += [f"{name}, about {seconds} s" for name, seconds in takes.items() if seconds]
+    unknown = ", ".join(name for name, seconds in takes.items() if seconds is None)
     asked = [
         f"asked of each kernel: {', '.join(needs['checks'])}\n" if needs["checks"] else "",
         f"asked themselves: {', '.join(needs['tools'])}\n" if needs["tools"] else "",
@@ -152,7 +157,14 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
         f"claims: {needs['claims']}. {'; '.join(parts)}\n"
         f"{''.join(asked)}{_apps_note(needs, options)}"
         f"about {total / 60:.1f} min in all, without set-up"
+        f"{f' and the experiments of {unknown}' if unknown else ''}"
     )
+
+
+def _app_seconds(name: str) -> int | None:
+    """What an experiment takes, where its package says so."""
+    seconds: int | None = getattr(import_module(f"runners.apps.{name}"), "TAKES", None)
+    return seconds
 
 
 def _apps_note(needs: claims.Needs, options: Options) -> str:

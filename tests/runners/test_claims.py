@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from analysis.needs import chosen, needs
-from runners import claims, options
+from runners import claims, options, show
+from runners.apps import redis
 from runners.collect import checks, plan
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
@@ -56,6 +58,17 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
     assert {one.scripts for one in beside.passes} == {()}
     assert {one.scripts for one in alone.passes} == {(), ("segments",)}
     assert {run.cell.size for one in beside.passes for run in one.runs} == {77}
+
+
+def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = options.parse(["--claims", "--apps", "redis"])
+    monkeypatch.setattr(redis, "TAKES", 600)
+    said = show.claims_note(WANTED, asked, ("host",), "tracepoint")
+    assert "redis, about 600 s" in said
+    assert re.search(r"about 10\.\d min in all, without set-up$", said)
+    monkeypatch.delattr(redis, "TAKES")
+    said = show.claims_note(WANTED, asked, ("host",), "tracepoint")
+    assert said.endswith("min in all, without set-up and the experiments of redis")
 
 
 def test_what_a_rung_cannot_count_is_said() -> None:
