@@ -40,11 +40,25 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
-    """Each kernel, and the verdict that its figures alone would give."""
+    """Each kernel, and the verdict of its figures alone, in the conditions that all of them have.
+
+    A kernel lacks a condition where its cells are unsound, or were not run there.
+    """
     by_kernel: dict[str, list[Evidence]] = {}
     for one in evidence:
         by_kernel.setdefault(_place("kernel", one), []).append(one)
+    shared = set.intersection(*({_but_kernel(o) for o in found} for found in by_kernel.values()))
+    if not shared:
+        return ()
+    by_kernel = {
+        name: [one for one in found if _but_kernel(one) in shared]
+        for name, found in by_kernel.items()
+    }
     return tuple((name, joined(tuple(found))[0]) for name, found in by_kernel.items())
+
+
+def _but_kernel(one: Evidence) -> tuple[tuple[str, str | int], ...]:
+    return tuple((k, v) for k, v in one.condition.items() if k not in ("lane", "kernel"))
 
 
 def _tell_apart(sides: Sides) -> bool:

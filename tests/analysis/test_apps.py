@@ -64,6 +64,16 @@ def test_a_ratio_of_requests(tmp_path: Path) -> None:
     assert "TCP left 17.0 connections" in found.mechanism
 
 
+@pytest.mark.parametrize(("filling", "expected"), [(100_000, "CONFIRMED"), (10_000, "REFUTED")])
+def test_the_share_of_a_request_that_its_address_takes(
+    tmp_path: Path, filling: int, expected: str
+) -> None:
+    """Of TCP's millisecond a tenth, and a hundredth."""
+    found = verdict(analysed(tmp_path, clients=1, address_ns=filling), "address-set-up")
+    assert found.verdict == expected
+    assert found.evidence[0].figure("tcp").value == filling / 1e6  # type: ignore[union-attr]
+
+
 def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
     assert {one.pattern for one in analysed(tmp_path).ledgers} == {"pingpong"}
 

@@ -151,6 +151,22 @@ def test_true_false_and_mixed_across_kernels(
     assert (len(set(kernels)) == 1) or found.verdict == "CONDITIONAL"
 
 
+def test_kernels_are_compared_where_all_of_them_were_measured() -> None:
+    """A cell that is unsound on one kernel makes no difference between kernels."""
+
+    def placed(transport: str, _: str, placement: str, repeat: int) -> float:
+        return (1.0 if placement == "same-cpu" else 20.0) if transport == "tcp" else 5.0
+
+    both = measured("segments_data", placed).assign(kernel="7.7")
+    only = both[both["placement"] == "cross-cpu"].assign(kernel="8.8")
+    (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([both, only]), [])
+    assert found.condition == "placement: holds for cross-cpu, does not hold for same-cpu"
+    assert found.kernels == (("host 7.7", "CONFIRMED"), ("host 8.8", "CONFIRMED"))
+    elsewhere = both[both["placement"] == "same-cpu"].assign(kernel="9.9")
+    (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([elsewhere, only]), [])
+    assert found.kernels == ()
+
+
 def test_how_many_kernels_say_so_is_told() -> None:
     same = on_kernels(BOUNDS, lambda *_: lambda *_: 16.9)
     mixed = on_kernels(BOUNDS, of_one("8.8", lambda _: 1.0))
