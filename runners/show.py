@@ -30,8 +30,10 @@ from runners.options import (
 WIDTH = 100
 # Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
 SECONDS_PER_MESSAGE = {"host": 17e-6, "vm": 150e-6}
-SECONDS_PER_CELL = {"host": 0.06, "vm": 0.1}
-SECONDS_AROUND = {"host": 3, "vm": 45}
+SECONDS_PER_CELL = {"host": 0.06, "vm": 0.7}
+SECONDS_PER_BYTE = {"host": 0.0, "vm": 45e-9}
+SECONDS_AROUND = {"host": 3, "vm": 25}
+SECONDS_OF_ANALYSIS = 10
 
 
 def show_preflight(_: Options) -> None:
@@ -134,7 +136,7 @@ def show_dry_run(options: Options) -> None:
 
 def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], rung: str) -> str:
     """What a run for claims will do, and how long that will take."""
-    who, parts, total = invoker(), [], 0.0
+    who, parts, total = invoker(), [], float(SECONDS_OF_ANALYSIS)
     plans = []
     if "host" in chosen:
         plan = claims.host_plan(needs, options, rung, "vm" not in chosen, who)
@@ -195,9 +197,12 @@ def show_claims(options: Options) -> None:
 
 
 def _expected(plan: Plan, lane: str) -> float:
-    messages = sum(run.cell.messages + run.cell.warmup for one in plan.passes for run in one.runs)
+    cells = [run.cell for one in plan.passes for run in one.runs]
+    messages = sum(cell.messages + cell.warmup for cell in cells)
+    payload = sum((cell.messages + cell.warmup) * cell.size for cell in cells)
     return (
         messages * SECONDS_PER_MESSAGE[lane]
+        + payload * SECONDS_PER_BYTE[lane]
         + plan.runs * SECONDS_PER_CELL[lane]
         + SECONDS_AROUND[lane]
     )

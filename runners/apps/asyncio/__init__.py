@@ -31,7 +31,7 @@ MESSAGES = {
     "stream": {64: 20000, 4096: 20000, 65536: 4000},
 }
 REPEATS = 6
-TAKES = 60
+TAKES = 50
 
 
 def lack() -> str:

@@ -22,7 +22,7 @@ TRANSPORTS = ("unix", "tcp")
 SIZES = (1024, 4096, 8192, 16384)
 CALLS = 10_000
 REPEATS = 6
-TAKES = 12
+TAKES = 10
 
 
 def lack() -> str:

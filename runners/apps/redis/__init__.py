@@ -33,7 +33,7 @@ CLIENTS = {1: 5000, 20: 250}
 CONNECTIONS = ("new", "keep")
 TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
-TAKES = 13
+TAKES = 20
 SOCKSTAT = Path("/proc/net/sockstat")
 
 
