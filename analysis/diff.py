@@ -19,9 +19,9 @@ from analysis.exact import SCHEDULINGS, Cell
 from analysis.intervals import LEAST_REPEATS, RESAMPLES, SEED
 from analysis.knobs import Change, most_alike
 from analysis.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, order, placement_order
-from analysis.measures import measure_of
+from analysis.measures import measure_of, round_trips
 from analysis.quantities import TIMES, Measure
-from analysis.renames import Fates, callers, fates
+from analysis.renames import UNKNOWN_CALLER, Fates, callers, fates
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
@@ -97,6 +97,15 @@ class ExactPair:
 
 
 @dataclass(frozen=True)
+class Traced:
+    """What became of the functions that ftrace saw in a cell: called at least once a round trip."""
+
+    words: str
+    kernels: tuple[str, str]
+    fates: Fates
+
+
+@dataclass(frozen=True)
 class Diff:
     """All that two runs have in common, and what differs around them."""
 
@@ -104,6 +113,7 @@ class Diff:
     after: Analysis
     shifts: tuple[Shift, ...]
     exact: tuple[ExactPair, ...]
+    traced: tuple[Traced, ...]
     settings: tuple[tuple[str, str, str, str], ...]  # where, what, before, after
     alone: tuple[tuple[str, str], ...]  # what only one run has: which run, what
 
@@ -132,9 +142,14 @@ def compare(before: Analysis, after: Analysis) -> Diff:
     shifts, alone = _shifts(before.measured, after.measured, kernels)
     pairs, exact_alone = _exact_pairs(before, after, kernels["exact"])
     return Diff(
-        before, after, shifts, pairs, tuple(_settings(before, after, kernels)),
+        before,
+        after,
+        shifts,
+        pairs,
+        _traced(before, after, kernels),
+        tuple(_settings(before, after, kernels)),
         (*alone, *exact_alone),
-    )  # fmt: skip
+    )
 
 
 def _kernels(one: Analysis, lane: str) -> list[str]:
@@ -222,10 +237,43 @@ def _change_of_medians(a: Any, b: Any, axis: int) -> Any:
 
 
 def _shift_order(one: Shift) -> tuple[object, ...]:
+    where = _cell_order((one.pattern, one.size, one.placement, one.transport))
+    return *where, one.lane, one.instrument, one.probed, one.kernels
+
+
+def _cell_order(key: Any) -> tuple[object, ...]:
+    """By pattern, size, placement and transport as everywhere, then by what follows."""
+    pattern, size, placement, transport, *rest = key
     return (
-        order(one.pattern, FIRST_PATTERNS), one.size, placement_order(one.placement),
-        order(one.transport, FIRST_TRANSPORTS), one.lane, one.instrument, one.probed, one.kernels,
+        order(pattern, FIRST_PATTERNS), size, placement_order(placement),
+        order(transport, FIRST_TRANSPORTS), *rest,
     )  # fmt: skip
+
+
+def _traced(
+    before: Analysis, after: Analysis, kernels: dict[str, dict[str, str]]
+) -> tuple[Traced, ...]:
+    first, second = (_hit(one.tables.tidy) for one in (before, after))
+    found = []
+    for key in sorted(first, key=_cell_order):
+        pattern, size, placement, transport, lane, kernel = key
+        other = kernels.get(lane, {}).get(kernel, "")
+        if now := second.get((*key[:-1], other)):
+            words = f"{pattern} · {size_text(int(size))} · {placement} · {transport} · {lane}"
+            found.append(Traced(words, (kernel, other), fates(first[key], now)))
+    return tuple(found)
+
+
+def _hit(tidy: pd.DataFrame) -> dict[Any, dict[str, dict[str, float]]]:
+    """Cell, lane and kernel → function → calls a message; who calls is not known."""
+    rows = tidy[tidy["sound"].astype(bool) & (tidy["instrument"] == "ftrace")]
+    rows = rows[rows["value"] >= round_trips(rows)]
+    rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
+    return {
+        key: {str(name): {UNKNOWN_CALLER: calls} for name, calls in medians.items()}
+        for key, group in rows.groupby([*REGIME, "lane", "kernel"], sort=True)
+        for medians in (group.groupby("key")["calls"].median(),)
+    }
 
 
 def _exact_pairs(

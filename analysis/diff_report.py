@@ -134,11 +134,13 @@ def show(diff: Diff, page: Path) -> None:
         console.print(_table(diff, terminal))
     if len(changed) > MOST_ROWS:
         console.print(Text(f"And {len(changed) - MOST_ROWS} more: see the page.", style="dim"))
-    for pair in diff.exact:
-        found = pair.fates()
+    for words, found in (
+        *((pair.words, pair.fates()) for pair in diff.exact),
+        *((one.words, one.fates) for one in diff.traced),
+    ):
         console.print(
             Text(
-                f"{pair.words}: {len(found.appeared)} functions appeared, {len(found.vanished)} "
+                f"{words}: {len(found.appeared)} functions appeared, {len(found.vanished)} "
                 f"vanished, {len(found.renamed)} renamed"
             )
         )

@@ -2,8 +2,9 @@
 """Functions that one run calls and the other does not: appeared, vanished, or renamed.
 
 A function counts as renamed where the two names differ by the compiler's suffix alone (.isra.0,
-.part.0), or where the new one is called by the same callers, as often, under a similar name. The
-latter is likely and not certain, so it is said how it was told.
+.part.0), or where the new one is called by the same callers, as often, under a similar name; where
+callers are not known, as often under a name that is more alike. The latter two are likely and not
+certain, so it is said how it was told.
 """
 
 from collections import Counter
@@ -18,7 +19,10 @@ from analysis.layers import SUFFIX
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
+MORE_ALIKE = 0.85  # where callers are not known: 0.71 would take fput for fget
 BY_SUFFIX, BY_PLACE = "but for the compiler's suffix", "same callers, as many calls, similar name"
+BY_CALLS = "as many calls, similar name"
+UNKNOWN_CALLER = ""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Fates:
     renamed: tuple[Renamed, ...]
 
 
-# A function's callers and how often they call it. Where only calls are known, the caller is empty.
-Callers = Mapping[str, Counter[str]]
+# A function's callers and how often they call it; UNKNOWN_CALLER where only calls were counted.
+Callers = Mapping[str, Mapping[str, float]]
 
 
 def callers(cell: Cell) -> dict[str, Counter[str]]:
@@ -58,11 +62,13 @@ def fates(before: Callers, after: Callers) -> Fates:
     same = {one.old: one.new for one in found}
 
     def placed_alike(old: str, fresh: str) -> float:
-        moved = Counter({same.get(name, name): n for name, n in before[old].items()})
-        return _likeness(old, fresh) if moved == after[fresh] else 0
+        moved = {same.get(name, name): n for name, n in before[old].items()}
+        least = MORE_ALIKE if UNKNOWN_CALLER in moved else ALIKE
+        return _likeness(old, fresh, least) if moved == dict(after[fresh]) else 0
 
     left = gone - same.keys(), new - set(same.values())
-    found += [Renamed(old, fresh, BY_PLACE) for old, fresh in _pairs(*left, placed_alike)]
+    for old, fresh in _pairs(*left, placed_alike):
+        found.append(Renamed(old, fresh, BY_CALLS if UNKNOWN_CALLER in before[old] else BY_PLACE))
     return Fates(
         tuple(sorted(new - {one.new for one in found})),
         tuple(sorted(gone - {one.old for one in found})),
@@ -88,6 +94,6 @@ def _suffix_only(old: str, fresh: str) -> float:
     return float(SUFFIX.sub("", old) == SUFFIX.sub("", fresh))
 
 
-def _likeness(old: str, fresh: str) -> float:
+def _likeness(old: str, fresh: str, least: float) -> float:
     ratio = SequenceMatcher(None, old, fresh).ratio()
-    return ratio if ratio >= ALIKE else 0
+    return ratio if ratio >= least else 0

@@ -14,7 +14,14 @@ from analysis.analyse import Analysis, analyse
 from analysis.diff import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
 from analysis.diff_figures import folded
 from analysis.raw import read_run
-from analysis.renames import BY_PLACE, BY_SUFFIX, Renamed, fates
+from analysis.renames import (
+    BY_CALLS,
+    BY_PLACE,
+    BY_SUFFIX,
+    UNKNOWN_CALLER,
+    Renamed,
+    fates,
+)
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
 from tests.analysis.test_report import HOSTILE, Balance
@@ -104,6 +111,21 @@ def test_functions_appear_vanish_or_are_renamed() -> None:
         Renamed("made_up_alloc_skb", "made_up_stream_alloc_skb", BY_PLACE),
     )
     assert (found.appeared, found.vanished) == (("made_up_alloc_page",), ("vanished",))
+
+
+def test_where_callers_are_not_known_a_name_must_be_more_alike() -> None:
+    once = {UNKNOWN_CALLER: 1.0}
+    found = fates({"made_up_rcv": once, "fget": once}, {"made_up_rcv2": once, "fput": once})
+    assert found.renamed == (Renamed("made_up_rcv", "made_up_rcv2", BY_CALLS),)
+    assert (found.appeared, found.vanished) == (("fput",), ("fget",))
+
+
+def test_functions_that_ftrace_saw_are_compared(plain: Analysis, analysed: Analyse) -> None:
+    more = {"made_up_new": 8}
+    (unix, tcp) = compare(plain, analysed(MadeUp(functions=lambda *_: more))).traced
+    assert unix.words == "pingpong · 10 B · same-cpu · unix · vm"
+    assert unix.fates.appeared == tcp.fates.appeared == ("made_up_new",)
+    assert unix.fates.vanished == ()
 
 
 def an_exact_pair(tmp_path: Path, **changed: int) -> tuple[Path, Path]:
