@@ -50,7 +50,7 @@ SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", r
 
 
 def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
-    """One self-contained page: no network, no script."""
+    """One self-contained page that needs no network; its script sorts and searches tables only."""
     template = html_environment().get_template("report.html.j2")
     return template.render(_context(analysis, figures))
 
