@@ -28,7 +28,7 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
     if states == {False}:
         return REFUTED, ""
     if states == {None}:
-        name = "noise" if undecided == CROSSES else "repeat"
+        name = "this run's noise" if undecided == CROSSES else "repeat"
         return CONDITIONAL, f"{name}: {_said(_sides((), evidence), undecided)}"
     for names in ((one,) for one in SEPARATING):
         if _tell_apart(sides := _sides(names, evidence)):
