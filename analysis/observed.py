@@ -7,6 +7,7 @@ what tools answered (docs/run-folder.md).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from analysis.claim_files import Claim
@@ -30,6 +31,10 @@ class Answer:
     error: str
     raw: str
     kernel: str = ""  # lane and kernel that answered
+
+    def place(self, name: str) -> str:
+        """Its kernel, or its value of a circumstance."""
+        return self.kernel if name == KERNEL else self.when.get(name, "none")
 
     def circumstances(self) -> str:
         return ", ".join(f"{key} {value}" for key, value in self.when.items())
@@ -150,15 +155,23 @@ def _facts(one: Answer, rule: Check) -> str:
 
 
 def _flips(found: list[Answer], held: list[bool]) -> str:
-    """The circumstance that tells the sides apart, or the kernel, with both sides."""
-    for name in (*dict.fromkeys(key for one in found for key in one.when), KERNEL):
-        sides: dict[bool, list[str]] = {True: [], False: []}
+    """The circumstance that tells the sides apart, or the kernel, or two of these; both sides."""
+    names = (*dict.fromkeys(key for one in found for key in one.when), KERNEL)
+    for chosen in (*((name,) for name in names), *combinations(names, 2)):
+        sides: dict[bool, dict[str, None]] = {True: {}, False: {}}
         for one, holds in zip(found, held, strict=True):
-            sides[holds].append(one.kernel if name == KERNEL else one.when.get(name, "none"))
-        if not set(sides[True]) & set(sides[False]):
-            yes, no = (list(dict.fromkeys(side)) for side in (sides[True], sides[False]))
-            return f"{name}: holds for {listed(yes)}, does not hold for {listed(no)}"
+            sides[holds][_place(one, chosen, found, held)] = None
+        if not sides[True].keys() & sides[False].keys():
+            yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
+            return f"{' and '.join(chosen)}: holds for {yes}, does not hold for {no}"
     return "several circumstances"
+
+
+def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
+    """What this answer has of the first; of the second where the first is on both sides."""
+    place = one.place(names[0])
+    mixed = {holds for o, holds in zip(found, held, strict=True) if o.place(names[0]) == place}
+    return f"{place} ({one.place(names[1])})" if len(names) > 1 and len(mixed) > 1 else place
 
 
 def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:

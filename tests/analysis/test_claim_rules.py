@@ -248,6 +248,19 @@ def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answ
             [answer({"errno": "EMADEUP"}, "host 9.9"), answer({"errno": "ok"}, "vm 8.8")],
             *("CONDITIONAL", "kernel: holds for host 9.9, does not hold for vm 8.8"),
         ),
+        (
+            [
+                answer({"errno": said}, kernel, umask=umask)
+                for kernel, umask, said in (
+                    ("host 9.9", "077", "EMADEUP"),
+                    ("host 9.9", "000", "ok"),
+                    ("vm 8.8", "077", "EMADEUP"),
+                    ("vm 8.8", "000", "EMADEUP"),
+                )
+            ],
+            "CONDITIONAL",
+            "umask and kernel: holds for 077 and 000 (vm 8.8), does not hold for 000 (host 9.9)",
+        ),
         ([answer({"other": 17})], "NOT MEASURED", ""),
         ([], "NOT MEASURED", ""),
         ([Answer("made-up", {}, {}, "it needs root", "", "host 9.9")], "NOT MEASURED", ""),
