@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run folder → everything that a report says. Pure: reads files, writes none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -153,15 +153,17 @@ def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -
     return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
 
 
-def judge_again(runs: Iterable[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:
+def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:
     """The verdicts of several runs together: a condition is of one run, its name the run's."""
     measured, missing, observed = [], list[Missing](), Observed()
     for run in runs:
         cells = read_exact(run)
         tables = build_tables(run, cells)
         figures = measure_all(_asked(run, tables, cells), quantities(claims))
-        measured.append(figures.assign(run=run.name))
         missing += tables.missing
+        if len(runs) == 1:
+            return judge(claims, figures, missing, read_observed(run))
+        measured.append(figures.assign(run=run.name))
         observed = observed.also(read_observed(run), run.name)
     return judge(claims, pd.concat(measured, ignore_index=True), missing, observed)
 
