@@ -79,12 +79,13 @@ def _copiers(comparison: Comparison) -> frozenset[str]:
 
 def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:
     """The way into a system call and out of it belongs to that call."""
-    calls: list[str] = [one.call for one in way]
-    for order in (range(len(way) - 2, -1, -1), range(1, len(way))):
-        for n in order:
-            beside = n + 1 if order.step < 0 else n - 1
-            if not calls[n] and not way[n].in_user and way[n].task == way[beside].task:
-                calls[n] = calls[beside]
+    calls = [one.call for one in way]
+    for task in {one.task for one in way}:  # each by itself: on two CPUs they take turns
+        mine = [n for n, one in enumerate(way) if one.task == task]
+        for order in (mine[::-1], mine):
+            for beside, n in pairwise(order):
+                if not calls[n] and not way[n].in_user:
+                    calls[n] = calls[beside]
     named = {id(one): (_stage(one, call),) for one, call in zip(way, calls, strict=True)}
     return slices(way, lambda one: named[id(one)])
 

@@ -84,6 +84,16 @@ def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
     assert one.softirq == 50
 
 
+def test_stages_are_whole_where_two_cpus_take_turns() -> None:
+    """The server's CPU runs its idle task between the client's stretches."""
+    idle = Stretch(1, ("swapper/1", "[user]", "do_idle"), 8)
+    lap = tuple(one for stretch in a_lap() for one in (stretch, idle))
+    (one,) = journeys(a_cell(lap))
+    assert {stage.name for stage in one.stages if stage.name != "swapper/1: kernel"} == {
+        "client: write()", "client: user space", "client: read()", "server: read()",
+    }  # fmt: skip
+
+
 def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
     (one,) = journeys(a_cell(a_lap()))
     assert [(mark.words, mark.at) for mark in one.marks] == [
