@@ -2,6 +2,7 @@
 """What a comparison of two runs says first, and how its figures are written."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from analysis.diff import BEYOND, UNKNOWN, Diff, ExactPair, Shift
 from analysis.knobs import Moved
@@ -74,6 +75,12 @@ def _times(diff: Diff) -> Iterator[str]:
 
 def repeats(shift: Shift) -> str:
     return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
+
+
+def by_regime(shifts: list[Shift]) -> list[tuple[str, list[Shift]]]:
+    """In the order in which they stand, one CPU before two and unix before tcp."""
+    groups = groupby(shifts, key=lambda shift: shift.regime_words)
+    return [(words, list(group)) for words, group in groups]
 
 
 def value(shift: Shift, figure: float) -> str:
