@@ -16,13 +16,15 @@ import pytest
 
 from analysis.apps import FIGURES
 from analysis.quantities import APPS as PATTERN_APPS
-from runners import options
+from runners import options, run
 from runners.apps import APPS, asyncio, client, counters, dotnet, echo, gin, go, java, redis
 from runners.apps.gin import fastcgi
 from runners.apps.server import serving
 from runners.errors import RunError, UsageError
+from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 from runners.ports import free_port
+from runners.progress import Progress
 
 NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
@@ -237,6 +239,27 @@ def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert app.lack() == f"its programs are not built (runners/setup.sh --{name})"
     monkeypatch.setattr(java, "JAVA", str(tmp_path / "java"))
     assert "apt-get install default-jdk-headless" in java.lack()
+
+
+def test_an_app_that_cannot_be_built_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def set_up(_: run.Session, word: str) -> Path:
+        if word == "--gin":
+            raise RunError("gin does not compile.")
+        return tmp_path
+
+    monkeypatch.setattr(run, "_setup_sh", set_up)
+    monkeypatch.setattr(go, "lack", lambda: "")
+    monkeypatch.setattr(go, "run", lambda *_: iter([{"app": "go", "made": "up"}]))
+    (tmp_path / "host").mkdir()
+    session = run.Session(options.parse(["--apps", "go,gin"]), invoker(), Progress(), [])
+    run._set_up_apps(session)
+    assert run._run_apps(session, tmp_path) == [
+        {"what": "the experiment gin", "lane": "host", "why": "gin does not compile"}
+    ]
+    lines = (tmp_path / "host/apps.jsonl").read_text().splitlines()
+    assert lines == ['{"app": "go", "made": "up"}']
 
 
 def test_an_app_that_is_not_there_is_refused() -> None:
