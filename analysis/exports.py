@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines."""
 
+from collections.abc import Iterable
+
 from analysis import output
 from analysis.analyse import Analysis
 from analysis.exact import Cell
@@ -14,13 +16,27 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
     for profile in analysis.profiles:
         name, lines = profile.folded()
         files[name] = output.text(lines)
-    for cell in (cell for comparison in analysis.exact for cell in comparison.cells):
+    cells = [cell for comparison in analysis.exact for cell in comparison.cells]
+    for cell in cells:
         name = cell_name(cell)
         files[f"folded/{name}.folded"] = output.text(folded(cell))
         files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
         if cell.lap:
-            files[f"timeline/{name}.pftrace"] = output.data(trace(cell))
+            files[f"timeline/{name}.pftrace"] = output.data(
+                trace(cell, copiers(cells, cell.kernel))
+            )
     return files
+
+
+def copiers(cells: Iterable[Cell], kernel: str) -> frozenset[str]:
+    """Who was seen to copy payload on that kernel: not every cell is followed, and it is the same
+    function in all of them."""
+    return frozenset(
+        name
+        for cell in cells
+        if cell.kernel == kernel and cell.payload
+        for name in cell.payload.copiers
+    )
 
 
 def cell_name(cell: Cell) -> str:

@@ -7,7 +7,7 @@ the emulator ran it. Tracks: the functions of each process, with all that runs o
 CPU's process; softirqs; copies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import count
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
@@ -21,8 +21,8 @@ SEQUENCE = 1  # the only writer of the trace
 SOFTIRQ, COPY = "softirq", "copy"  # layers (probes/functions.tsv)
 
 
-def trace(cell: Cell) -> bytes:
-    """The steady round trip of an exact cell, as Perfetto's protobuf."""
+def trace(cell: Cell, copiers: Set[str]) -> bytes:
+    """The steady round trip of an exact cell, as Perfetto's protobuf; `copiers` copy payload."""
     builder = TraceProtoBuilder()
     numbers = count(1)
     cpus = sorted({one.cpu for one in cell.lap})
@@ -30,7 +30,6 @@ def trace(cell: Cell) -> bytes:
         _track(builder, next(numbers), f"CPU {cpu}", _cpu(cell.lap, cpu))
     for task in dict.fromkeys(one.task for one in cell.lap):
         _track(builder, next(numbers), task, _functions(cell.lap, task), process=True)
-    copiers = frozenset(cell.payload.copiers) if cell.payload else frozenset[str]()
     for name, found in (
         ("softirqs", list(_of_layer(cell.lap, SOFTIRQ))),
         ("copies", list(_copies(cell.lap, copiers))),
@@ -59,7 +58,7 @@ def _of_layer(lap: tuple[Stretch, ...], layer: str) -> Iterator[Slice]:
     return slices(lap, outermost)
 
 
-def _copies(lap: tuple[Stretch, ...], copiers: frozenset[str]) -> Iterator[Slice]:
+def _copies(lap: tuple[Stretch, ...], copiers: Set[str]) -> Iterator[Slice]:
     """Where payload is copied, by the functions that were seen to copy it."""
     return slices(lap, lambda one: (one.path[-1],) if one.path[-1] in copiers else ())
 

@@ -13,12 +13,14 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from analysis.exact import Cell
+from analysis.exports import copiers
 from analysis.lap import Stretch
 from analysis.speedscope import speedscope
 from analysis.timeline import trace
 from tests.analysis.test_journey import a_cell, a_lap
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
+COPIERS = {"made_up_copier"}
 TOTAL = sum(one.steps for one in a_lap())
 
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
@@ -54,21 +56,28 @@ def outermost(slices: list[tuple[str, int, int]]) -> int:
 
 
 def test_the_slices_add_up_to_the_round_trip() -> None:
-    slices = read_back(trace(cell()))
+    slices = read_back(trace(cell(), COPIERS))
     assert outermost(slices["CPU 0"]) == TOTAL
     assert outermost(slices["client"]) + outermost(slices["server"]) == TOTAL
     assert [width for name, _, width in slices["CPU 0"] if name == "server"] == [1056]
 
 
 def test_softirqs_and_copies_have_tracks_of_their_own() -> None:
-    slices = read_back(trace(cell()))
+    slices = read_back(trace(cell(), COPIERS))
     assert slices["softirqs"] == [("handle_softirqs", 0, 50)]
     assert slices["copies"] == [("made_up_copier", 0, 40), ("made_up_copier", 0, 40)]
 
 
+def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -> None:
+    blind = replace(cell(), payload=None)
+    elsewhere = replace(blind, kernel="7.2")
+    assert copiers([blind, cell(), elsewhere], "6.12") == COPIERS
+    assert copiers([blind, cell(), elsewhere], "7.2") == frozenset()
+
+
 def test_two_cpus_have_a_track_each() -> None:
     lap = tuple(replace(one, cpu=int(one.task == "server")) for one in a_lap())
-    slices = read_back(trace(replace(cell(), lap=lap)))
+    slices = read_back(trace(replace(cell(), lap=lap), COPIERS))
     assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
         "CPU 0": TOTAL - 1056,
         "CPU 1": 1056,
@@ -77,14 +86,14 @@ def test_two_cpus_have_a_track_each() -> None:
 
 def test_callers_hold_what_they_call() -> None:
     widths: dict[tuple[str, int], int] = defaultdict(int)
-    for name, depth, width in read_back(trace(cell()))["client"]:
+    for name, depth, width in read_back(trace(cell(), COPIERS))["client"]:
         widths[name, depth] += width
     assert widths["[user]", 0] == sum(one.steps for one in a_lap() if one.task == "client")
     assert widths["tcp_sendmsg", 3] == 30 + 40 + 50
 
 
 def test_the_same_bytes_again() -> None:
-    assert trace(cell()) == trace(cell())
+    assert trace(cell(), COPIERS) == trace(cell(), COPIERS)
 
 
 def test_trace_processor_reads_it(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_trace_processor_reads_it(tmp_path: Path) -> None:
     from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
     file = tmp_path / "made-up.pftrace"
-    file.write_bytes(trace(cell()))
+    file.write_bytes(trace(cell(), COPIERS))
     config = TraceProcessorConfig(bin_path=shell)
     with TraceProcessor(trace=str(file), config=config) as processor:
         rows = processor.query(
@@ -125,6 +134,6 @@ def test_speedscope_of_a_run_without_laps_holds_the_tree() -> None:
 
 def test_a_kernel_thread_has_a_track() -> None:
     lap = (*a_lap(), Stretch(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9))
-    slices = read_back(trace(replace(cell(), lap=lap)))
+    slices = read_back(trace(replace(cell(), lap=lap), COPIERS))
     assert outermost(slices["ksoftirqd/0"]) == 9
     assert ("handle_softirqs", 0, 9) in slices["softirqs"]
