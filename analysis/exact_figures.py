@@ -44,8 +44,8 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
         return not_drawn("journey", title, "no round trip in its order (made before that was kept)")
     costs = listed([f"{one.total:,} instructions over {one.transport}" for one in found])
     softirqs = [
-        f" {one.softirq / one.total:.0%} of {one.transport}'s lie in the receive softirq, within "
-        "the sender's own system call."
+        f" Of {one.transport}'s, {sum(one.softirq.values()) / one.total:.0%} lie in the receive "
+        f"softirq, which runs in {listed(list(one.softirq))}."
         for one in found
         if one.softirq
     ]

@@ -37,7 +37,7 @@ class Journey:
     stages: tuple[Slice, ...]  # who is in which system call, one after the other
     boxes: tuple[Slice, ...]  # layers, each below the one that called it
     marks: tuple[Mark, ...]
-    softirq: int  # instructions of the receive softirq and all it calls
+    softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
 
     def count(self, kind: str) -> int:
         return sum(mark.kind == kind for mark in self.marks)
@@ -66,7 +66,7 @@ def _journey(cell: Cell, comparison: Comparison) -> Journey | None:
         tuple(_stages(way)),
         tuple(sorted(slices(way, layers), key=lambda box: (box.depth, box.start))),
         tuple(_marks(way, copiers)),
-        sum(one.steps for one in way if SOFTIRQ in one.path),
+        _softirq(way),
     )
 
 
@@ -75,6 +75,14 @@ def _copiers(comparison: Comparison) -> frozenset[str]:
     return frozenset(
         name for cell in comparison.cells if cell.payload for name in cell.payload.copiers
     )
+
+
+def _softirq(way: Sequence[Stretch]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for one in way:
+        if SOFTIRQ in one.path:
+            sums[f"the {one.task}'s {one.call}()" if one.call else one.task] += one.steps
+    return dict(sums)
 
 
 def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:

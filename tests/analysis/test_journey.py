@@ -81,7 +81,7 @@ def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
         ("server: read()", 53),
     ]
     assert one.total == TOTAL
-    assert one.softirq == 50
+    assert one.softirq == {"the client's write()": 50}
 
 
 def test_stages_are_whole_where_two_cpus_take_turns() -> None:
