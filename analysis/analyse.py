@@ -27,7 +27,7 @@ from analysis.programs import Row, program_rows
 from analysis.raw import Cell, Lane, Missing, Run
 from analysis.tables import Tables, build_tables
 from analysis.timing import Regime, build_regimes
-from analysis.verdicts import CELLS, Verdict, tally
+from analysis.verdicts import CELLS, NOT_MEASURED, Verdict, tally
 from analysis.waterfall import Decomposition, decompose
 from analysis.wording import probes_text, size_text
 
@@ -118,7 +118,7 @@ def analyse(run: Run) -> Analysis:
     regimes = build_regimes(tables.tidy, laps)
     parts = decompose(tables.tidy)
     folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
-    verdicts = judge(claims, measured, tables.missing, read_observed(run))
+    verdicts = _concerned(run, judge(claims, measured, tables.missing, read_observed(run)))
     return Analysis(
         run=run,
         tables=tables,
@@ -151,6 +151,16 @@ def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -
     if not run.for_claims:
         return figures
     return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
+
+
+def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """A run for some claims settles others too; of those that it does not, nothing is said."""
+    named = run.named_claims
+    return tuple(
+        one
+        for one in verdicts
+        if not named or one.verdict != NOT_MEASURED or named & {one.claim.id, one.claim.source.id}
+    )
 
 
 def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:

@@ -120,6 +120,13 @@ class Run:
     missing: tuple[Missing, ...]
 
     @property
+    def named_claims(self) -> frozenset[str]:
+        """The claims and sources that it was made for by name; empty where by none, or for all."""
+        options = self.manifest.get("options")
+        named = options.get("claims") if isinstance(options, dict) else None
+        return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
+
+    @property
     def for_claims(self) -> bool:
         """Whether it was made for claims (`--claims`), and not for a ledger."""
         options = self.manifest.get("options")

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verdicts flip when the data do; a wrong claims file ends in a sentence."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from analysis.analyse import analyse
 from analysis.claim_files import load_claims
 from analysis.errors import RunError
+from analysis.raw import read_run
 from analysis.verdicts import Verdict, claims_table
 from tests.analysis.conftest import Analyse
-from tests.analysis.make_run import MadeUp
+from tests.analysis.make_run import MadeUp, make_run
 
 
 def as_claimed(transport: str) -> tuple[int, int]:
@@ -109,6 +112,18 @@ def test_links_lead_from_a_claim_to_raw_files_that_are_there(
         assert files[0] == "raw/host/cells.jsonl"
         assert files[1] == f"raw/host/samples/{anchor.rpartition('-')[2]}.u32"
         assert all((run / file).exists() for file in files)
+
+
+def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Path) -> None:
+    run = make_run(tmp_path, MadeUp(guest=False))
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["options"]["claims"] = ["packet-copies"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    verdicts = {one.claim.id: one.verdict for one in analyse(read_run(run)).verdicts}
+    assert verdicts["packet-copies"] == "NOT MEASURED"  # asked for, so it is said
+    assert verdicts["context-switches"] == "REFUTED"  # its cells settle this one too
+    others = [name for name, said in verdicts.items() if said == "NOT MEASURED"]
+    assert others == ["packet-copies"]
 
 
 CLAIM = """
