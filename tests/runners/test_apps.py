@@ -200,7 +200,8 @@ def test_a_thread_that_ends_takes_nothing_away() -> None:
 def test_a_counted_client_that_fails_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, script: str, error: str
 ) -> None:
-    monkeypatch.setattr(client, "SECONDS", 1)
+    if "sleep" in script:  # the others may take as long as a busy machine needs
+        monkeypatch.setattr(client, "SECONDS", 1)
     assert client.run_counted(["sh", "-c", script], None, os.getpid()) == {"error": error}
 
 
@@ -215,7 +216,8 @@ def test_a_counted_client_that_fails_is_a_sentence(
 def test_a_client_that_fails_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, script: str, error: str
 ) -> None:
-    monkeypatch.setattr(client, "SECONDS", 1)
+    if "sleep" in script:  # the others may take as long as a busy machine needs
+        monkeypatch.setattr(client, "SECONDS", 1)
     assert client.run_client(["sh", "-c", script], None) == {"error": error}
 
 
