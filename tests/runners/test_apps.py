@@ -95,7 +95,6 @@ def test_every_line_comes_back(
     # 11 bytes each; TCP packs many into a segment, 64 KiB at most.
     least = 2 * 2300 * 11 // 65536
     assert all(one["counters"]["data"] > least for one in found if one["transport"] != "unix")
-    assert all(one["counters"]["out"] >= one["counters"]["data"] for one in found)
 
 
 def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
