@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every command that a lesson shows is run, and prints what stands below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.lanes import REPOSITORY
+from tests.docs import transcripts
+from tests.docs.transcripts import Step
+
+LESSONS = sorted((REPOSITORY / "docs/lessons").glob("[0-9]*.md"))
+STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
+
+
+def a_step(*shown: str, exact: bool = False) -> Step:
+    return Step(REPOSITORY / "README.md", 1, "true", shown, exact)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy that the lessons' runs are left in."""
+    folder = tmp_path_factory.mktemp("lessons") / "pathcost"
+    transcripts.clone(folder)
+    return folder
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_a_lesson_shows_what_its_command_prints(step: Step, checkout: Path) -> None:
+    assert transcripts.differences(step, transcripts.run(step, checkout)) == ""
+
+
+def test_every_lesson_has_a_command() -> None:
+    assert LESSONS
+    assert {step.page for step in STEPS} == set(LESSONS)
+
+
+def test_numbers_may_differ_and_words_may_not() -> None:
+    step = a_step("switches / round trip   2.00 (1.99\u20132.01)   9.25 µs")
+    assert transcripts.differences(step, ["switches / round trip  3.1  812 ns"]) == ""
+    assert transcripts.differences(step, [*step.shown, "  2.04  9.3 ms  b"]) == ""
+    assert "+sleeps round trip" in transcripts.differences(
+        step, ["sleeps / round trip  2.00 (1.99\u20132.01)  9.25 µs"]
+    )
+    assert transcripts.differences(step, []) != ""
+
+
+def test_every_digit_of_an_exact_transcript_holds() -> None:
+    assert transcripts.differences(a_step("@calls: 46", exact=True), ["@calls: 46"]) == ""
+    assert "+@calls: 47" in transcripts.differences(
+        a_step("@calls: 46", exact=True), ["@calls: 47"]
+    )
+
+
+def test_a_command_that_fails_is_no_transcript(tmp_path: Path) -> None:
+    step = Step(REPOSITORY / "README.md", 1, "echo no >&2; false | true", (), False)
+    with pytest.raises(RuntimeError, match="status 1\nno"):
+        transcripts.run(step, tmp_path)
+
+
+def test_a_refreshed_page_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "REPOSITORY", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("Text\n\n```console\n$ seq 2\nold\n$ echo 3\n```\n\nmore\n")
+    transcripts.refresh(page, tmp_path)
+    assert page.read_text() == "Text\n\n```console\n$ seq 2\n1\n2\n$ echo 3\n3\n```\n\nmore\n"
+    assert all(
+        transcripts.differences(s, transcripts.run(s, tmp_path)) == ""
+        for s in transcripts.steps(page)
+    )

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The transcripts of the documentation: run again, compared, and refreshed.
+
+A fenced block `console` holds commands, each after `$ `, and below each what it printed on standard
+output; `console exact` says that every digit of it holds. Elsewhere numbers, their units and
+intervals may differ from run to run, the words and their order may not. A line without words, such
+as what a second instrument counted, may come and go.
+
+    python -m tests.docs.transcripts docs/lessons/*.md     # write what the commands print now
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from runners.lanes import REPOSITORY
+
+SECONDS = 900
+PROMPT = "$ "
+WORD = re.compile(r"\b[A-Za-z_]{3,}\b")  # units are shorter
+SUDO = re.compile(r"\bsudo ")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a page and what stands below it; `line` counts from 1."""
+
+    page: Path
+    line: int
+    command: str
+    shown: tuple[str, ...]
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+
+
+def steps(page: Path) -> Iterator[Step]:
+    """The commands of a page, in their order."""
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        words = token.info.split()
+        if token.type != "fence" or token.map is None or words[:1] != ["console"]:
+            continue
+        lines = token.content.splitlines()
+        starts = [n for n, line in enumerate(lines) if line.startswith(PROMPT)]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            yield Step(
+                page,
+                token.map[0] + 2 + start,
+                lines[start].removeprefix(PROMPT),
+                tuple(lines[start + 1 : end]),
+                "exact" in words,
+            )
+
+
+def run(step: Step, folder: Path) -> list[str]:
+    """What the command prints, started in `folder`; raises RuntimeError where it fails."""
+    # Whoever runs this is root already, on machines without sudo as well.
+    command = SUDO.sub("", step.command) if os.geteuid() == 0 else step.command
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{step.name}: status {done.returncode}\n{done.stderr[-2000:]}")
+    return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def masked(lines: Sequence[str]) -> list[str]:
+    """The words of each line that has some."""
+    found = (" ".join(WORD.findall(line)) for line in lines)
+    return [words for words in found if words]
+
+
+def differences(step: Step, printed: Sequence[str]) -> str:
+    """A unified diff from what the page shows to what was printed; empty where it holds."""
+    shown, now = list(step.shown), list(printed)
+    if not step.exact:
+        shown, now = masked(shown), masked(now)
+    return "\n".join(difflib.unified_diff(shown, now, step.name, "printed", lineterm="", n=1))
+
+
+def refresh(page: Path, folder: Path) -> None:
+    """Put what each command prints now below it."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    printed = [(step, run(step, folder)) for step in steps(page)]
+    for step, now in reversed(printed):
+        lines[step.line : step.line + len(step.shown)] = now
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def clone(folder: Path) -> None:
+    """Copy the tree's files as a clone would have them; what a run leaves stays in the copy."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(lambda name: (REPOSITORY / name).exists(), listed.stdout.splitlines()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, folder / name)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        clone(Path(place))
+        for page in sys.argv[1:]:
+            print(page, file=sys.stderr)
+            refresh(Path(page).resolve(), Path(place))
