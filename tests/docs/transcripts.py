@@ -124,4 +124,7 @@ if __name__ == "__main__":
         clone(Path(place))
         for page in sys.argv[1:]:
             print(page, file=sys.stderr)
-            refresh(Path(page).resolve(), Path(place))
+            try:
+                refresh(Path(page).resolve(), Path(place))
+            except RuntimeError as error:
+                sys.exit(f"{page} is as it was, since a command of it failed: {error}")
