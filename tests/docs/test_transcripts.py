@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from runners.lanes import REPOSITORY
 from tests.docs import transcripts
 from tests.docs.transcripts import Step
 
+HEADING = re.compile("<h2>([^<{]+)</h2>")
 LESSONS = sorted((REPOSITORY / "docs/lessons").glob("[0-9]*.md"))
 STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
 
@@ -42,7 +44,7 @@ def test_numbers_may_differ_and_words_may_not() -> None:
     step = a_step("switches / round trip   2.00 (1.99\u20132.01)   9.25 µs")
     assert transcripts.differences(step, ["switches / round trip  3.1  812 ns"]) == ""
     assert transcripts.differences(step, [*step.shown, "  2.04  9.3 ms  b"]) == ""
-    assert "+sleeps round trip" in transcripts.differences(
+    assert "-switches\n+sleeps\n" in transcripts.differences(
         step, ["sleeps / round trip  2.00 (1.99\u20132.01)  9.25 µs"]
     )
     assert transcripts.differences(step, []) != ""
@@ -71,3 +73,14 @@ def test_a_refreshed_page_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         transcripts.differences(s, transcripts.run(s, tmp_path)) == ""
         for s in transcripts.steps(page)
     )
+
+
+def test_how_to_read_the_report_names_each_part() -> None:
+    page = (REPOSITORY / "docs/how-to-read-the-report.md").read_text(encoding="utf-8")
+    parts = [
+        title
+        for file in ("report.html.j2", "claims.html.j2")
+        for title in HEADING.findall((REPOSITORY / "analysis/templates" / file).read_text())
+    ]
+    assert len(parts) > 10
+    assert [title for title in parts if title not in page] == []

@@ -83,9 +83,8 @@ def run(step: Step, folder: Path) -> list[str]:
 
 
 def masked(lines: Sequence[str]) -> list[str]:
-    """The words of each line that has some."""
-    found = (" ".join(WORD.findall(line)) for line in lines)
-    return [words for words in found if words]
+    """All words in their order, wherever a line is broken."""
+    return [word for line in lines for word in WORD.findall(line)]
 
 
 def differences(step: Step, printed: Sequence[str]) -> str:
