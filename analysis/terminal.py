@@ -152,7 +152,11 @@ class Sources:
     def legend(self) -> str:
         lines = [f" {letter}  {source}" for source, letter in self._letters.items()]
         return "\n".join(
-            [*lines, " Two letters: both sources say so. A second line: they differ.", ""]
+            [
+                *lines,
+                " Two letters: both say so, where both measured. A second line: they differ.",
+                "",
+            ]
         )
 
 
@@ -208,14 +212,19 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
     if not row.lines:
         blanks = [Text(NOT_MEASURED) for _ in ledger.columns]
         table.add_row(words, *blanks, Text(row.why_missing))
-    by_figures: dict[tuple[str, ...], str] = {}
+    lines: list[tuple[tuple[str, ...], str]] = []
     for line in row.best():
         if not any(column in line.entries for column in ledger.columns):
             continue  # it has figures of other columns only
         figures = tuple(_figure(row, line, column, narrow) for column in ledger.columns)
-        letters = f"{by_figures.get(figures, '')} {sources.letter(line_source(line))}"
-        by_figures[figures] = letters.strip()
-    for number_of_line, (figures, letters) in enumerate(by_figures.items()):
+        letter = sources.letter(line_source(line))
+        for place, (shown, letters) in enumerate(lines):
+            if says_no_more(figures, shown):
+                lines[place] = shown, f"{letters} {letter}"
+                break
+        else:
+            lines.append((figures, letter))
+    for number_of_line, (figures, letters) in enumerate(lines):
         first = number_of_line == 0
         table.add_row(
             words if first else Text(""),
@@ -223,6 +232,12 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
             Text(letters),
             style="" if first else "dim",
         )
+
+
+def says_no_more(figures: tuple[str, ...], shown: tuple[str, ...]) -> bool:
+    """Whether a source has the figures that another one has shown, or none."""
+    pairs = zip(figures, shown, strict=True)
+    return all(one in (other, NOT_MEASURED) for one, other in pairs)
 
 
 def _figure(row: Row, line: Line, column: tuple[str, str], narrow: bool) -> str:

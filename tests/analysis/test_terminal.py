@@ -11,6 +11,7 @@ from rich.text import Text
 
 from analysis.__main__ import main
 from analysis.claim_files import load_claims
+from analysis.terminal import says_no_more
 from analysis.wording import NOT_MEASURED
 from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run
 
@@ -85,3 +86,10 @@ def test_a_table_too_wide_for_the_screen_is_shown_in_parts(
     assert [line for line in lines[:-1] if len(line) > 100] == []
     names = [line for line in lines if line.lstrip().startswith("packets through")]
     assert len(names) > 1, "a part for as many columns as there is room for, each with its names"
+
+
+def test_a_source_that_says_no_more_than_another_shares_its_line() -> None:
+    shown = ("2.00", "2.00", "1.00")
+    assert says_no_more(("2.00", "2.00", NOT_MEASURED), shown)
+    assert not says_no_more(("2.00", "2.01", NOT_MEASURED), shown)
+    assert not says_no_more(shown, ("2.00", "2.00", NOT_MEASURED))
