@@ -99,7 +99,9 @@ def _judge_measured(
     timed = _measure(claim).quantity in TIMES
     verdict, condition = joined(evidence, CROSSES if timed else FLIPS)
     why = _why(claim, rule, evidence, condition)
-    if apps := _apps_left_out(claim, {str(one.condition["pattern"]) for one in evidence}):
+    # A rule across patterns names both as one condition.
+    patterns = {name for one in evidence for name in str(one.condition["pattern"]).split(" / ")}
+    if apps := _apps_left_out(claim, patterns):
         why += f" The article's own program was not measured: {_run_apps(apps)}."
     kernels = () if timed else on_each_kernel(evidence)
     mechanism = _mechanism(claim, measured)
