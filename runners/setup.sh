@@ -12,6 +12,7 @@
 #   --claims      also the checks of this kernel, and the tools that claims ask
 #   --redis, --asyncio, --dotnet, --go, --java, --gin  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,9 +27,6 @@ guest_packages=(debian-archive-keyring e2fsprogs)
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
 ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
-# The Rust that Debian 12 keeps new for its browsers: its rustc is too old for oha.
-rust_packages=(rustc cargo)
-! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release || rust_packages=(rustc-web cargo-web)
 dev_packages=(binutils clang-format git mmdebstrap shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock install=yes
 parts=("$here/workload")
@@ -86,12 +84,7 @@ for word in "$@"; do
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
-	--redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
-	--asyncio) packages+=(python3-uvloop) ;;
-	--dotnet) parts+=("$here/apps/dotnet") ;;
-	--go) packages+=(golang-go) parts+=("$here/apps/go") ;;
-	--java) packages+=(golang-go default-jdk-headless) parts+=("$here/apps/go" "$here/apps/java") ;;
-	--gin) packages+=(golang-go ca-certificates "${rust_packages[@]}") parts+=("$here/apps/gin") ;;
+	--redis | --asyncio | --dotnet | --go | --java | --gin) . "$here/apps/needs.sh" "${word#--}" ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac
