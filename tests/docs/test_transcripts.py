@@ -32,7 +32,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.guest
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_a_lesson_shows_what_its_command_prints(step: Step, checkout: Path) -> None:
-    assert transcripts.differences(step, transcripts.run(step, checkout)) == ""
+    wrong = transcripts.differences(step, transcripts.run(step, checkout))
+    pages = "".join(page.read_text(encoding="utf-8") for page in LESSONS)
+    runs = "".join(path.read_text() for path in checkout.glob("reports/*/run.json"))
+    others = transcripts.releases(runs) - transcripts.releases(pages)
+    if wrong and others:
+        pytest.skip(f"the transcripts are of another kernel than {', '.join(others)}: refresh them")
+    assert wrong == ""
 
 
 def test_every_lesson_has_a_command() -> None:
@@ -48,6 +54,11 @@ def test_numbers_may_differ_and_words_may_not() -> None:
         step, ["sleeps / round trip  2.00 (1.99\u20132.01)  9.25 µs"]
     )
     assert transcripts.differences(step, []) != ""
+
+
+def test_kernels_are_known_by_their_release() -> None:
+    text = '"vm-6.12.117+deb13-cloud-amd64", 6.18.44-host, exact-6.12.117+deb13-cloud-amd64-2cpus'
+    assert transcripts.releases(text) == {"6.12.117+deb13-cloud-amd64"}
 
 
 def test_every_digit_of_an_exact_transcript_holds() -> None:

@@ -222,7 +222,8 @@ def test_a_client_that_fails_is_a_sentence(
 
 @pytest.mark.parametrize("name", APPS)
 def test_every_app_is_set_up_run_and_read(name: str) -> None:
-    assert f"\t--{name})" in (REPOSITORY / "runners/setup.sh").read_text()
+    assert f"--{name} " in (REPOSITORY / "runners/setup.sh").read_text().replace(")", " ")
+    assert f"\n{name})" in (REPOSITORY / "runners/apps/needs.sh").read_text()
     app = import_module(f"runners.apps.{name}")
     assert callable(app.lack)
     assert callable(app.run)

@@ -99,10 +99,16 @@ def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
     deadline = time.monotonic() + SECONDS
-    while not path.exists():
+    while not _listens(path):
         if process.poll() is not None or time.monotonic() > deadline:
             raise RunError("redis-server did not come up, so its experiment cannot run.")
         time.sleep(0.02)
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody does: the file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def _ask(ends: dict[str, str], *words: str) -> str:
