@@ -15,15 +15,13 @@ COUNTS = (46, 2000)
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 # What may be at a window's edges, on an emulated CPU under load.
 # A delayed ACK under way when the window opens or closes: seen by IP and not yet by the device, or
-# in /proc, which is read outside the window. One of each side at either edge.
-EDGE_PACKETS = 4
+# in /proc, which is read outside the window. One at either edge.
+EDGE_PACKETS = 2
 # getrusage and a marker are a return to user space apart, at both edges of both processes. A tick
 # that preempts there is in rusage alone; on an emulated CPU more than one may come due.
 EDGE_TICKS = 12
 # A sleep there is in rusage alone as well: one at either edge of either process.
 EDGE_SLEEPS = 4
-# A wake-up between two scripts' openings of one window, which stand one after the other.
-EDGE_WAKEUPS = 2
 CHECKS = ("sun-path", "permissions")  # the second has to be root, and become another user
 
 

@@ -19,7 +19,6 @@ from tests.guest.exactness import (
     EDGE_PACKETS,
     EDGE_SLEEPS,
     EDGE_TICKS,
-    EDGE_WAKEUPS,
     LONGEST_HEADER,
     PAGE,
     SMALL,
@@ -142,7 +141,7 @@ def test_segments_pass_ip_and_the_device_once(collected: Collected) -> None:
             seen = counts[f"function_calls {function}"] - messages
             put_off = counts["softirqs NET_RX elsewhere"]
             acks = counts["segments ack"] + counts["segments ack elsewhere"]
-            assert -put_off <= seen <= acks + again + EDGE_PACKETS, function
+            assert -put_off <= seen <= acks + again, function
 
 
 def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) -> None:
@@ -152,17 +151,16 @@ def test_each_message_is_one_skb_and_over_tcp_one_clone(collected: Collected) ->
         assert counts["skb_frees"] == counts["skb_allocs"]
     for messages, _, counts in of(collected, "tcp", (SMALL, PAGE)):
         again = counts["segments again"]
-        ends = counts["skb_allocs"] - messages - counts["segments ack"]
-        assert abs(ends) <= EDGE_PACKETS + again
+        assert 0 <= counts["skb_allocs"] - messages - counts["segments ack"] <= again
         assert messages <= counts["skb_clones"] <= counts["segments data"] <= messages + again
 
 
 def test_every_wakeup_has_a_cause(collected: Collected) -> None:
     for cell in collected.probed():
         counts = collected.counts(cell)
-        # Counted by other programs, which miss events of their own and open a little apart.
-        slack = EDGE_WAKEUPS + missed(cell, "causes", "switches", which="missed")
-        assert abs(total(counts, "wakeup_calls") - total(counts, "wakeups")) <= slack, cell["id"]
+        assert total(counts, "wakeup_calls") == total(counts, "wakeups"), cell["id"]
+        # Counted by another program, which misses events of its own.
+        slack = missed(cell, "causes", "switches", which="missed")
         assert abs(total(counts, "wakeup_causes") - total(counts, "wakeups")) <= slack, cell["id"]
         if cell["transport"] == "tcp":
             assert counts["wakeup_causes unix_write_space"] == 0
@@ -171,7 +169,8 @@ def test_every_wakeup_has_a_cause(collected: Collected) -> None:
 def test_a_packet_is_received_in_somebodys_context(collected: Collected) -> None:
     for cell in collected.probed("tcp"):
         counts = collected.counts(cell)
-        slack = EDGE_PACKETS + missed(cell, "receive", "packets")
+        # What is sent again just before the window may be received in it, and its ACK.
+        slack = missed(cell, "receive", "packets") + 2 * segments_again(cell)
         assert abs(total(counts, "receives") - counts["lo_packets"]) <= slack, cell["id"]
         assert counts["receives sender"] > 0
     for _, _, counts in of(collected, "unix"):
@@ -211,15 +210,18 @@ def test_the_unfiltered_count_stands_beside_the_filtered_one(collected: Collecte
 
 
 def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) -> None:
+    equal = []
     for cell in collected.probed("tcp"):
         counts = collected.counts(cell)
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
         lost = missed(cell, "segments", "packets")
         assert abs(segments - counts["lo_packets"]) <= EDGE_PACKETS + lost, cell["id"]
+        equal.append(segments == counts["lo_packets"])
         # What is sent again at an edge is acknowledged again as well.
         slack = EDGE_PACKETS + lost + 2 * segments_again(cell)
         assert abs(out_segments(cell) - segments) <= slack, cell["id"]
+    assert sum(equal) > len(equal) / 2, "an edge is the exception"
 
 
 def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> None:
@@ -246,8 +248,7 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
                 # The server is in its first read by the time that the client opens the gate.
                 assert fewer in (0, 1), function
             elif function == "tcp_queue_rcv":
-                # What ksoftirqd received is not the processes'.
-                assert 0 <= fewer <= cell["messages"] // 2
+                assert 0 <= fewer <= 2, "what ksoftirqd received is not the processes'"
             else:
                 assert fewer == 0, function
 
