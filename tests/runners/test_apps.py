@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -188,36 +190,34 @@ def test_a_thread_that_ends_takes_nothing_away() -> None:
     assert found == {"out": 23, "voluntary": 7 + 4, "involuntary": 0 + 1}
 
 
-@pytest.mark.parametrize(
-    ("script", "error"),
-    [
-        ("echo ready; read go; echo the port is taken >&2; exit 1", "the port is taken"),
-        ("echo something else", "the client failed"),
-        ("echo ready; exec sleep 60", "the client did not end in 1 s"),
-    ],
-)
-def test_a_counted_client_that_fails_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, script: str, error: str
-) -> None:
-    if "sleep" in script:  # the others may take as long as a busy machine needs
-        monkeypatch.setattr(client, "SECONDS", 1)
-    assert client.run_counted(["sh", "-c", script], None, os.getpid()) == {"error": error}
+def plain(argv: list[str]) -> dict[str, Any]:
+    return client.run_client(argv, None)
+
+
+def counted(argv: list[str]) -> dict[str, Any]:
+    return client.run_counted(argv, None, os.getpid())
 
 
 @pytest.mark.parametrize(
-    ("script", "error"),
+    ("run", "script", "error"),
     [
-        ("echo first; echo the port is taken >&2; exit 1", "the port is taken"),
-        ("exit 3", "the client failed"),
-        ("sleep 60", "the client did not end in 1 s"),
+        (plain, "echo first; echo the port is taken >&2; exit 1", "the port is taken"),
+        (plain, "exit 3", "the client failed"),
+        (plain, "sleep 60", "the client did not end in 1 s"),
+        (counted, "echo ready; read go; echo the port is taken >&2; exit 1", "the port is taken"),
+        (counted, "echo something else", "the client failed"),
+        (counted, "echo ready; exec sleep 60", "the client did not end in 1 s"),
     ],
 )
 def test_a_client_that_fails_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, script: str, error: str
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[[list[str]], dict[str, Any]],
+    script: str,
+    error: str,
 ) -> None:
     if "sleep" in script:  # the others may take as long as a busy machine needs
         monkeypatch.setattr(client, "SECONDS", 1)
-    assert client.run_client(["sh", "-c", script], None) == {"error": error}
+    assert run(["sh", "-c", script]) == {"error": error}
 
 
 @pytest.mark.parametrize("name", APPS)
