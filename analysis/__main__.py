@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import output
 from analysis.analyse import Analysis, analyse
-from analysis.diff_report import make_diff
-from analysis.drawn import Drawn
+from analysis.counts.figures import draw_counts
+from analysis.diff.report import make_diff
+from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError
-from analysis.exact_figures import draw_exact
-from analysis.exports import exports
-from analysis.figures import draw_counts
-from analysis.profile import draw_profiles
-from analysis.raw import read_run
-from analysis.report import html, markdown
-from analysis.terminal import show
-from analysis.time_figures import draw_times
-from analysis.verdicts import claims_table
+from analysis.exact.figures import draw_exact
+from analysis.functions.profile import draw_profiles
+from analysis.raw.run import read_run
+from analysis.report import output
+from analysis.report.exports import exports
+from analysis.report.pages import html, markdown
+from analysis.report.terminal import show
+from analysis.times.figures import draw_times
+from analysis.verdicts.verdict import claims_table
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.analyse import judge_again
-from analysis.claim_files import Claim, load_claims
+from analysis.counts.measures import measure_of
+from analysis.counts.quantities import TIMES
 from analysis.errors import RunError, UsageError
-from analysis.measures import measure_of
-from analysis.quantities import TIMES
-from analysis.raw import Run, read_run
-from analysis.verdicts import NOT_MEASURED, Verdict, tally
+from analysis.raw.run import Run, read_run
+from analysis.verdicts.files import Claim, load_claims
+from analysis.verdicts.verdict import NOT_MEASURED, Verdict, tally
 from analysis.wording import counted
 
 

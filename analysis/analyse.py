@@ -6,29 +6,31 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import apps, calltree, exact, ways
-from analysis.agreement import Agreement, Comparison, agreements, compare
 from analysis.answer import answer
-from analysis.bistable import Regimes, switch_regimes
-from analysis.claim_files import Claim, load_claims, quantities
-from analysis.claims import judge
-from analysis.crosscheck import Crosscheck, crosschecks
-from analysis.exact_files import read_exact
-from analysis.functions import FunctionTable, function_tables
-from analysis.kernels import Kernels, compare_kernels
-from analysis.knobs import KnobTable, knob_tables
-from analysis.laps import Key, Laps, read_laps
-from analysis.ledger import Ledger, build_ledgers
-from analysis.measures import measure_all, over_repeats
-from analysis.observed import Observed, read_observed
-from analysis.probe_cost import ProbeCost, probe_costs
-from analysis.profile import Profile, profiles
-from analysis.programs import Row, program_rows
-from analysis.raw import Cell, Lane, Missing, Run
+from analysis.counts import apps
+from analysis.counts.agreement import Agreement, Comparison, agreements, compare
+from analysis.counts.bistable import Regimes, switch_regimes
+from analysis.counts.kernels import Kernels, compare_kernels
+from analysis.counts.ledger import Ledger, build_ledgers
+from analysis.counts.measures import measure_all, over_repeats
+from analysis.counts.programs import Row, program_rows
+from analysis.exact import cells as exact
+from analysis.exact.files import read_exact
+from analysis.exact.knobs import KnobTable, knob_tables
+from analysis.functions import calltree, ways
+from analysis.functions.crosscheck import Crosscheck, crosschecks
+from analysis.functions.profile import Profile, profiles
+from analysis.functions.table import FunctionTable, function_tables
+from analysis.raw.run import Cell, Lane, Missing, Run
 from analysis.tables import Tables, build_tables
-from analysis.timing import Regime, build_regimes
-from analysis.verdicts import CELLS, NOT_MEASURED, Verdict, tally
-from analysis.waterfall import Decomposition, decompose
+from analysis.times.laps import Key, Laps, read_laps
+from analysis.times.probe_cost import ProbeCost, probe_costs
+from analysis.times.timing import Regime, build_regimes
+from analysis.times.waterfall import Decomposition, decompose
+from analysis.verdicts.files import Claim, load_claims, quantities
+from analysis.verdicts.judge import judge
+from analysis.verdicts.observed import Observed, read_observed
+from analysis.verdicts.verdict import CELLS, NOT_MEASURED, Verdict, tally
 from analysis.wording import probes_text, size_text
 
 

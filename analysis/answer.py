@@ -3,11 +3,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from analysis.ledger import Ledger
-from analysis.quantities import MEASURE_BY_ID
-from analysis.time_words import gap_text, gathering, interval_text, packing
-from analysis.timing import Latency, Regime
-from analysis.waterfall import Decomposition
+from analysis.counts.ledger import Ledger
+from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.times.timing import Latency, Regime
+from analysis.times.waterfall import Decomposition
+from analysis.times.words import gap_text, gathering, interval_text, packing
 from analysis.wording import (
     TRANSPORTS,
     amount,

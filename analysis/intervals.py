@@ -14,7 +14,7 @@ from scipy.stats import bootstrap
 
 # The true median lies outside the range of n values with a chance of 2 in 2^n: five repeats cannot
 # give 95 %, whatever is done with them. From six up a bootstrap of the median covers 93 %
-# (normal, skewed and heavy-tailed values; tests/analysis/test_intervals.py).
+# (normal, skewed and heavy-tailed values; tests/analysis/test_timing.py).
 LEAST_REPEATS = 6
 RESAMPLES = 9999
 SEED = 0  # the same report for the same run

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-from analysis.claim_files import FIGURE, Claim, load_claims
-from analysis.claim_rules import Across, Check, Measured, Option
+from analysis.counts.measures import measure_of
+from analysis.counts.quantities import APPS, TIMES
 from analysis.errors import RunError, UsageError
-from analysis.measures import measure_of
-from analysis.quantities import APPS, TIMES
+from analysis.verdicts.files import FIGURE, Claim, load_claims
+from analysis.verdicts.rules import Across, Check, Measured, Option
 from analysis.wording import listed
 
 # Where a claim does not say: the pattern, size and placements of the main job.

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis import apps, exact, exact_files
-from analysis.failures import failures
-from analysis.probe_files import Scripts, read_ftrace, read_samples, read_scripts
-from analysis.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
-from analysis.raw import Cell, Lane, Missing, Result, Run
-from analysis.soundness import unsound_reasons
+from analysis.counts import apps
+from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
+from analysis.counts.soundness import unsound_reasons
+from analysis.exact import cells as exact
+from analysis.exact import files as exact_files
+from analysis.raw.failures import failures
+from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
+from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
+from analysis.raw.run import Cell, Lane, Missing, Result, Run
 
 COLUMNS = (
     "run", "lane", "kernel", "rung", "instrument", "transport", "pattern", "size", "placement",
@@ -202,7 +204,7 @@ def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
 
 
 def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
-    """What a cell run should have brought and did not; for a whole cell: analysis/failures.py."""
+    """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
     name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
     if cell.error is not None:
         return

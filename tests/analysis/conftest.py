@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
-from analysis.raw import read_run
+from analysis.raw.run import read_run
 from tests.analysis.make_run import MadeUp, make_run
 
 Analyse = Callable[[MadeUp], Analysis]

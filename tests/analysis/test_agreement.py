@@ -3,9 +3,9 @@
 
 import pandas as pd
 
-from analysis.agreement import INSTRUMENTS, agreements, compare
 from analysis.analyse import Analysis
-from analysis.reasons import explain, read_reasons
+from analysis.counts.agreement import INSTRUMENTS, agreements, compare
+from analysis.counts.reasons import explain, read_reasons
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 

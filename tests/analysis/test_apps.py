@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from analysis import report
 from analysis.analyse import Analysis, analyse
 from analysis.errors import RunError
-from analysis.raw import read_run
-from analysis.verdicts import Verdict
+from analysis.raw.run import read_run
+from analysis.report import pages
+from analysis.verdicts.verdict import Verdict
 from tests.analysis.make_run import MadeUp, make_run
 
 
@@ -201,9 +201,9 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
     assert rows["rtt_mean"].ratio == pytest.approx((1.5, 1.5, 1.5))
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
-    page = report.html(analysis, [])
+    page = pages.html(analysis, [])
     assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page
-    for text in (page, report.markdown(analysis, [])):
+    for text in (page, pages.markdown(analysis, [])):
         assert "gin-keep-log" in text
         assert "5,000 1/s" in text
 
@@ -211,7 +211,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
 def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
     analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
     assert analysis.programs == ()
-    assert "own programs</h2>" not in report.html(analysis, [])
+    assert "own programs</h2>" not in pages.html(analysis, [])
 
 
 def test_what_was_not_run_is_named(tmp_path: Path) -> None:

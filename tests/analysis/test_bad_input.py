@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import output
 from analysis.__main__ import main
 from analysis.errors import RunError
+from analysis.report import output
 from tests.analysis.make_run import GUEST, make_run
 
 GUEST_FOLDER = f"raw/vm-{GUEST}"

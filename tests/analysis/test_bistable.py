@@ -3,8 +3,8 @@
 
 import pytest
 
-from analysis.bistable import BISTABLE, MIXED, ONCE, STEADY, Regimes
-from analysis.ledger import placement_order
+from analysis.counts.bistable import BISTABLE, MIXED, ONCE, STEADY, Regimes
+from analysis.counts.ledger import placement_order
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 

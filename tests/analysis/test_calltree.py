@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The call tree of a message, out of a tiny trace as function_graph prints it."""
 
-from analysis import calltree
+from analysis.functions import calltree
 
 TRACE = """\
 # tracer: function_graph

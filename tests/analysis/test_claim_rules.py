@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.claim_files import Claim, load_claims
-from analysis.claim_rules import TERMS, Consistent, Option
-from analysis.claims import judge
-from analysis.measures import RUN_OF_CELL, measure_all
-from analysis.observed import Answer, Observed, Tool
-from analysis.stated import CHECKS, findings
-from analysis.verdicts import Verdict, by_verdict, steadiness, tally
+from analysis.counts.measures import RUN_OF_CELL, measure_all
+from analysis.verdicts.files import Claim, load_claims
+from analysis.verdicts.judge import judge
+from analysis.verdicts.observed import Answer, Observed, Tool
+from analysis.verdicts.rules import TERMS, Consistent, Option
+from analysis.verdicts.stated import CHECKS, findings
+from analysis.verdicts.verdict import Verdict, by_verdict, steadiness, tally
 
 SOURCE = {"id": "made-up", "description": "made up"}
 # (transport, pattern, placement, repeat) → the figure.

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from analysis.analyse import analyse
-from analysis.claim_files import load_claims
 from analysis.errors import RunError
-from analysis.raw import read_run
-from analysis.verdicts import Verdict, claims_table
+from analysis.raw.run import read_run
+from analysis.verdicts.files import load_claims
+from analysis.verdicts.verdict import Verdict, claims_table
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.ledger import Row
-from analysis.raw import read_run
-from analysis.report import html
+from analysis.counts.ledger import Row
+from analysis.raw.run import read_run
+from analysis.report.pages import html
 from tests.analysis.make_run import MESSAGES, Cell, MadeUp, make_run
 
 # Of a window: for each message 1,000 cycles, 500 instructions, 3 cache misses, 2 TLB misses.

@@ -11,10 +11,9 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
-from analysis.diff import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
-from analysis.diff_figures import folded
-from analysis.raw import read_run
-from analysis.renames import (
+from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
+from analysis.diff.figures import folded
+from analysis.diff.renames import (
     BY_CALLS,
     BY_PLACE,
     BY_SUFFIX,
@@ -22,6 +21,7 @@ from analysis.renames import (
     Renamed,
     fates,
 )
+from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
 from tests.analysis.test_report import HOSTILE, Balance

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from analysis.exact import Cell
-from analysis.exports import copiers
-from analysis.lap import Stretch
-from analysis.speedscope import speedscope
-from analysis.timeline import trace
+from analysis.exact.cells import Cell
+from analysis.exact.lap import Stretch
+from analysis.exact.speedscope import speedscope
+from analysis.exact.timeline import trace
+from analysis.report.exports import copiers
 from tests.analysis.test_journey import a_cell, a_lap
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere

@@ -11,10 +11,10 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
-from analysis.exact import Cell, Comparison, Node, Payload
-from analysis.journey import journeys, table
-from analysis.lap import Slice, Stretch, message, slices
-from analysis.raw import read_run
+from analysis.exact.cells import Cell, Comparison, Node, Payload
+from analysis.exact.journey import journeys, table
+from analysis.exact.lap import Slice, Stretch, message, slices
+from analysis.raw.run import read_run
 from tests.exact.test_analysis import write_run
 
 CLIENT, SERVER = ("client", "[user]"), ("server", "[user]")

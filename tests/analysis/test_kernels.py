@@ -2,8 +2,8 @@
 """Several kernels in one run: the ledger by kernel, and functions that came and went."""
 
 from analysis.analyse import analyse
-from analysis.ledger import version
-from analysis.raw import read_run
+from analysis.counts.ledger import version
+from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import GUEST, MESSAGES, MadeUp
 

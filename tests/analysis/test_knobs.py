@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
-from analysis.raw import read_run
+from analysis.raw.run import read_run
 
 BASE = "client;[user];entry_SYSCALL_64"
 NFT = f"{BASE};nft_do_chain"

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analysis.modes import Modes, find_modes, modality
+from analysis.times.modes import Modes, find_modes, modality
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 

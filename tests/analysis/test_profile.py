@@ -5,9 +5,9 @@ from pathlib import Path
 
 from analysis.__main__ import main
 from analysis.analyse import analyse
-from analysis.flame import Graph, inclusive
-from analysis.profile import draw_profiles, read_folded
-from analysis.raw import read_run
+from analysis.functions.flame import Graph, inclusive
+from analysis.functions.profile import draw_profiles, read_folded
+from analysis.raw.run import read_run
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 FOLDED = """\

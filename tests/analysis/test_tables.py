@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.quantities import TIMES
+from analysis.counts.quantities import TIMES
 from analysis.tables import COLUMNS
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp

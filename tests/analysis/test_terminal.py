@@ -10,8 +10,8 @@ import pytest
 from rich.text import Text
 
 from analysis.__main__ import main
-from analysis.claim_files import load_claims
-from analysis.terminal import says_no_more
+from analysis.report.terminal import says_no_more
+from analysis.verdicts.files import load_claims
 from analysis.wording import NOT_MEASURED
 from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import time_words
 from analysis.__main__ import main
 from analysis.analyse import Analysis
 from analysis.intervals import LEAST_REPEATS, interval
+from analysis.times import words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp, make_run
 
@@ -31,7 +31,7 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
 def test_too_few_repeats_give_no_interval(analysed: Analyse) -> None:
     (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).regimes[0].ratios
     assert (ratio.low, ratio.high) == (None, None)
-    assert time_words.interval_text(ratio) == "5 repeats, too few for an interval"
+    assert words.interval_text(ratio) == "5 repeats, too few for an interval"
 
 
 @pytest.mark.parametrize("spread", ["normal", "skewed"])

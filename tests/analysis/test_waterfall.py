@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis import time_words
 from analysis.__main__ import main
-from analysis.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Decomposition
+from analysis.times import words
+from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Decomposition
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -78,7 +78,7 @@ def test_the_gap_is_shared_out(analysed: Analyse) -> None:
     assert {name: part.value for name, part in gap.shares.items()} == {
         PATH: pytest.approx(0.3), SWITCH: pytest.approx(0.1), WAKEUP: pytest.approx(0.6)
     }  # fmt: skip
-    assert time_words.gap_text(gap, 10) == (
+    assert words.gap_text(gap, 10) == (
         "Of the 10.0 µs (10.0 to 10.0) that a message of 10 B takes longer over TCP than over a "
         "Unix socket across two CPUs, 3.00 µs (3.00 to 3.00), 30 %, is stack, 1.00 µs (1.00 to "
         "1.00), 10 %, is the switch and 6.00 µs (6.00 to 6.00), 60 %, is wake-up and idle exit "
@@ -92,8 +92,8 @@ def test_acks_that_travel_alone_are_no_stack(analysed: Analyse) -> None:
     (gap,) = one.gaps
     parts = {name: part.value for name, part in gap.parts.items()}
     assert parts == {SWITCH: 4_000, WAKEUP: 6_000}
-    assert "is stack and switch" in time_words.gap_text(gap, 10)
-    assert "selfecho sends 2.00 segments a message and ping-pong 1.00" in time_words.uneven(
+    assert "is stack and switch" in words.gap_text(gap, 10)
+    assert "selfecho sends 2.00 segments a message and ping-pong 1.00" in words.uneven(
         one.waterfalls[1]
     )
 
@@ -124,6 +124,6 @@ def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -
 
     what = MadeUp(rtt=either, extra=EXTRA, repeats=7, guest=False)
     (gap,) = decomposed(analysed, what).gaps
-    text = time_words.gap_text(gap, 10)
+    text = words.gap_text(gap, 10)
     assert text.endswith("Whether there is such a difference at all, this run cannot tell.")
     assert "%," not in text  # and no shares of it

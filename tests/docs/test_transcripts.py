@@ -91,7 +91,7 @@ def test_how_to_read_the_report_names_each_part() -> None:
     parts = [
         title
         for file in ("report.html.j2", "claims.html.j2")
-        for title in HEADING.findall((REPOSITORY / "analysis/templates" / file).read_text())
+        for title in HEADING.findall((REPOSITORY / "analysis/report/templates" / file).read_text())
     ]
     assert len(parts) > 10
     assert [title for title in parts if title not in page] == []

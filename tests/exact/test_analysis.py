@@ -13,9 +13,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
-from analysis.exact import Cell, Node
-from analysis.layers import UNCLASSIFIED, layer_of, own_layer
-from analysis.raw import read_run
+from analysis.exact.cells import Cell, Node
+from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
+from analysis.raw.run import read_run
 from runners.exact.reference import read_table
 from tests.exact.conftest import REPOSITORY
 

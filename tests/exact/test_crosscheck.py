@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import crosscheck
 from analysis.analyse import analyse
-from analysis.crosscheck import crosschecks
-from analysis.exact_figures import branches, draw_exact
-from analysis.exports import folded
-from analysis.raw import read_run
+from analysis.exact.figures import branches, draw_exact
+from analysis.functions import crosscheck
+from analysis.functions.crosscheck import crosschecks
+from analysis.raw.run import read_run
+from analysis.report.exports import folded
 from tests.exact.test_analysis import write_run
 
 MESSAGES = 46

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.layers import UNCLASSIFIED, layer_of
+from analysis.functions.layers import UNCLASSIFIED, layer_of
 from runners import options
 from runners.exact import lane
 from runners.exact.cells import Cell

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from analysis import calltree
+from analysis.functions import calltree
 from tests.collected import Collected, switches
 from tests.guest.exactness import (
     EDGE_TICKS,

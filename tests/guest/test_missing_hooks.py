@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.raw import read_run
+from analysis.raw.run import read_run
 from runners import lanes, options
 from runners.collect.plan import CellRun, Pass
 from runners.invoker import invoker

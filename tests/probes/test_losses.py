@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.raw import read_run
+from analysis.raw.run import read_run
 from runners import cells, lanes, mounts, options, preflight
 
 pytestmark = pytest.mark.root

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from analysis.apps import FIGURES
-from analysis.quantities import APPS as PATTERN_APPS
+from analysis.counts.apps import FIGURES
+from analysis.counts.quantities import APPS as PATTERN_APPS
 from runners import options, run
 from runners.apps import APPS, asyncio, client, counters, dotnet, echo, gin, go, java, redis
 from runners.apps.gin import fastcgi

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Do instruments that measured the same thing say the same?
+
+Compared are instruments that watched the same cell run, event for event; and probing instruments
+that cannot run together (bpftrace and ftrace) over runs of the same cell. Where two counts differ,
+`reasons.tsv` says by how much each may be off and why; a difference that it does not cover is
+unexplained, and is shown as that.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.counts.measures import REGIME
+from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
+from analysis.counts.reasons import explain
+
+# Two figures agree when they differ by no more than one of these, or when the reason is known.
+WITHIN_SHARE = 0.01
+WITHIN_PER_MESSAGE = 0.01
+FTRACE_EDGES = 2.0  # calls, over a whole window: its gate is one for both processes
+WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
+LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
+CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
+# `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
+INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
+APART = ("bpftrace", "ftrace")
+NOT_COMPARED = (
+    *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
+    *("program_runs", "program_ns"),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two instruments on one quantity of one cell, per message."""
+
+    quantity: str
+    key: str
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    lane: str
+    kernel: str
+    first: str
+    second: str
+    first_value: float
+    second_value: float
+    runs: int
+    together: bool  # in the same cell runs; else in different runs of the same cell
+    equal: bool
+    why: str  # why they differ, where that is known
+    agree: bool
+
+    @property
+    def apart(self) -> float:
+        """How far they are apart, as a share of the larger."""
+        larger = max(abs(self.first_value), abs(self.second_value))
+        return abs(self.first_value - self.second_value) / larger if larger else 0.0
+
+    @property
+    def unexplained(self) -> bool:
+        return not (self.equal or self.why)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What each instrument counted over one window: of all runs the one where they differ most, and
+    of several such the one that most of them watched."""
+
+    by: dict[str, int]
+    equal: bool
+    why: tuple[str, ...]
+    unexplained: bool
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Quantity by instrument, for each transport of one regime on one kernel."""
+
+    lane: str
+    kernel: str
+    pattern: str
+    size: int
+    placement: str
+    messages: int
+    instruments: dict[str, tuple[str, ...]]  # transport → its columns
+    rows: tuple[tuple[str, str, dict[str, Counts]], ...]  # quantity, key, by transport
+
+    @staticmethod
+    def remarks(by: dict[str, Counts]) -> list[tuple[str, str]]:
+        """(of which transports, why they differ); an empty reason is one that nobody knows."""
+        found: dict[str, list[str]] = {}
+        for transport, one in by.items():
+            for why in (*(("",) if one.unexplained else ()), *one.why):
+                found.setdefault(why, []).append(transport)
+        return [(" and ".join(names), why) for why, names in found.items()]
+
+    def is_equal(self) -> int:
+        """How many of its figures are equal to the last event."""
+        return sum(one.equal for _, _, by in self.rows for one in by.values())
+
+    def figures(self) -> int:
+        return sum(len(by) for _, _, by in self.rows)
+
+    def unexplained(self) -> int:
+        return sum(one.unexplained for _, _, by in self.rows for one in by.values())
+
+
+def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
+    """All comparisons that sound cells allow, those that disagree first."""
+    rows = _comparable(tidy)
+    found = [*_pairs(_together(rows), INSTRUMENTS, together=True), *_apart(rows)]
+    return tuple(
+        sorted(
+            found, key=lambda c: (c.agree, not c.together, -c.apart, c.quantity, c.key, c.transport)
+        )
+    )
+
+
+def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
+    """One table for each kernel and regime: quantities that two instruments counted in one run."""
+    table = _together(_comparable(tidy))
+    table = table[table.notna().sum(axis=1) > 1]
+    if table.empty:
+        return ()
+    regimes = table.groupby(level=["lane", "kernel", *REGIME], sort=True)
+    return tuple(_agreement(regime, group) for regime, group in regimes)
+
+
+def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
+    return tidy[
+        tidy["sound"]
+        & ~tidy["quantity"].isin(NOT_COMPARED)
+        & tidy["instrument"].isin(INSTRUMENTS)
+        & ~tidy["quantity"].isin(TIMES)
+    ]
+
+
+def _together(rows: pd.DataFrame) -> pd.DataFrame:
+    """Counts by instrument in one cell run.
+
+    Where probes tell what ran elsewhere, a counter of the whole machine is compared with all that
+    they saw, in a row of its own; perf, which sees the two processes' contexts, with the rest.
+    """
+    elsewhere = rows["key"].str.endswith(ELSEWHERE)
+    rows = rows.assign(key=rows["key"].str.removesuffix(ELSEWHERE))
+    told = {
+        (quantity, key)
+        for quantity, key in zip(rows["quantity"], rows["key"], strict=True)
+        if quantity in MACHINE_WIDE
+    } & set(zip(rows[elsewhere]["quantity"], rows[elsewhere]["key"], strict=True))
+    split = pd.Series(
+        [pair in told for pair in zip(rows["quantity"], rows["key"], strict=True)],
+        rows.index,
+        dtype=bool,
+    )
+    kernel, perf = (rows["instrument"] == name for name in ("kernel", "perf"))
+    whole = rows[split & ~perf]
+    own = rows[~elsewhere & ~(split & kernel)]
+    table = pd.concat([own, whole.assign(key=whole["key"] + WHOLE_MACHINE)])
+    return table.pivot_table(
+        index=[*CELL, "repeat", "cell", "messages"],
+        columns="instrument",
+        values="value",
+        aggfunc="sum",
+    )
+
+
+def _apart(rows: pd.DataFrame) -> Iterator[Comparison]:
+    """bpftrace and ftrace watch different runs of a cell: compare their medians over repeats."""
+    rows = rows[rows["instrument"].isin(APART)]
+    traced_messages = rows[rows["instrument"] == "ftrace"]["messages"]
+    if traced_messages.empty:
+        return
+    rows = rows.assign(value=rows["value"] / rows["messages"])
+    table = rows.pivot_table(
+        index=list(CELL), columns="instrument", values="value", aggfunc="median"
+    )
+    if not set(APART) <= set(table.columns):
+        return
+    watched, traced = (
+        table.groupby(level=level)[name].transform("count") > 0
+        for name, level in (
+            ("bpftrace", ["lane", "kernel", "quantity", "key"]),
+            ("ftrace", ["lane", "kernel", *REGIME, "transport", "quantity"]),
+        )
+    )
+    # A function that an instrument watched and did not see called was called 0 times. Both are
+    # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
+    few = int(traced_messages.min())
+    table = table[watched & traced].fillna(0.0).mul(few).round()
+    table = table.assign(repeat=0, cell=0, messages=few)
+    table = table.set_index(["repeat", "cell", "messages"], append=True)
+    yield from _pairs(table, APART, together=False)
+
+
+def _pairs(
+    table: pd.DataFrame, instruments: tuple[str, ...], *, together: bool
+) -> Iterator[Comparison]:
+    present = [name for name in instruments if name in table.columns]
+    for first, second in combinations(present, 2):
+        both = table[[first, second]].dropna()
+        for cell, runs in both.groupby(level=list(CELL), sort=True):
+            yield _comparison(runs, (first, second), dict(zip(CELL, cell, strict=True)), together)
+
+
+def _comparison(
+    runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], together: bool
+) -> Comparison:
+    """The run in which the two are furthest apart, per message, speaks for all."""
+    messages = runs.index.get_level_values("messages").to_numpy()
+    ones, others = (runs[name].to_numpy() / messages for name in names)
+    difference = np.abs(ones - others)
+    larger = np.maximum(np.abs(ones), np.abs(others))
+    close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
+    whys = _whys(runs, names, cell)
+    worst = int(difference.argmax())
+    return Comparison(
+        first=names[0],
+        second=names[1],
+        first_value=float(ones[worst]),
+        second_value=float(others[worst]),
+        runs=len(runs),
+        together=together,
+        equal=bool((difference < LEAST_EVENT / messages).all()),
+        why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
+        agree=bool(close.all()) or None not in whys,
+        **cell,
+    )
+
+
+def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> list[str | None]:
+    """For each run in which the two differ why they do; None where nobody knows."""
+    whys: list[str | None] = []
+    for index, one, other in runs[list(names)].itertuples():
+        difference = float(one - other)
+        if abs(difference) >= LEAST_EVENT:
+            messages = int(index[-1])
+            what = (str(cell["quantity"]), str(cell["key"]).removesuffix(WHOLE_MACHINE))
+            where = (str(cell["kernel"]), str(cell["pattern"]))
+            whys.append(explain(names, difference, messages, what, *where))
+    return whys
+
+
+def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
+    lane, kernel, pattern, size, placement = regime
+    by_transport: dict[str, set[str]] = {}
+    rows: dict[tuple[str, str], dict[str, Counts]] = {}
+    for cell, runs in group.groupby(level=list(CELL), sort=True):
+        named = dict(zip(CELL, cell, strict=True))
+        present = [name for name in INSTRUMENTS if name in runs and runs[name].notna().any()]
+        transport = str(named["transport"])
+        by_transport.setdefault(transport, set()).update(present)
+        counts = _counts(runs[present], named)
+        rows.setdefault((str(named["quantity"]), str(named["key"])), {})[transport] = counts
+    columns = {
+        transport: tuple(name for name in INSTRUMENTS if name in by_transport[transport])
+        for transport in sorted(by_transport, key=lambda name: order(name, FIRST_TRANSPORTS))
+    }
+    messages = int(group.index.get_level_values("messages").max())
+    listed = tuple((quantity, key, by) for (quantity, key), by in sorted(rows.items()))
+    return Agreement(
+        str(lane), str(kernel), str(pattern), int(size), str(placement), messages, columns, listed
+    )
+
+
+def _counts(runs: pd.DataFrame, cell: dict[str, Any]) -> Counts:
+    spread = (runs.max(axis=1) - runs.min(axis=1)).to_numpy()
+    counted = runs.notna().sum(axis=1).to_numpy()
+    # Of runs in which they differ alike the one that most instruments watched.
+    worst = runs.iloc[max(range(len(runs)), key=lambda at: (spread[at], counted[at]))]
+    whys = [
+        why
+        for first, second in combinations(runs.columns, 2)
+        for why in _whys(runs[[first, second]].dropna(), (str(first), str(second)), cell)
+    ]
+    return Counts(
+        by={str(name): round(float(value)) for name, value in worst.items() if value == value},
+        equal=not whys,
+        why=tuple(dict.fromkeys(why for why in whys if why)),
+        unexplained=None in whys,
+    )

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The ledger: measure by transport, every source side by side."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from analysis.counts.measures import REGIME, SOURCE, source_rank
+from analysis.counts.quantities import MEASURES, Measure
+from analysis.raw.run import Missing
+
+Column = tuple[str, str]  # placement, transport
+MOST_TOGETHER = 4  # transports that one screen or one plot holds
+FIRST_PATTERNS = ("pingpong",)
+FIRST_TRANSPORTS = ("unix", "tcp")
+FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure in the ledger."""
+
+    value: float
+    low: float
+    high: float
+    repeats: int
+    sound: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One source's figures for a row."""
+
+    instrument: str
+    lane: str
+    kernel: str
+    rung: str
+    probed: bool
+    entries: dict[Column, Entry]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure: its sources, best first; or why there is none."""
+
+    measure: Measure
+    lines: tuple[Line, ...]
+    why_missing: str = ""
+    failed: bool = False  # missing although it was asked for
+
+    def best(self) -> tuple[Line, ...]:
+        """The best source, and the best one of another instrument beside it."""
+        others = (line for line in self.lines if line.instrument != self.lines[0].instrument)
+        return (*self.lines[:1], *tuple(others)[:1])
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All rows of one pattern and message size."""
+
+    pattern: str
+    size: int
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def headline(self) -> tuple[Row, ...]:
+        """The first screen: what was measured, and what was asked for and could not be."""
+        return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
+
+    def once(self) -> tuple[Row, ...]:
+        """All rows but those that say another's figure again."""
+        return tuple(row for row in self.rows if not row.measure.again)
+
+    @property
+    def transports(self) -> list[str]:
+        return list(dict.fromkeys(transport for _, transport in self.columns))
+
+    def narrow(self, most: int) -> "Ledger":
+        """The first two transports only, where there are more than `most`."""
+        if len(self.transports) <= most:
+            return self
+        first = self.transports[:2]
+        return replace(self, columns=tuple(one for one in self.columns if one[1] in first))
+
+    def pages(self, most: int) -> list["Ledger"]:
+        """The same in parts of at most `most` columns, a placement's transports together."""
+        pages: list[list[Column]] = [[]]
+        for placement in dict.fromkeys(place for place, _ in self.columns):
+            some = [column for column in self.columns if column[0] == placement]
+            if pages[-1] and len(pages[-1]) + len(some) > most:
+                pages.append([])
+            pages[-1] += some
+        return [replace(self, columns=tuple(page)) for page in pages]
+
+    def row(self, measure: str) -> Row:
+        return next(row for row in self.rows if row.measure.id == measure)
+
+
+def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Ledger, ...]:
+    """One ledger for each pattern and size, from `measures.over_repeats`."""
+    missing = tuple(missing)
+    ledgers = [
+        _ledger(str(pattern), int(str(size)), group, missing)
+        for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
+    ]
+    return tuple(sorted(ledgers, key=lambda one: (order(one.pattern, FIRST_PATTERNS), one.size)))
+
+
+def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
+    pairs = {(str(p), str(t)) for p, t in zip(group["placement"], group["transport"], strict=True)}
+    columns = tuple(sorted(pairs, key=_column_order))
+    rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
+    return Ledger(pattern, size, columns, rows)
+
+
+def _column_order(column: Column) -> tuple[object, ...]:
+    placement, transport = column
+    return (*placement_order(placement), *order(transport, FIRST_TRANSPORTS))
+
+
+def placement_order(placement: str) -> tuple[object, ...]:
+    """A sort key: one CPU before two, and the usual way before what is not as usual."""
+    where, *unusual = placement.split("+")
+    return (*order(where, FIRST_PLACEMENTS), len(unusual), *unusual)
+
+
+def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
+    """A sort key: the names in `first` in their order, then all others by name."""
+    return (first.index(name) if name in first else len(first), name)
+
+
+def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
+    figures = group[group["measure"] == measure.id]
+    if figures.empty:
+        failed = any(m.asked for m in _about(measure, missing))
+        return Row(measure, (), why_missing(measure, missing), failed)
+    lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
+    lines.sort(key=lambda line: version(line.kernel), reverse=True)
+    return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
+
+
+def _line(source: pd.DataFrame) -> Line:
+    entries = {
+        (str(row["placement"]), str(row["transport"])): Entry(
+            row["value"], row["low"], row["high"], row["repeats"], bool(row["sound"])
+        )
+        for row in source.to_dict("records")
+    }
+    first = source.iloc[0]
+    return Line(
+        str(first["instrument"]),
+        str(first["lane"]),
+        str(first["kernel"]),
+        str(first["rung"]),
+        bool(first["probed"]),
+        entries,
+    )
+
+
+def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
+    """Sound figures first, then the better source; of equal ones who fills more columns.
+
+    Of several kernels that are alike in this, the newest stands first.
+    """
+    sound = any(entry.sound for entry in line.entries.values())
+    rank, fills = source_rank(measure, line), -len(line.entries)
+    if measure.undisturbed:
+        return (int(not sound), *rank, fills)
+    return (int(not sound), *rank[:2], fills, *rank[2:])
+
+
+def version(kernel: str) -> tuple[int, ...]:
+    """A sort key: 5.10 before 6.1 before 6.12."""
+    return tuple(int(number) for number in re.findall(r"\d+", kernel)[:3])
+
+
+def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
+    """The reason that the run itself gives, where its manifest names the quantity."""
+    reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
+    return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
+
+
+def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
+    """Reason → what was asked for, could not be had, and has no row in which that would be said."""
+    rows = [measure for measure in MEASURES if measure.ledger]
+    found: dict[str, list[str]] = {}
+    for one in missing:
+        if one.asked and not any(_about(measure, (one,)) for measure in rows):
+            found.setdefault(one.why, []).append(one.what)
+    return found
+
+
+def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
+    return [m for m in missing if measure.quantity in m.what or measure.words in m.what]
+
+
+def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
+    """The regimes that a table of figures holds, in reading order."""
+    found = {(str(p), int(s), str(c)) for p, s, c in figures[list(REGIME)].itertuples(index=False)}
+    return sorted(found, key=_regime_order)
+
+
+def _regime_order(regime: tuple[str, int, str]) -> tuple[object, ...]:
+    pattern, size, placement = regime
+    return order(pattern, FIRST_PATTERNS), size, placement_order(placement)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Conservation: what must hold in a window for its figures to be used in a verdict."""
+
+from collections.abc import Iterable, Iterator
+
+from analysis.counts.quantities import ELSEWHERE
+from analysis.raw.run import Cell, Result
+
+# Every message has been received when the window ends.
+NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
+# /proc is read just outside the window, where the delayed ACK of the warm-up may be sent.
+EDGE_PACKETS = 1
+# (instrument, quantity, key, value)
+Entry = tuple[str, str, str, float]
+# Each must see every message and byte by itself.
+PROBERS = ("bpftrace", "bcc", "perf")
+# The transports whose paths bcc and perf have hooks on; on another's they see no message.
+HOOKED = ("unix", "tcp")
+# Their messages pass through no call: no probe sees one, and there is nothing to compare.
+MAPPED = ("shm", "shm-spin")
+
+
+def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
+    """Why this cell run breaks conservation or is incomplete; empty when it is sound."""
+    entries = list(entries)
+    reasons = list(_payload(cell, result))
+    for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
+        probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
+        who = "probes" if prober == PROBERS[0] else prober
+        if cell.transport not in MAPPED:
+            reasons += _copies(cell, probed, who)
+            reasons += _probed_messages(cell, result, probed, who)
+        if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
+            reasons += _segments(cell, entries, probed, who)
+        reasons += _strangers(probed)
+    return [
+        *reasons,
+        *_calls_missed(cell),
+        *_lost(entries),
+        *_counted_twice(entries),
+    ]
+
+
+def _payload(cell: Cell, result: Result) -> Iterator[str]:
+    """Every byte sent is received: messages x size on both sides."""
+    messages, payload = cell.messages, cell.messages * cell.size
+    for way in ("sent", "received"):
+        count, size = result.both(f"{way}_messages"), result.both(f"{way}_bytes")
+        if count != messages:
+            yield f"the workload {way} {count} messages, and the window has {messages}"
+        if size != payload:
+            yield f"the workload {way} {size} bytes, and messages x size is {payload}"
+    if result.alone:
+        return
+    for one, other, names in (
+        (result.client, result.server, ("client", "server")),
+        (result.server, result.client, ("server", "client")),
+    ):
+        if one.sent_bytes != other.received_bytes:
+            yield (
+                f"the {names[0]} sent {one.sent_bytes} bytes, "
+                f"and the {names[1]} received {other.received_bytes}"
+            )
+
+
+def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
+    """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
+    payload = cell.messages * cell.size
+    for way in ("sent", "received"):
+        through = probed.get(("payload_bytes", way))
+        if through is not None and through != payload:
+            yield f"{who} saw {through:.0f} bytes {way}, and messages x size is {payload}"
+    for way in ("in", "out"):
+        copied = probed.get(("copy_bytes", way))
+        if copied is not None and copied != payload:
+            yield f"{who} saw {copied:.0f} bytes copied {way}, and messages x size is {payload}"
+
+
+def _probed_messages(
+    cell: Cell, result: Result, probed: dict[tuple[str, str], float], who: str
+) -> Iterator[str]:
+    """The entry functions ran once a message, and once more for each partial call."""
+    for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
+        counted = probed.get(("messages", way))
+        expected = cell.messages + result.both(again)
+        if counted is not None and counted != expected:
+            partial = result.both(again)
+            more = f" and {partial} partial calls" if partial else ""
+            yield (
+                f"{who} counted {counted:.0f} messages {way}, "
+                f"and the window has {cell.messages} messages{more}"
+            )
+
+
+def _calls_missed(cell: Cell) -> Iterator[str]:
+    """Calls that a probe was not run for, by the kernel's count: see Program.on_path."""
+    missing = {name: count for name, count in cell.calls_missed.items() if count > 0}
+    if missing:
+        each = ", ".join(f"{name} {count}" for name, count in missing.items())
+        yield f"probes were not run for some calls, which happened inside another probe: {each}"
+
+
+def _segments(
+    cell: Cell, entries: list[Entry], probed: dict[tuple[str, str], float], who: str
+) -> Iterator[str]:
+    """What leaves TCP passes lo and is received, and the kernel counts it itself.
+
+    Only where nothing is under way when the window ends. Before Linux 6.7 nobody counts the calls
+    that kprobes miss: this shows them.
+    """
+    if cell.pattern not in NOTHING_UNDER_WAY:
+        return
+    kernel = {(q, k): v for instrument, q, k, v in entries if instrument == "kernel"}
+    data = _sum(probed, "segments", "data", f"data{ELSEWHERE}")
+    counted = _sum(kernel, "segments", "data", "again")
+    if data is not None and counted is not None and data != counted:
+        yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
+    packets = probed.get(("lo_packets", ""))
+    if packets is None:
+        return
+    yield from _packets(probed, packets)
+    passed = kernel.get(("lo_packets", ""))
+    if passed is not None and abs(passed - packets) > EDGE_PACKETS:
+        yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
+
+
+def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
+    """Of two probes in one window; a stranger's packets need not be TCP."""
+    segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
+    # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
+    alone = probed.get(("stranger_packets", "")) == 0
+    if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
+        yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
+    received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
+    if received and sum(received) != packets:
+        yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
+
+
+def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> float | None:
+    """None where the first was not counted."""
+    values = [figures.get((quantity, key)) for key in keys]
+    return None if values[0] is None else sum(value or 0 for value in values)
+
+
+def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
+    packets = probed.get(("stranger_packets", ""), 0)
+    if packets > 0:
+        yield f"other programs sent {packets:.0f} packets over lo in the window"
+
+
+def _lost(entries: list[Entry]) -> Iterator[str]:
+    """Scripts that share a process share its buffers, and so its losses: they are said once."""
+    lost: dict[tuple[str, float], list[str]] = {}
+    for instrument, quantity, key, value in entries:
+        if quantity == "lost" and value > 0:
+            name, _, script = (key or instrument).partition(" ")
+            lost.setdefault((name, value), []).append(script)
+    for (name, value), scripts in lost.items():
+        yield f"{name} {', '.join(scripts)}".strip() + f" lost {value:.0f} events"
+
+
+def _counted_twice(entries: list[Entry]) -> Iterator[str]:
+    """Two scripts that count the same thing in the same window must agree."""
+    seen: dict[tuple[str, str, str], float] = {}
+    for instrument, quantity, key, value in entries:
+        name = (instrument, quantity, key)
+        if seen.setdefault(name, value) != value:
+            what = f"{quantity} {key}".strip().removesuffix(ELSEWHERE)
+            yield f"two probes counted {what} as {seen[name]:.0f} and {value:.0f}"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Differential flame graphs, as Brendan Gregg defines them, and their stacks.
+
+A frame is as wide as in one run and coloured by what it took itself more or less in the other:
+https://www.brendangregg.com/blog/2014-11-09/differential-flame-graphs.html
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from analysis.diff.compare import ExactPair
+from analysis.drawing import Drawn, drawn
+from analysis.exact.cells import Cell
+from analysis.exact.cells import inclusive as exact_inclusive
+from analysis.functions.flame import Frame, Graph, Path, painted
+
+UNIT = "instructions a round trip"
+# Told apart by colour-blind readers, and by lightness from what did not change.
+SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
+SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
+
+
+def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn, ...]:
+    """Of the first scheduling, size and placement: as wide as after, and as wide as before."""
+    if not pairs:
+        return ()
+    first = pairs[0].after
+    where = (first.size, first.placement, first.scheduling)
+    alike = [p for p in pairs if (p.after.size, p.after.placement, p.after.scheduling) == where]
+    colours = (
+        "Orange: it takes more itself in the second run; blue: less; grey: as much. "
+        "The transports are on one scale."
+    )
+    alt = "Flame graphs coloured by what changed."
+    return (
+        drawn(
+            "diff-flame", "Differential flame graph",
+            f"As wide as in the second run, {names[1]}. {colours} What vanished is not in it.",
+            alt, _plot, alike, True,
+        ),
+        drawn(
+            "diff-flame-first", "The same, as wide as before",
+            f"As wide as in the first run, {names[0]}: what vanished is in it, what is new is not. "
+            f"{colours}",
+            alt, _plot, alike, False,
+        ),
+    )  # fmt: skip
+
+
+def own(cell: Cell) -> Counter[Path]:
+    """What each path took itself; the two tasks' equal paths are one."""
+    found: Counter[Path] = Counter()
+    for node in cell.nodes:
+        found[node.path[1:]] += node.self_
+    return found
+
+
+def folded(pair: ExactPair) -> tuple[str, str]:
+    """A file's name and its lines, as difffolded.pl writes them: path, first count, second."""
+    before, after = own(pair.before), own(pair.after)
+    cell = pair.after
+    name = f"{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+    lines = [f"{';'.join(p)} {before[p]} {after[p]}\n" for p in sorted({*before, *after})]
+    return f"folded/{name}.diff.folded", "".join(lines)
+
+
+def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
+    changes = [_changes(pair) for pair in pairs]
+    most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
+    graphs = [_graph(pair, as_after) for pair in pairs]
+    by_graph = {id(graph): change for graph, change in zip(graphs, changes, strict=True)}
+
+    def paint(graph: Graph, frame: Frame) -> str:
+        return _colour(by_graph[id(graph)], frame.path, most)
+
+    figure = painted(graphs, UNIT, paint)
+    labels = {SHRANK: "takes less itself", EQUAL: "as much", GREW: "takes more itself"}
+    handles = [Patch(facecolor=colour, label=label) for colour, label in labels.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def _changes(pair: ExactPair) -> Counter[Path]:
+    change = own(pair.after)
+    change.subtract(own(pair.before))
+    return change
+
+
+def _graph(pair: ExactPair, as_after: bool) -> Graph:
+    cell = pair.after if as_after else pair.before
+    title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.difference:+,})"
+    return Graph(title, exact_inclusive(cell.nodes))
+
+
+def _colour(changes: Mapping[Path, int], path: Path, most: int) -> str:
+    """Small changes are seen too: the square root of the share."""
+    change = changes.get(path, 0)
+    share = (abs(change) / most) ** 0.5
+    return to_hex(SCALE(0.5 + (share if change > 0 else -share) / 2))

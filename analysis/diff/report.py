@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two runs compared, as a page, as tables, and in the terminal."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis.analyse import analyse
+from analysis.diff import words
+from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, compare
+from analysis.diff.figures import draw_diff, folded
+from analysis.drawing import Drawn
+from analysis.errors import UsageError
+from analysis.intervals import LEAST_REPEATS, RESAMPLES
+from analysis.raw.run import read_run
+from analysis.report import output, pages
+from analysis.report.terminal import PLAIN_WIDTH
+from analysis.wording import counted
+
+MOST_ROWS = 40  # in the terminal
+FOLDER = "diff-{}-{}"
+
+
+def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> int:
+    """Read both, compare, write, show. Raises RunError."""
+    if first.resolve() == second.resolve():
+        raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
+    target = out or second.resolve().parent / FOLDER.format(
+        first.resolve().name, second.resolve().name
+    )
+    if (target / "run.json").exists():
+        raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
+    diff = compare(analyse(read_run(first)), analyse(read_run(second)))
+    if not diff.shifts and not diff.exact:
+        raise UsageError(
+            f"{first} and {second} have nothing that was measured alike, so there is nothing to "
+            "compare: ask both for the same transports, sizes and placements, on one kernel each."
+        )
+    figures = draw_diff(diff.exact, diff.names)
+    files = _files(diff, figures)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{target} cannot be made ({error.strerror}): name another folder with --out."
+        ) from None
+    output.write_all(target, files)
+    if quiet:
+        print(target / "diff.html")
+    else:
+        show(diff, target / "diff.html")
+    return 0
+
+
+def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    files = {
+        "diff.html": output.text(html(diff, figures)),
+        "diff.csv": output.text(_csv(shifts_table(diff))),
+        "functions.csv": output.text(_csv(functions_table(diff))),
+    }
+    for figure in figures:
+        files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
+        files[f"figures/{figure.name}.png"] = output.data(figure.png)
+    for pair in diff.exact:
+        name, lines = folded(pair)
+        files[name] = output.text(lines)
+    return files
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+
+
+def html(diff: Diff, figures: tuple[Drawn, ...]) -> str:
+    """One self-contained page."""
+    template = pages.html_environment().get_template("diff.html.j2")
+    return template.render(
+        d=diff,
+        figures={figure.name: figure for figure in figures},
+        sentences=words.answer(diff),
+        words=words,
+        beyond=BEYOND,
+        within=WITHIN,
+        unknown=UNKNOWN,
+        same=SAME,
+        resamples=RESAMPLES,
+        least_repeats=LEAST_REPEATS,
+    )
+
+
+def shifts_table(diff: Diff) -> pd.DataFrame:
+    """A row for each figure that both runs have."""
+    rows = []
+    for shift in diff.shifts:
+        row = asdict(shift)
+        first, second = row.pop("kernels")
+        row["measure"], repeats = shift.measure.id, row.pop("repeats")
+        row |= {"unit": shift.measure.unit, "per": shift.measure.per, "change": shift.change}
+        row |= {"first_kernel": first, "second_kernel": second}
+        rows.append(row | {"first_repeats": repeats[0], "second_repeats": repeats[1]})
+    return pd.DataFrame(rows)
+
+
+def functions_table(diff: Diff) -> pd.DataFrame:
+    """A row for each function that changed in an exact round trip."""
+    columns = ["transport", "size", "placement", "scheduling", "function", "fate", "first",
+               "second", "first_calls", "second_calls", "renamed_to"]  # fmt: skip
+    rows = []
+    for pair in diff.exact:
+        cell, found = pair.after, pair.fates()
+        now = {one.old: one.new for one in found.renamed}
+        fresh = set(now.values())
+        for one in pair.change.functions():
+            fate = "renamed" if one.name in now or one.name in fresh else one.fate
+            rows.append((cell.transport, cell.size, cell.placement, cell.scheduling, one.name, fate,
+                         one.before, one.after, one.calls_before, one.calls_after,
+                         now.get(one.name, "")))  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def show(diff: Diff, page: Path) -> None:
+    """The answer, what changed, and where the rest is."""
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else PLAIN_WIDTH, highlight=False)
+    for sentence in words.answer(diff):
+        console.print(Text(sentence))
+    changed = diff.of(BEYOND)
+    if changed:
+        console.print(_table(diff, terminal))
+    if len(changed) > MOST_ROWS:
+        console.print(Text(f"And {len(changed) - MOST_ROWS} more: see the page.", style="dim"))
+    for title, found in (
+        *((pair.words, pair.fates()) for pair in diff.exact),
+        *((one.words, one.fates) for one in diff.traced),
+    ):
+        console.print(
+            Text(
+                f"{title}: {len(found.appeared)} functions appeared, {len(found.vanished)} "
+                f"vanished, {len(found.renamed)} renamed"
+            )
+        )
+    if diff.alone:
+        console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
+    console.print(Text(f"\nComparison: {page}"), soft_wrap=True)
+
+
+def _table(diff: Diff, terminal: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
+    for name in ("changed beyond the noise", "cell", "first", "second", "change", "where from"):
+        number = name in ("first", "second", "change")
+        table.add_column(name, overflow="fold", justify="right" if number else "left")
+    for shift in diff.of(BEYOND)[:MOST_ROWS]:
+        texts = (
+            shift.measure.words, shift.regime_words, words.value(shift, shift.before),
+            words.value(shift, shift.after), words.change(shift),
+            words.source(shift),
+        )  # fmt: skip
+        table.add_row(*map(Text, texts))
+    return table

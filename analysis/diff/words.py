@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a comparison of two runs says first, and how its figures are written."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift
+from analysis.exact.knobs import Moved
+from analysis.wording import amount, counted, listed, number, place, size_text, source_text
+
+MINUS = "\N{MINUS SIGN}"
+LAYERS = 3  # in a sentence
+MOST_TIMES = 4  # sentences
+
+
+def answer(diff: Diff) -> list[str]:
+    """A sentence for each exact round trip of the first regime, each median time, and the rest."""
+    sentences = [*_exact(diff), *_times(diff)]
+    told = [shift for shift in diff.shifts if shift.verdict != UNKNOWN]
+    changed = len(diff.of(BEYOND))
+    if told:
+        sentences.append(
+            f"Of {counted(len(told), 'figure')} that can be compared, {changed} changed beyond the "
+            f"noise{_by_luck(diff)}."
+        )
+    return sentences or ["The two runs have nothing in common that was measured alike."]
+
+
+def _by_luck(diff: Diff) -> str:
+    if not diff.tested:
+        return ""
+    return (
+        f"; {diff.tested} of them vary from repeat to repeat and were judged by a 95 % interval, "
+        f"so about {diff.tested / 20:.0f} would seem to change by luck alone"
+    )
+
+
+def _exact(diff: Diff) -> Iterator[str]:
+    if not diff.exact:
+        return
+    first = diff.exact[0].after
+    for pair in diff.exact:
+        cell = pair.after
+        if (cell.size, cell.placement, cell.scheduling) == (
+            first.size, first.placement, first.scheduling,
+        ):  # fmt: skip
+            yield _round_trip(pair)
+
+
+def _round_trip(pair: ExactPair) -> str:
+    before, after = pair.before.total, pair.after.total
+    layers = pair.change.layers()
+    what = f"A round trip ({pair.words})"
+    if not pair.change.functions():
+        return f"{what} takes the same {after:,} instructions in both, function by function."
+    why = listed([f"{one.name} {signed(one.difference)}" for one in layers[:LAYERS]])
+    return (
+        f"{what} takes {before:,} instructions in the first run and {after:,} in the second "
+        f"({signed(after - before)}, {(after - before) / before:+.1%})"
+        f"{': ' + why if why else ''}."
+    )
+
+
+def _times(diff: Diff) -> Iterator[str]:
+    found = [s for s in diff.shifts if s.measure.id == "rtt_p50" and s.lane == "host"]
+    for shift in found[:MOST_TIMES]:
+        told = f", 95 % interval of the change {interval(shift)}" if shift.low is not None else ""
+        yield (
+            f"The median round trip of {size_text(shift.size)} over {shift.transport} "
+            f"{place(shift.placement)}: {value(shift, shift.before)} and "
+            f"{value(shift, shift.after)} ({number(shift.ratio or 0)} times{told}): "
+            f"{shift.verdict}{repeats(shift)}."
+        )
+
+
+def repeats(shift: Shift) -> str:
+    return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
+
+
+def by_regime(shifts: list[Shift]) -> list[tuple[str, list[Shift]]]:
+    """In the order in which they stand, one CPU before two and unix before tcp."""
+    groups = groupby(shifts, key=lambda shift: shift.regime_words)
+    return [(words, list(group)) for words, group in groups]
+
+
+def value(shift: Shift, figure: float) -> str:
+    return amount(figure, shift.measure.unit)
+
+
+def change(shift: Shift) -> str:
+    """With its sign: `+12.0 ns`."""
+    sign = "+" if shift.change > 0 else ""
+    return f"{sign}{amount(shift.change, shift.measure.unit)}".replace("-", MINUS)
+
+
+def interval(shift: Shift) -> str:
+    if shift.low is None or shift.high is None:
+        return ""
+    unit = shift.measure.unit
+    return f"{amount(shift.low, unit)} to {amount(shift.high, unit)}".replace("-", MINUS)
+
+
+def source(shift: Shift) -> str:
+    first, second = shift.kernels
+    kernels = first if first == second else f"{first} → {second}"
+    return source_text(shift.instrument, shift.lane, kernels, shift.probed)
+
+
+def signed(figure: int) -> str:
+    return f"{figure:+,}".replace("-", MINUS)
+
+
+def calls(one: Moved) -> str:
+    if one.calls_before == one.calls_after:
+        return str(one.calls_after)
+    return f"{one.calls_before} → {one.calls_after}"

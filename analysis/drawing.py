@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What all figures share: colours and style, a picture of each in two forms, and its caption.
+
+Colours of ink, rules and background are marked with hex codes that nothing else uses, so that the
+report can swap them for its own: the figures then follow its dark mode and its print style.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
+# Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
+COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
+OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+STYLE: Any = {
+    "svg.hashsalt": "pathcost",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": CARD,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": CARD,
+    "legend.frameon": False,
+}
+PNG_DPI = 110
+
+
+def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
+    """A figure as SVG and PNG, the same bytes for the same data."""
+    with mpl.rc_context(STYLE):
+        figure = plot(*data)
+        svg, png = BytesIO(), BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
+        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return svg.getvalue().decode("utf-8"), png.getvalue()
+
+
+def colour(transport: str, transports: list[str]) -> str:
+    others = [name for name in transports if name not in COLOURS]
+    return COLOURS.get(transport) or OTHERS[others.index(transport) % len(OTHERS)]
+
+
+def axes_row(panels: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False, **shared)
+    return figure, list(axes[0])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure, or why there is none (`svg` empty). `data`: the table that it was drawn from."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    svg: str = ""
+    png: bytes = b""
+    data: pd.DataFrame | None = None
+
+
+def drawn(
+    name: str,
+    title: str,
+    caption: str,
+    alt: str,
+    plot: Callable[..., Any],
+    *what: Any,
+    data: pd.DataFrame | None = None,
+) -> Drawn:
+    svg, png = draw(plot, *what)
+    return Drawn(name, title, caption, alt, svg, png, data)
+
+
+def not_drawn(name: str, title: str, lacks: str) -> Drawn:
+    return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact mode's cells: the steady round trip by function and by layer, unix beside tcp.
+
+In the tidy table a row of the instrument `exact` is the steady round trip, so `messages` is 2
+whatever the window held (for copies, a short window of its own); the two schedulings are the
+lanes `exact-fifo` and `exact-other`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analysis.exact.lap import PROCESSES, Stretch
+from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
+from analysis.raw.run import Run
+
+MESSAGES = 2  # of a round trip
+TOP = 30
+SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
+SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
+FIRST_TRANSPORTS = ("unix", "tcp")
+SWITCH = "__switch_to_asm"
+# schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
+PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
+
+
+# Call path → calls and instructions more than usual.
+Moves = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call path of the steady round trip: `self_` without what it calls."""
+
+    path: tuple[str, ...]
+    calls: int
+    self_: int
+
+
+def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
+    """Instructions of each path and all below it; the two tasks' equal paths are one."""
+    sums: Counter[tuple[str, ...]] = Counter()
+    for node in nodes:
+        for depth in range(2, len(node.path) + 1):
+            sums[node.path[1:depth]] += node.self_
+    return sums
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A way in which laps went: which functions they called, and how often.
+
+    `steps` of the most frequent variant, which `alike` laps were; `least` and `most` of all.
+    """
+
+    name: str
+    laps: int
+    alike: int
+    steps: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Shapes (by their places) that came in this order again and again, over `laps` laps."""
+
+    shapes: tuple[int, ...]
+    laps: int
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Where the payload of `messages` went, in bytes."""
+
+    messages: int
+    copied: dict[str, int]
+    copiers: dict[str, int]
+    readers: dict[str, int]
+    loaded: dict[str, int]  # bytes of any memory, by function
+    stored: dict[str, int]
+    sound: bool
+
+    def per_byte(self, size: int) -> float:
+        """Copies of each payload byte."""
+        return sum(self.copied.values()) / (self.messages * size)
+
+    def traffic(self) -> tuple[float, float]:
+        """Bytes loaded and stored for each message, by whatever instruction."""
+        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
+
+    def traffic_by_layer(self) -> list[tuple[str, float, float]]:
+        """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
+        sums: dict[str, list[float]] = {}
+        for place, counts in enumerate((self.loaded, self.stored)):
+            for function, size in counts.items():
+                layer = function_layer(function)
+                sums.setdefault(layer, [0.0, 0.0])[place] += size / self.messages
+        rows = [(layer, loaded, stored) for layer, (loaded, stored) in sums.items()]
+        return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What the guest changed before the workload; `number` of what `one` names, where it counts.
+
+    `event` is the pattern of the functions that a probe calls once for each event that it sees.
+    """
+
+    name: str
+    what: str
+    one: str
+    number: int | None
+    event: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One exact cell."""
+
+    kernel: str
+    qemu: str
+    cpu: str
+    id: int
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    scheduling: str
+    laps: int
+    shapes: tuple[Shape, ...]
+    cycles: tuple[Cycle, ...]
+    nodes: tuple[Node, ...]
+    broken: tuple[str, ...]
+    payload: Payload | None
+    knob: Knob | None = None
+    variants: tuple[Moves, ...] = ()
+    lap: tuple[Stretch, ...] = ()  # the steady round trip in its order; empty in older runs
+
+    def as_variant(self, number: int) -> "Cell":
+        """The cell as its laps of another variant went, from 1 up; 0 is the usual one."""
+        if not number:
+            return self
+        usual = {";".join(node.path): (node.calls, node.self_) for node in self.nodes}
+        summed = {
+            path: (usual.get(path, (0, 0))[0] + calls, usual.get(path, (0, 0))[1] + steps)
+            for path, (calls, steps) in self.variants[number - 1].items()
+        }
+        both = (usual | summed).items()
+        return replace(
+            self, nodes=tuple(Node(tuple(path.split(";")), *n) for path, n in both if any(n))
+        )
+
+    @property
+    def regime(self) -> str:
+        """The placement, and what else is not as usual."""
+        return f"{self.placement}+{self.knob.name}" if self.knob else self.placement
+
+    @property
+    def total(self) -> int:
+        """Instructions of the steady round trip; a repeated string instruction counts each time."""
+        return sum(node.self_ for node in self.nodes)
+
+    @property
+    def share(self) -> float:
+        """The part of the laps that were of the steady shape."""
+        return self.shapes[0].laps / self.laps
+
+    def rounds(self) -> list[str]:
+        """Cycles of several laps, in words."""
+        return [
+            f"{cycle.laps} laps in rounds of {len(cycle.shapes)} "
+            f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
+            for cycle in self.cycles
+            if len(cycle.shapes) > 1
+        ]
+
+    def functions(self) -> Counter[str]:
+        """Self instructions of each function."""
+        found: Counter[str] = Counter()
+        for node in self.nodes:
+            found[node.path[-1]] += node.self_
+        return found
+
+    def calls(self) -> Counter[str]:
+        """Calls of each function."""
+        found: Counter[str] = Counter()
+        for node in self.nodes:
+            found[node.path[-1]] += node.calls
+        return found
+
+    def inclusive(self) -> Counter[str]:
+        """Instructions of each function and all it calls; a recursion counts once."""
+        found: Counter[str] = Counter()
+        for node in self.nodes:
+            for function in set(node.path[1:]):
+                found[function] += node.self_
+        return found
+
+    def layers(self) -> Counter[str]:
+        """Self instructions of each layer."""
+        found: Counter[str] = Counter()
+        for node in self.nodes:
+            found[layer_of(node.path).name] += node.self_
+        return found
+
+    def switches(self) -> tuple[int, int]:
+        """Of the two processes, in a round trip: voluntary and not. No row of the tidy table: the
+        steady round trip of an emulated machine is no mean over a scheduler's regimes.
+
+        As the kernel's __schedule() tells them apart: by whether a task sleeps or is preempted,
+        here by who called it.
+        """
+        away = [n for n in self.nodes if n.path[-1] == SWITCH and n.path[0] in PROCESSES]
+        preempted = sum(n.calls for n in away if PREEMPTION.search(";".join(n.path)))
+        return sum(n.calls for n in away) - preempted, preempted
+
+    def inherited(self) -> int:
+        """Instructions of helpers that were given to their caller's layer."""
+        return sum(node.self_ for node in self.nodes if layer_of(node.path).inherited)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The transports beside each other, on one kernel with one scheduling and one placement."""
+
+    kernel: str
+    scheduling: str
+    size: int
+    placement: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def title(self) -> str:
+        words = SCHEDULINGS.get(self.scheduling, self.scheduling)
+        return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
+
+    def layers(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Layer → instructions by transport, the dearest first."""
+        return _beside([cell.layers() for cell in self.cells])
+
+    def functions(
+        self, most: int | None = TOP
+    ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
+        """Function → self, inclusive and calls by transport, the dearest first."""
+        own = _beside([cell.functions() for cell in self.cells])[:most]
+        inclusive = [cell.inclusive() for cell in self.cells]
+        calls = [cell.calls() for cell in self.cells]
+        return [
+            (
+                name,
+                tuple((n, i[name], c[name]) for n, i, c in zip(v, inclusive, calls, strict=True)),
+            )
+            for name, v in own
+        ]
+
+    @property
+    def unclassified(self) -> float:
+        """The share of instructions whose function no layer names, at most of a transport."""
+        return max(cell.layers()[UNCLASSIFIED] / cell.total for cell in self.cells)
+
+
+def _beside(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
+    names = {name for counter in counters for name in counter}
+    rows = [(name, tuple(counter[name] for counter in counters)) for name in names]
+    return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
+
+
+def compare(cells: tuple[Cell, ...]) -> tuple[Comparison, ...]:
+    """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
+    groups: dict[tuple[str, str, int, str], list[Cell]] = {}
+    for cell in cells:
+        if cell.knob:
+            continue
+        key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+        groups.setdefault(key, []).append(cell)
+    order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
+    return tuple(
+        Comparison(*key, tuple(sorted(group, key=lambda cell: order.get(cell.transport, 9))))
+        for key, group in groups.items()
+    )
+
+
+def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
+    """Rows of the tidy table, in the order of its columns."""
+    for cell in cells:
+        figures = [
+            ("instructions", "total", cell.total),
+            *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
+            *(("instructions", name, n) for name, n in cell.functions().items()),
+            *(("function_calls", name, n) for name, n in cell.calls().items() if n),
+        ]
+        lane = f"exact-{cell.scheduling}"
+        where = (run.name, lane, cell.kernel, "function", "exact")
+        what = (cell.transport, cell.pattern, cell.size, cell.regime, 0, cell.id, False)
+        for quantity, key, value in figures:
+            yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
+        if cell.payload:
+            for way, size in cell.payload.copied.items():
+                bytes_row = ("copy_bytes", way, size, "bytes", cell.payload.messages)
+                yield (*where, *what, *bytes_row, cell.payload.sound)
+            for key, size in _traffic(cell.payload):
+                bytes_row = ("memory_bytes", key, size, "bytes", cell.payload.messages)
+                yield (*where, *what, *bytes_row, not cell.broken)
+
+
+def _traffic(payload: Payload) -> Iterator[tuple[str, int]]:
+    for name, counts in (("loaded", payload.loaded), ("stored", payload.stored)):
+        yield name, sum(counts.values())
+        layers: Counter[str] = Counter()
+        for function, size in counts.items():
+            layers[function_layer(function)] += size
+        yield from ((f"{name} layer:{layer}", size) for layer, size in layers.items())

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draws the journey of a message: a lane for each transport, on one scale."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.drawing import CARD, INK, RULE, colour
+from analysis.exact.journey import Journey
+from analysis.exact.lap import Slice
+from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
+
+ROW = 0.24  # inches
+WORD_ROWS = 3
+ABOVE = 1.1 + 0.8 * WORD_ROWS  # rows for the marks and their words
+CHARACTER = 0.008  # of the figure's width, as drawn in the small type
+SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
+
+
+def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
+    """Time runs to the right, calls go down."""
+    widest = max(one.total for one in found)
+    depths = [max(box.depth for box in one.boxes if _seen(box, widest)) + 1 for one in found]
+    heights = [ABOVE + 1 + depth for depth in depths]
+    figure = Figure(figsize=(9, 1.5 + ROW * sum(heights)), layout="constrained")
+    axes = figure.subplots(
+        len(found), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    transports = [one.transport for one in found]
+    for ax, one, depth in zip(axes[:, 0], found, depths, strict=True):
+        ax.set_title(
+            f"{one.transport}: {one.total:,} instructions", color=colour(one.transport, transports)
+        )
+        for stage in one.stages:
+            _bar(ax, stage, -1, RULE, widest, INK)
+        for box in one.boxes:
+            if _seen(box, widest):
+                _bar(ax, box, box.depth, colours.get(box.name, REST_COLOUR), widest, DARK)
+        _marks(ax, one, widest)
+        ax.set_ylim(depth, -1 - ABOVE)
+        ax.set_yticks([])
+        ax.grid(visible=False)
+        ax.spines["left"].set_visible(False)
+    axes[-1, 0].set_xlim(0, widest)
+    axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
+    axes[-1, 0].set_xlabel("instructions since the sender's system call")
+    shown = {box.name for one in found for box in one.boxes if _seen(box, widest)}
+    legend(figure, {name: one for name, one in colours.items() if name in shown or name == REST})
+    return figure
+
+
+def _seen(box: Slice, widest: int) -> bool:
+    return box.width >= LEAST_SHARE * widest
+
+
+def _bar(ax: Axes, box: Slice, row: int, fill: str, widest: int, ink: str) -> None:
+    ax.broken_barh([(box.start, box.width)], (row, 0.92), color=fill, edgecolor=CARD, linewidth=0.4)
+    room = int(box.width / widest / CHARACTER)
+    text = box.name if room >= len(box.name) else f"{box.name[: room - 1]}…" if room >= 4 else ""
+    if text:
+        ax.text(box.start, row + 0.48, f" {text}", va="center", fontsize=8, color=ink, clip_on=True)
+
+
+def _marks(ax: Axes, one: Journey, widest: int) -> None:
+    """A sign for each; its words once for those that follow each other, where there is room."""
+    rows = [-1.0] * WORD_ROWS  # where the words of each end
+    last = ""
+    for mark in sorted(one.marks, key=lambda mark: mark.at):
+        ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
+        if mark.words == last:
+            continue
+        wide = len(mark.words) * CHARACTER * widest
+        left = min(mark.at, widest - wide)
+        row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
+        ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=8, color=INK, va="bottom")
+        last, rows[row] = mark.words, left + wide

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a knob changes: the same exact cell without and with it, by layer and by function.
+
+Laps of the steady round trip differ by some instructions where a clock or a timer has moved on (the
+variants of probes/exact/README.md), and which variant is the most frequent is chance. So those two
+are compared, of those without and those with the knob, that are most alike, function by function.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, SCHEDULINGS, Cell
+
+TOP = 12
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A function or a layer: self instructions and calls of a round trip, without and with."""
+
+    name: str
+    before: int
+    after: int
+    calls_before: int = 0
+    calls_after: int = 0
+
+    @property
+    def difference(self) -> int:
+        return self.after - self.before
+
+    @property
+    def fate(self) -> str:
+        """`added`, `vanished` or `changed`: whether it ran without, and with."""
+        if self.before == 0:
+            return "added"
+        return "vanished" if self.after == 0 else "changed"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cell without a knob and with it."""
+
+    before: Cell
+    after: Cell
+
+    @property
+    def transport(self) -> str:
+        return self.after.transport
+
+    @property
+    def sound(self) -> bool:
+        return not self.before.broken and not self.after.broken
+
+    @property
+    def difference(self) -> float:
+        """Instructions of a message, more."""
+        return (self.after.total - self.before.total) / MESSAGES
+
+    @property
+    def share(self) -> float:
+        """The difference as a part of what the message costs without."""
+        return (self.after.total - self.before.total) / self.before.total
+
+    def per_message(self) -> tuple[float, float]:
+        """Instructions without and with."""
+        return self.before.total / MESSAGES, self.after.total / MESSAGES
+
+    @property
+    def events(self) -> float:
+        """Events of a message, where the knob is a probe: calls of what it calls for each."""
+        knob = self.after.knob
+        if not (knob and knob.event):
+            return 0
+        calls = self.after.calls()
+        return sum(n for name, n in calls.items() if fnmatchcase(name, knob.event)) / MESSAGES
+
+    @property
+    def of_an_event(self) -> float | None:
+        """Instructions that one event costs."""
+        return self.difference / self.events if self.events else None
+
+    def layers(self) -> list[Moved]:
+        """Layers that cost another amount, the greatest difference first."""
+        return _moved(self.before.layers(), self.after.layers(), Counter(), Counter())
+
+    def functions(self) -> list[Moved]:
+        """Functions of which self instructions or calls differ, the greatest difference first."""
+        return _moved(
+            self.before.functions(),
+            self.after.functions(),
+            self.before.calls(),
+            self.after.calls(),
+        )
+
+    def top(self) -> list[Moved]:
+        """The functions that explain most of it."""
+        return self.functions()[:TOP]
+
+    def rest(self) -> int:
+        """Instructions a round trip that the top leaves."""
+        return sum(one.difference for one in self.functions()[TOP:])
+
+
+@dataclass(frozen=True)
+class KnobRow:
+    """A knob on one kernel and size, transports side by side."""
+
+    name: str
+    what: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class KnobTable:
+    """All knobs of a kernel, size, placement and scheduling."""
+
+    kernel: str
+    size: int
+    placement: str
+    scheduling: str
+    rows: tuple[KnobRow, ...]
+
+    @property
+    def title(self) -> str:
+        """Under which scheduler, in words."""
+        return SCHEDULINGS.get(self.scheduling, self.scheduling)
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        found = {change.transport for row in self.rows for change in row.changes}
+        return tuple(sorted(found, key=_order))
+
+    @property
+    def probes(self) -> tuple[KnobRow, ...]:
+        """The rows whose knob is a probe."""
+        return tuple(row for row in self.rows if any(c.events for c in row.changes))
+
+    def costs_of_one(self) -> list[str]:
+        """Of knobs that count things: what one more costs, as sentences."""
+        found = []
+        for transport in self.transports:
+            counted: dict[str, list[Change]] = {}
+            for row in self.rows:
+                for change in row.changes:
+                    knob = change.after.knob
+                    if change.transport == transport and change.sound and knob and knob.one:
+                        counted.setdefault(knob.one, []).append(change)
+            found += [_sentence(one, transport, those) for one, those in counted.items()]
+        return found
+
+
+def most_alike(before: Cell, after: Cell) -> Change:
+    """The pair of variants between which the fewest instructions move; of equals the usual one."""
+    pairs = [
+        (distance, n + m, n, m)
+        for n, first in enumerate(_by_function(before))
+        for m, second in enumerate(_by_function(after))
+        for distance in (_distance(first, second),)
+    ]
+    _, _, n, m = min(pairs)
+    return Change(before.as_variant(n), after.as_variant(m))
+
+
+def _by_function(cell: Cell) -> list[Counter[str]]:
+    usual = cell.functions()
+    found = [usual]
+    for moved in cell.variants:
+        functions = usual.copy()
+        for path, (_, steps) in moved.items():
+            functions[path.rpartition(";")[2]] += steps
+        found.append(functions)
+    return found
+
+
+def _distance(first: Counter[str], second: Counter[str]) -> int:
+    return sum(abs(first[name] - second[name]) for name in {*first, *second})
+
+
+def knob_tables(cells: tuple[Cell, ...]) -> tuple[KnobTable, ...]:
+    """Every kernel and size at which a knob was turned, with what it was without."""
+    plain = {_where(cell): cell for cell in cells if cell.knob is None}
+    tables: dict[tuple[str, int, str, str], dict[str, list[Change]]] = {}
+    for cell in cells:
+        before = plain.get(_where(cell))
+        if cell.knob is None or before is None:
+            continue
+        where = (cell.kernel, cell.size, cell.placement, cell.scheduling)
+        rows = tables.setdefault(where, {})
+        rows.setdefault(cell.knob.name, []).append(most_alike(before, cell))
+    return tuple(
+        KnobTable(*key, tuple(_row(c) for c in rows.values())) for key, rows in tables.items()
+    )
+
+
+def _row(changes: list[Change]) -> KnobRow:
+    knob = changes[0].after.knob
+    assert knob is not None
+    ordered = sorted(changes, key=lambda change: _order(change.transport))
+    return KnobRow(knob.name, knob.what, tuple(ordered))
+
+
+def _where(cell: Cell) -> tuple[str, str, int, str, str]:
+    return cell.kernel, cell.transport, cell.size, cell.placement, cell.scheduling
+
+
+def _order(transport: str) -> tuple[int, str]:
+    known = transport in FIRST_TRANSPORTS
+    return FIRST_TRANSPORTS.index(transport) if known else len(FIRST_TRANSPORTS), transport
+
+
+def _moved(
+    before: Counter[str], after: Counter[str], calls: Counter[str], now: Counter[str]
+) -> list[Moved]:
+    found = [
+        Moved(name, before[name], after[name], calls[name], now[name])
+        for name in {*before, *after}
+        if before[name] != after[name] or calls[name] != now[name]
+    ]
+    return sorted(found, key=lambda one: (-abs(one.difference), one.name))
+
+
+def _sentence(one: str, transport: str, changes: list[Change]) -> str:
+    """What one more costs, and the first with all that comes with it."""
+    points = sorted((c.after.knob.number or 0, c.difference) for c in changes if c.after.knob)
+    if not any(cost for _, cost in points):
+        return f"A message over {transport} costs the same however many {one}s there are."
+    (least, first), *others = points
+    count = f"the first {one}" if least == 1 else f"{least} {one}s"
+    slopes = [
+        f"{(y - v) / (x - n):,.1f} instructions (from {n} to {x})"
+        for (n, v), (x, y) in zip(points, others, strict=False)
+    ]
+    if not slopes:
+        return f"A message over {transport} costs {first:,.1f} instructions more with {count}."
+    return (
+        f"Each {one} costs a message over {transport} {', '.join(slopes)}; "
+        f"{count}, with all that comes with it, {first:,.1f}."
+    )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The steady round trip in its order: what ran after what, to the instruction (exact mode).
+
+Source: raw/exact-*/lap/<id>.tsv. The unit is an instruction; a repeated string instruction counts
+each time. Stretches of all processes and CPUs follow each other, as the emulator ran them.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from analysis.functions.calltree import RECEIVE, SEND
+from analysis.functions.layers import USER, layer_of
+
+CALL = re.compile(r"__x64_sys_(\w+)$")
+PROCESSES = ("client", "server")
+
+Path = tuple[str, ...]  # from the task in
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`steps` instructions of the last function of `path`, one after the other."""
+
+    cpu: int
+    path: Path
+    steps: int
+
+    @property
+    def task(self) -> str:
+        return self.path[0]
+
+    @property
+    def call(self) -> str:
+        """The system call that it is part of; empty in user space and in kernel threads."""
+        names = [found[1] for name in self.path if (found := CALL.search(name))]
+        return names[-1] if names else ""
+
+    @property
+    def in_user(self) -> bool:
+        return self.path[-1] == USER
+
+    def is_in(self, functions: re.Pattern[str]) -> bool:
+        return any(functions.search(name) for name in self.path)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A name at a depth, from `start` on for `width` instructions."""
+
+    name: str
+    depth: int
+    start: int
+    width: int
+
+
+def slices(stretches: Sequence[Stretch], names: Callable[[Stretch], Path]) -> Iterator[Slice]:
+    """What follows on itself in one task under equal names is one; in the order of their ends."""
+    open_: list[tuple[str, int]] = []
+    now, task = 0, ""
+    for one in stretches:
+        wanted = names(one)
+        together = min(len(open_), len(wanted)) if one.task == task else 0
+        kept = 0
+        while kept < together and open_[kept][0] == wanted[kept]:
+            kept += 1
+        while len(open_) > kept:
+            name, start = open_.pop()
+            yield Slice(name, len(open_), start, now - start)
+        open_ += [(name, now) for name in wanted[kept:]]
+        now, task = now + one.steps, one.task
+    while open_:
+        name, start = open_.pop()
+        yield Slice(name, len(open_), start, now - start)
+
+
+def layers(one: Stretch) -> Path:
+    """The layers that its path goes down through, neighbours of one name once.
+
+    User space stands for itself only, and not above every system call.
+    """
+    found: list[str] = []
+    for depth in range(2 if one.in_user else 3, len(one.path) + 1):
+        name = layer_of(one.path[:depth]).name
+        if not found or found[-1] != name:
+            found.append(name)
+    return tuple(found)
+
+
+def message(lap: Sequence[Stretch]) -> tuple[Stretch, ...]:
+    """The first message: from the sender's system call to the receiver's return to user space.
+
+    What lies between stays in: the sender that goes to sleep, switches, softirqs. Empty where the
+    lap holds no whole message.
+    """
+    sends = [n for n, one in enumerate(lap) if one.is_in(SEND) and one.task in PROCESSES]
+    if not sends:
+        return ()
+    begin, sender = sends[0], lap[sends[0]].task
+    while begin and lap[begin - 1].task == sender and not lap[begin - 1].in_user:
+        begin -= 1
+    received = False
+    for end in range(begin, len(lap)):
+        one = lap[end]
+        if one.task in PROCESSES and one.task != sender:
+            if one.in_user and received:
+                return tuple(lap[begin:end])
+            received = received or one.is_in(RECEIVE)
+    return ()

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact round trips for https://www.speedscope.app: flame graphs, and the order in time.
+
+Its file format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources
+"""
+
+import json
+from typing import Any
+
+from analysis.exact.cells import Cell, Node
+from analysis.exact.lap import PROCESSES, Stretch
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def speedscope(cell: Cell, name: str) -> str:
+    """A profile for each task; in order where the lap was kept, else by the call tree."""
+    parts: tuple[Stretch | Node, ...] = cell.lap or cell.nodes
+    places: dict[str, int] = {}
+    profiles = []
+    tasks = sorted({one.path[0] for one in parts}, key=lambda task: (task not in PROCESSES, task))
+    for task in tasks:
+        mine = [(one.path[1:], _steps(one)) for one in parts if one.path[0] == task]
+        mine = [(path, steps) for path, steps in mine if steps]
+        profiles.append({
+            "type": "sampled",
+            "name": f"{name}, {task}",
+            "unit": "none",
+            "startValue": 0,
+            "endValue": sum(steps for _, steps in mine),
+            "samples": [[places.setdefault(f, len(places)) for f in path] for path, _ in mine],
+            "weights": [steps for _, steps in mine],
+        })  # fmt: skip
+    file: dict[str, Any] = {
+        "$schema": SCHEMA,
+        "name": name,
+        "exporter": "pathcost",
+        "shared": {"frames": [{"name": function} for function in places]},
+        "profiles": profiles,
+    }
+    return json.dumps(file, separators=(",", ":"))
+
+
+def _steps(one: Stretch | Node) -> int:
+    return one.steps if isinstance(one, Stretch) else one.self_

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The call tree of a message, out of what function_graph traced: one send and one receive.
+
+Source: the kernel's function_graph tracer (Documentation/trace/ftrace.rst), over a few round trips.
+Functions that the tracer cannot see are not in it: those of lib/, inlined ones, `notrace`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.raw.record import read_text
+from analysis.raw.run import Run
+
+LINE = re.compile(r"^\s*\d+\)\s+\S+-(\d+)\s+\|\s+(.*)$")
+SEND = re.compile(r"sys_(?:write|sendto|sendmsg)$")
+RECEIVE = re.compile(r"sys_(?:read|recvfrom|recvmsg)$")
+SOFTIRQ = "net_rx_action"
+INDENT = "  "
+
+
+@dataclass
+class Call:
+    """A call and what it called, in order."""
+
+    name: str
+    calls: list["Call"] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return 1 + sum(map(len, self.calls))
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, "Call"]]:
+        yield depth, self
+        for call in self.calls:
+            yield from call.walk(depth + 1)
+
+    def text(self) -> str:
+        """One function a line, indented by depth; a row of equal leaves is one line."""
+        lines: list[list[str | int]] = []
+        for depth, call in self.walk():
+            line = INDENT * depth + call.name
+            if lines and lines[-1][0] == line and not call.calls:
+                lines[-1][1] = int(lines[-1][1]) + 1
+            else:
+                lines.append([line, 1])
+        return "\n".join(f"{line}{f'  x {n}' if n != 1 else ''}" for line, n in lines)
+
+
+@dataclass(frozen=True)
+class Message:
+    """How one message went through the kernel, in one cell."""
+
+    lane: str
+    kernel: str
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    send: Call
+    receive: Call
+
+    @property
+    def in_softirq(self) -> int:
+        """Functions of the receive softirq that the sender ran."""
+        return sum(len(call) for _, call in self.send.walk() if call.name == SOFTIRQ)
+
+
+def parse(text: str) -> list[Call]:
+    """The whole calls that no other was seen around, of every task, in the order of their ends."""
+    roots: list[Call] = []
+    stacks: dict[str, list[Call]] = {}
+    for found in map(LINE.match, text.splitlines()):
+        if not found:
+            continue
+        stack, words = stacks.setdefault(found[1], []), found[2].strip()
+        if words.startswith("}"):
+            if stack:
+                _end(stack, roots)
+        elif words.endswith("{"):
+            stack.append(Call(words.partition("(")[0]))
+        elif words.endswith(";"):
+            stack.append(Call(words.partition("(")[0]))
+            _end(stack, roots)
+    return roots
+
+
+def _end(stack: list[Call], roots: list[Call]) -> None:
+    call = stack.pop()
+    (stack[-1].calls if stack else roots).append(call)
+
+
+def outermost(calls: list[Call], name: re.Pattern[str]) -> Iterator[Call]:
+    """Calls of that name: from Linux 6.9 on a system call lies in x64_sys_call()."""
+    for call in calls:
+        if name.search(call.name):
+            yield call
+        else:
+            yield from outermost(call.calls, name)
+
+
+def usual(calls: list[Call]) -> Call | None:
+    """The last one whose number of functions is the commonest, the larger one of two as common."""
+    if not calls:
+        return None
+    sizes = Counter(len(call) for call in calls)
+    size = max(sizes, key=lambda one: (sizes[one], one))
+    return next(call for call in reversed(calls) if len(call) == size)
+
+
+def messages(run: Run) -> tuple[Message, ...]:
+    """One of each cell that was traced so, unix before tcp."""
+    found = []
+    for lane in run.lanes:
+        for cell in lane.cells:
+            path = Path("ftrace") / f"{cell.id}.graph"
+            if "tree" not in cell.scripts or not (lane.path / path).exists():
+                continue
+            name = f"raw/{lane.folder}/{path}"
+            roots = parse(read_text(lane.path / path, name, "its call tree is lost"))
+            send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
+            if send and receive:
+                where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size)
+                found.append(Message(*where, cell.placement, send, receive))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(one: Message) -> tuple[object, ...]:
+    return one.kernel, one.pattern, one.size, one.placement, order(one.transport, FIRST_TRANSPORTS)
+
+
+def regimes(found: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
+    """(kernel and regime in words, the transports' messages), for a comparison side by side."""
+    groups: dict[str, list[Message]] = {}
+    for one in found:
+        name = f"{one.lane} {one.kernel} · {one.pattern} · {one.size} B · {one.placement}"
+        groups.setdefault(name, []).append(one)
+    return list(groups.items())

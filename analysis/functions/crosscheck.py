@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls of each kernel function: what probes counted beside what exact mode counted.
+
+The probes ran in a guest of the same kernel, with another CPU model, its own scheduling regime and
+a window with ticks in it; exact mode tells the steady round trip. Where they differ, the function's
+layer says whether that is what differs between the two machines; what it does not say is marked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.functions.layers import CALLER, own_layer
+
+EXACT_LANE = "exact-other"  # probed guests use the default scheduler
+PROBES = ("bpftrace", "ftrace")
+# ftrace opens and closes its window for both processes at once: either can be inside a call then.
+FTRACE_EDGES = 2.0  # calls, over a whole window
+# What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
+# comes with it, happens before the tracer is switched off.
+CALLS_AROUND = 12.0
+# A tracer opens and closes its window for both processes at once: either can be inside a call.
+EDGES = 2.0
+CELL = ["kernel", "transport", "pattern", "size", "placement"]
+SCHEDULING = {"sched", "idle"}
+HELPERS = {"lock", "rcu", "time", "interrupt", "softirq", "memory", CALLER}
+
+# Once an end has received some 64 KiB its window may grow to twice what it is, and from then on
+# __tcp_cleanup_rbuf() asks after each read what to advertise. Of all functions of a round trip it
+# is the only one that a young connection calls less often (probes/exact/README.md).
+OLD_ALONE = {"__tcp_select_window"}
+
+EQUAL = "equally often"
+REGIME = "scheduling: the two machines' regimes differ"
+HELPER = "a helper of scheduling, ticks or the mitigations"
+EDGE = "the tracer's window is wider by some system calls"
+AGE = "exact mode's connection has had more messages"
+OPEN = "not explained"
+DIFFERENT = (OPEN, AGE, EDGE, REGIME, HELPER)
+UNSEEN = "no probe sees it"
+OUTSIDE = "outside the steady round trip: ticks, edges of the window"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function's calls a message; None where an instrument did not see it."""
+
+    function: str
+    layer: str
+    bpftrace: float | None
+    ftrace: float | None
+    exact: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Crosscheck:
+    """One transport on one kernel."""
+
+    kernel: str
+    transport: str
+    size: int
+    placement: str
+    rows: tuple[Row, ...]
+
+    def of(self, *verdicts: str) -> tuple[Row, ...]:
+        """The rows with one of these verdicts."""
+        return tuple(row for row in self.rows if row.verdict in verdicts)
+
+    @property
+    def both(self) -> tuple[Row, ...]:
+        """What both sides saw."""
+        return self.of(EQUAL, *DIFFERENT)
+
+    @property
+    def told(self) -> tuple[Row, ...]:
+        """What the report lists: the probed functions and every difference."""
+        probed = {row.function for row in self.rows if row.bpftrace is not None}
+        differ = {row.function for row in self.of(*DIFFERENT)}
+        return tuple(row for row in self.rows if row.function in probed | differ)
+
+
+def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
+    """For each cell that has both: probes in a guest and exact counts of the same kernel."""
+    rows = tidy[tidy["sound"] & (tidy["quantity"] == "function_calls")]
+    rows = rows.assign(per_message=rows["value"] / rows["messages"])
+    exact = rows[rows["lane"] == EXACT_LANE]
+    probed = rows[(rows["lane"] == "vm") & rows["instrument"].isin(PROBES)]
+    found = []
+    for cell, counted in exact.groupby(CELL, sort=True):
+        assert isinstance(cell, tuple)
+        same = (probed[CELL] == list(cell)).all(axis=1)
+        if same.any():
+            kernel, transport, _, size, placement = map(str, cell)
+            both = tuple(_rows(counted, probed[same]))
+            found.append(Crosscheck(kernel, transport, int(size), placement, both))
+    return tuple(found)
+
+
+def _rows(exact: pd.DataFrame, probed: pd.DataFrame) -> Iterator[Row]:
+    counted = exact.groupby("key")["per_message"].mean()
+    seen = {name: group.groupby("key") for name, group in probed.groupby("instrument")}
+    calls = {name: group["per_message"].median() for name, group in seen.items()}
+    messages = {name: group["messages"].min() for name, group in seen.items()}
+    names = sorted({*counted.index, *(key for one in calls.values() for key in one.index)})
+    for function in names:
+        there = {name: float(one[function]) for name, one in calls.items() if function in one.index}
+        value = float(counted[function]) if function in counted.index else None
+        measured = [_Probed(there[name], float(messages[name][function])) for name in there]
+        yield Row(
+            function,
+            own_layer(function) or "unclassified",
+            there.get("bpftrace"),
+            there.get("ftrace"),
+            value,
+            _verdict(function, value, measured),
+        )
+
+
+class _Probed(NamedTuple):
+    calls: float
+    messages: float
+
+    def equals(self, exact: float) -> bool:
+        edges = EDGES / self.messages
+        within: float = max(WITHIN_SHARE * exact, WITHIN_PER_MESSAGE, edges)
+        return abs(self.calls - exact) <= within
+
+    def is_wider(self, exact: float) -> bool:
+        return 0 <= (self.calls - exact) * self.messages <= CALLS_AROUND
+
+
+def _verdict(function: str, exact: float | None, probed: list[_Probed]) -> str:
+    if exact is None:
+        return OUTSIDE if any(one.calls for one in probed) else EQUAL
+    if not probed:
+        return UNSEEN
+    if all(one.equals(exact) for one in probed):
+        return EQUAL
+    if function in OLD_ALONE and all(one.calls <= exact for one in probed):
+        return AGE
+    layer = own_layer(function)
+    if layer in SCHEDULING:
+        return REGIME
+    if layer in HELPERS:
+        return HELPER
+    return EDGE if all(one.is_wider(exact) for one in probed) else OPEN

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flame graphs, of instructions (exact mode) and of samples (perf).
+
+Drawn from the top down: what is called lies below its caller, as wide as what it and all that it
+calls took, in the colour of its layer.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from analysis.drawing import CARD
+from analysis.functions.layers import layer_of
+
+# Okabe and Ito's first, then tints of theirs: neighbours in the figures differ in lightness, too.
+PALETTE = (
+    "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#5b6fd0", "#e8a27c", "#8ccfb4",
+    "#b5a6d6", "#c2b280",
+)  # fmt: skip
+REST, REST_COLOUR = "all other layers", "#c8ccd0"
+LEAST_SHARE = 0.002  # of the widest flame graph: thinner frames cannot be seen
+CHARACTER = 0.0085  # of the figure's width, as drawn in the small type
+ROW = 0.16  # inches
+DARK = "#101214"  # on the layers' colours, whatever the page's theme
+
+Path = tuple[str, ...]  # from the outermost function in, without the task
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle, in what is counted and in rows."""
+
+    name: str
+    layer: str
+    start: int
+    width: int
+    depth: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One flame graph: what stands above it, and each path with all below it."""
+
+    title: str
+    sums: Mapping[Path, int]
+
+    @property
+    def total(self) -> int:
+        return sum(width for path, width in self.sums.items() if len(path) == 1)
+
+    @cached_property
+    def frames(self) -> tuple[Frame, ...]:
+        below: dict[Path, list[Path]] = {}
+        for path in self.sums:
+            below.setdefault(path[:-1], []).append(path)
+
+        def place(parent: Path, start: int) -> Iterator[Frame]:
+            for path in sorted(below.get(parent, ())):
+                layer = layer_of(("", *path)).name
+                yield Frame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
+                yield from place(path, start)
+                start += self.sums[path]
+
+        return tuple(place((), 0))
+
+    def layers(self) -> Counter[str]:
+        """What each layer took itself."""
+        found: Counter[str] = Counter()
+        for path, width in self.sums.items():
+            found[layer_of(("", *path)).name] += width
+            if len(path) > 1:
+                found[layer_of(("", *path[:-1])).name] -= width
+        return found
+
+    def seen(self, widest: int) -> list[Frame]:
+        return [frame for frame in self.frames if frame.width >= LEAST_SHARE * widest]
+
+
+def inclusive(own: Mapping[Path, int]) -> Counter[Path]:
+    """What each path and all below it took, of what each took itself."""
+    sums: Counter[Path] = Counter()
+    for path, count in own.items():
+        for depth in range(1, len(path) + 1):
+            sums[path[:depth]] += count
+    return sums
+
+
+def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
+    """A colour for each layer that is among the dearest of one of these; the rest shares one."""
+    most: Counter[str] = Counter()
+    for layers in drawn:
+        most |= layers
+    named = [name for name, _ in most.most_common(len(PALETTE))]
+    return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
+
+
+def legend(figure: Figure, colours: dict[str, str]) -> None:
+    handles = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9)
+
+
+def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
+    """One below the other, on one scale, in the colours of their layers."""
+    colours = palette(graph.layers() for graph in graphs)
+
+    def paint(_: Graph, frame: Frame) -> str:
+        return colours.get(frame.layer, REST_COLOUR)
+
+    figure = painted(graphs, unit, paint)
+    legend(figure, colours)
+    return figure
+
+
+def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], str]) -> Figure:
+    """The same in colours of the caller's choice, and without a legend."""
+    widest = max(graph.total for graph in graphs)
+    depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
+    height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
+    figure = Figure(figsize=(9, height), layout="constrained")
+    axes = figure.subplots(
+        len(graphs), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": depths}
+    )
+    for ax, graph, depth in zip(axes[:, 0], graphs, depths, strict=True):
+        ax.set_title(graph.title)
+        for frame in graph.seen(widest):
+            ax.broken_barh(
+                [(frame.start, frame.width)], (frame.depth, 0.94), color=paint(graph, frame),
+                edgecolor=CARD, linewidth=0.4,
+            )  # fmt: skip
+            text = _fitting(frame.name, frame.width / widest)
+            if text:
+                ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=7,
+                        color=DARK, clip_on=True)  # fmt: skip
+        ax.set_ylim(depth, 0)
+        ax.set_yticks([])
+        ax.grid(visible=False)
+        ax.spines["left"].set_visible(False)
+    axes[-1, 0].set_xlim(0, widest)
+    axes[-1, 0].set_xlabel(unit)
+    axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
+    return figure
+
+
+def _fitting(name: str, share: float) -> str:
+    room = int(share / CHARACTER) - 1
+    if room >= len(name):
+        return name
+    return f"{name[: room - 1]}…" if room >= 5 else ""

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel function → layer, by probes/functions.tsv."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
+CALLER = "caller"
+USER = "[user]"
+UNCLASSIFIED = "unclassified"
+SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A function's layer, and whether it is its caller's."""
+
+    name: str
+    inherited: bool
+
+
+@cache
+def patterns() -> tuple[tuple[str, str], ...]:
+    """The table: pattern and layer, the most exact pattern first."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
+    found = [(pattern, layer) for pattern, layer in rows]
+    return tuple(sorted(found, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
+
+
+@cache
+def own_layer(function: str) -> str | None:
+    """What the table says of a function; None where it says nothing."""
+    name = SUFFIX.sub("", function)
+    for pattern, layer in patterns():
+        if fnmatchcase(name, pattern.replace("[", "[[]")):
+            return layer
+    return None
+
+
+def function_layer(function: str) -> str:
+    """A function's layer where its caller is not known: a helper's is `helpers`."""
+    if function == USER:
+        return "user"
+    layer = own_layer(function) or UNCLASSIFIED
+    return "helpers" if layer == CALLER else layer
+
+
+def layer_of(path: tuple[str, ...]) -> Layer:
+    """The layer of a call path's last function. `path[0]` is the task."""
+    inherited = False
+    for function in reversed(path[1:]):
+        layer = own_layer(function)
+        if layer is None:
+            return Layer(UNCLASSIFIED, inherited)
+        if layer != CALLER:
+            return Layer(layer, inherited)
+        inherited = True
+    return Layer(UNCLASSIFIED, inherited)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the time on the CPU goes, by perf's samples: a flame graph for each transport.
+
+Source: `perf record -e cpu-clock -g` of the two processes between the client's first send and its
+last receive (probes/perf/profile.tsv), folded: `process;outermost;…;innermost N`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis.counts.ledger import FIRST_TRANSPORTS, MOST_TOGETHER, order, placement_order
+from analysis.drawing import Drawn, drawn
+from analysis.functions.flame import Graph, Path, flame_plot, inclusive
+from analysis.functions.layers import USER
+from analysis.raw.record import read_text
+from analysis.raw.run import Cell, Lane, Run
+from analysis.wording import counted, size_text
+
+# Where user space ends; what is above is the workload's own and the C library's.
+ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
+LINE = re.compile(r"([^;]+);(.+) (\d+)")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The samples of one cell, over its sound runs: each stack and how often it was seen."""
+
+    lane: str
+    kernel: str
+    transport: str
+    pattern: str
+    size: int
+    placement: str
+    emulated: bool
+    stacks: Counter[Path]
+
+    @property
+    def samples(self) -> int:
+        return self.stacks.total()
+
+    @property
+    def where(self) -> str:
+        place = f"{self.lane} {self.kernel}"
+        return f"{place} · {self.pattern} · {size_text(self.size)} · {self.placement}"
+
+    def folded(self) -> tuple[str, str]:
+        """A file's name, and its lines, for any flame graph program."""
+        cell = f"{self.transport}-{self.pattern}-{self.size}-{self.placement}"
+        lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
+        return f"folded/profile-{self.lane}-{self.kernel}-{cell}.folded", "".join(lines)
+
+
+def profiles(run: Run, unsound: set[tuple[str, int]]) -> tuple[Profile, ...]:
+    """One for each cell that perf record watched; `unsound` is (lane's folder, cell)."""
+    found: dict[tuple[str, ...], Profile] = {}
+    for lane in run.lanes:
+        for cell in lane.cells:
+            if "profile" not in cell.scripts or (lane.folder, cell.id) in unsound:
+                continue
+            for stacks in _stacks(lane, cell):
+                name = (lane.folder, cell.transport, cell.pattern, str(cell.size), cell.placement)
+                known = found.setdefault(name, _empty(lane, cell))
+                known.stacks.update(stacks)
+    return tuple(sorted((one for one in found.values() if one.samples), key=_order))
+
+
+def _empty(lane: Lane, cell: Cell) -> Profile:
+    where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size, cell.placement)
+    return Profile(*where, lane.accelerator == "tcg", Counter())
+
+
+def _stacks(lane: Lane, cell: Cell) -> Iterator[Counter[Path]]:
+    for path in sorted(lane.path.glob(f"perf/*/profile-{cell.id}.folded")):
+        name = f"raw/{lane.folder}/{path.relative_to(lane.path)}"
+        yield read_folded(read_text(path, name, "its flame graph is lost"))
+
+
+def read_folded(text: str) -> Counter[Path]:
+    """Stacks without the process; all of user space is one frame."""
+    stacks: Counter[Path] = Counter()
+    for found in filter(None, map(LINE.fullmatch, text.splitlines())):
+        names = found[2].split(";")
+        inside = next((at for at, name in enumerate(names) if ENTRY.match(name)), len(names))
+        stacks[(USER, *names[inside:])] += int(found[3])
+    return stacks
+
+
+def _order(one: Profile) -> tuple[object, ...]:
+    host, transport = 0 if one.lane == "host" else 1, order(one.transport, FIRST_TRANSPORTS)
+    return host, one.kernel, one.pattern, one.size, placement_order(one.placement), transport
+
+
+def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
+    """A figure for each regime of the first kernel: the host's, where perf watched cells there."""
+    if not found:
+        return ()
+    first = (found[0].lane, found[0].kernel, found[0].pattern, found[0].size)
+    regimes: dict[str, list[Profile]] = {}
+    for one in found:
+        if (one.lane, one.kernel, one.pattern, one.size) == first:
+            regimes.setdefault(one.placement, []).append(one)
+    return tuple(_draw(placement, some) for placement, some in regimes.items())
+
+
+def _draw(placement: str, some: list[Profile]) -> Drawn:
+    shown = some[:MOST_TOGETHER]
+    graphs = [
+        Graph(f"{one.transport}: {counted(one.samples, 'sample')}", inclusive(one.stacks))
+        for one in shown
+    ]
+    emulated = (
+        " The CPU is emulated: widths tell which ways were taken, and not how long they took."
+        if some[0].emulated
+        else ""
+    )
+    caption = (
+        f"{some[0].where}. Samples of both processes by a clock (perf record, cpu-clock), of as "
+        "many messages on each transport, on one scale. What is called lies below its caller; "
+        "colours are layers; all of user space is one frame. Where interrupts are off the clock "
+        "waits, so that such code is charged to the function that lets them in again, as "
+        f"_raw_spin_unlock_irqrestore.{emulated} The stacks are in folded/."
+    )
+    title = f"Where the time on the CPU goes, {placement}"
+    alt = "A flame graph of samples for each transport."
+    name = f"profile-{placement.replace('+', '-')}"
+    return drawn(name, title, caption, alt, flame_plot, graphs, "samples")

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells that gave no result: an absent transport, or what one cannot carry, each said once."""
+
+import re
+from collections.abc import Iterator
+
+from analysis.raw.run import Cell, Lane, Missing
+from analysis.wording import counted, listed, size_text
+
+PROGRAM = "pathcost-workload: "
+NOT_THIS_SIZE = re.compile(r", not \d+$")
+ABSENT = "transport "  # how `what` begins where no cell of a transport ran
+
+
+def failures(lane: Lane) -> Iterator[Missing]:
+    """One entry for each transport and reason; `transport NAME` where all its cells failed."""
+    transports = dict.fromkeys(cell.transport for cell in lane.cells)
+    for transport in transports:
+        cells = [cell for cell in lane.cells if cell.transport == transport]
+        reasons: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell.error is not None:
+                reasons.setdefault(_sentence(cell.error), []).append(cell)
+        for why, failed in reasons.items():
+            whole = len(reasons) == 1 and len(failed) == len(cells)
+            what = f"{ABSENT}{transport}" if whole else f"{transport}: {_cells(failed)}"
+            asked = any(not cell.extra for cell in failed)
+            yield Missing(what, lane.folder, why, asked)
+
+
+def _sentence(error: str) -> str:
+    """The same for every size that is too large, and without the program's name."""
+    return NOT_THIS_SIZE.sub("", error.removeprefix(PROGRAM))
+
+
+def _cells(failed: list[Cell]) -> str:
+    """`pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
+    patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
+    sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
+    placements = listed(list(dict.fromkeys(cell.placement for cell in failed)))
+    return f"{patterns} of {sizes}, {placements}, in {counted(len(failed), 'run')}"

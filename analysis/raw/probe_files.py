@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What instruments wrote beside a lane's cells: maps, ftrace counts, round-trip times."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.errors import RunError
+from analysis.raw.record import AGAIN, read_text
+from analysis.raw.run import Cell, Lane
+
+HELPER = "@helper"
+# Whose scripts leave maps as bpftrace prints them: raw/<lane>/<instrument>/<pass>/<script>.json.
+MAPPING = ("bpftrace", "bcc", "perf")
+# Scripts write a 0 for all that they watch, but for functions: those appear when they are called.
+IMPLIED_ZERO = "function_calls"
+# Both what bpftrace says when its buffer overflows and what it says when a map is full.
+LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
+
+
+@dataclass(frozen=True)
+class Count:
+    """One entry of a map."""
+
+    instrument: str
+    script: str
+    cell: int
+    quantity: str
+    key: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one instrument's scripts counted in one stretch of cells."""
+
+    instrument: str
+    counts: tuple[Count, ...]
+    lost: dict[str, int]  # script -> events that it lost, over all cells of the pass
+
+    @property
+    def cells(self) -> frozenset[int]:
+        return frozenset(count.cell for count in self.counts)
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """What all scripts of one lane left behind."""
+
+    passes: tuple[Pass, ...]
+
+    def of(self, cell: int, script: str) -> list[Count]:
+        """What a script counted in a cell run; functions that it watched in vain count 0."""
+        found = [c for one in self.passes for c in one.counts if c.script == script]
+        own = [c for c in found if c.cell == cell]
+        called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
+        watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
+        zeros = [key for key in watched if key not in called]
+        by = self.instrument(script)
+        return own + [Count(by, script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
+
+    def instrument(self, script: str) -> str:
+        """Who ran a script."""
+        return next((one.instrument for one in self.passes if script in one.lost), MAPPING[0])
+
+    def lost(self, cell: int, script: str) -> int:
+        """Events that a script lost in the cell's pass; in any pass, if none knows the cell."""
+        passes = [one for one in self.passes if cell in one.cells] or self.passes
+        return sum(one.lost.get(script, 0) for one in passes)
+
+
+def read_scripts(lane: Lane) -> Scripts:
+    """Every script's output, pass by pass."""
+    return Scripts(
+        tuple(
+            _read_pass(lane, instrument, folder)
+            for instrument in MAPPING
+            for folder in sorted(lane.path.glob(f"{instrument}/*"))
+            if folder.is_dir()
+        )
+    )
+
+
+def _read_pass(lane: Lane, instrument: str, folder: Path) -> Pass:
+    counts: list[Count] = []
+    lost: dict[str, int] = {}
+    for path in sorted(folder.glob("*.json")):
+        name = f"raw/{lane.folder}/{instrument}/{folder.name}/{path.name}"
+        found, events = _read_script(instrument, path, name)
+        counts += found
+        lost[path.stem] = events
+    return Pass(instrument, tuple(counts), lost)
+
+
+def _read_script(instrument: str, path: Path, name: str) -> tuple[list[Count], int]:
+    text = read_text(path, name, "its counts are lost")
+    if text and not text.endswith("\n"):
+        raise _cut_off(name)
+    counts: list[Count] = []
+    lost = _lost_in(path.with_suffix(".stderr"))
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        kind, data = _message(line, name)
+        if kind == "map":
+            counts.extend(_counts(instrument, path.stem, data, name))
+        elif kind == "lost_events":
+            lost += int(data.get("events", 0))
+        elif kind == "helper_error" and LOST.search(line):
+            lost += 1
+    return counts, lost
+
+
+def _cut_off(name: str) -> RunError:
+    return RunError(
+        f"{name} is cut off or damaged: who wrote it did not finish, and its counts cannot be "
+        f"trusted. {AGAIN}"
+    )
+
+
+def _message(line: str, name: str) -> tuple[str, dict[str, Any]]:
+    try:
+        message = json.loads(line)
+    except json.JSONDecodeError:
+        raise _cut_off(name) from None
+    if not isinstance(message, dict):
+        raise _cut_off(name)
+    data = message.get("data")
+    return str(message.get("type")), data if isinstance(data, dict) else {}
+
+
+def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
+    for map_name, entries in data.items():
+        if map_name.startswith(HELPER):
+            continue
+        if not isinstance(entries, dict):
+            raise RunError(f"{name}: {map_name} has no cell in its key, so it counts for no cell.")
+        for keys, value in entries.items():
+            cell, _, key = keys.partition(",")
+            if not cell.isdigit() or isinstance(value, bool) or not isinstance(value, int):
+                raise RunError(
+                    f"{name}: {map_name}[{keys}] is not a count for a cell. Name helper maps "
+                    f"{HELPER}…, and key all others [cell, key]."
+                )
+            yield Count(instrument, script, int(cell), map_name.removeprefix("@"), key, value)
+
+
+def _lost_in(stderr: Path) -> int:
+    """Events that a script says it lost; a full map counts as one at least."""
+    if not stderr.exists():
+        return 0
+    text = stderr.read_text(encoding="utf-8", errors="replace")
+    return sum(int(found.group(1) or 1) for found in LOST.finditer(text))
+
+
+def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
+    """Function → calls over the window; None when the file is not there."""
+    path = lane.path / "ftrace" / f"{cell.id}.tsv"
+    if not path.exists():
+        return None
+    name = f"raw/{lane.folder}/ftrace/{path.name}"
+    text = read_text(path, name, "its function counts are lost")
+    calls: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        function, tab, count = line.rstrip("\n").partition("\t")
+        if not (line.endswith("\n") and function and tab and count.isdigit()):
+            raise RunError(
+                f"{name}, line {number} is not `function<TAB>calls`: the file was cut off or "
+                f"damaged, and its counts cannot be trusted. {AGAIN}"
+            )
+        calls[function] = calls.get(function, 0) + int(count)
+    return calls
+
+
+def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
+    """The times of a cell's laps, in nanoseconds: of its round trips where it has any."""
+    path = lane.path / "samples" / f"{cell.id}.u32"
+    name = f"raw/{lane.folder}/samples/{path.name}"
+    try:
+        data = path.read_bytes()
+    except OSError:
+        raise RunError(f"{name} cannot be read: cell {cell.id} has no times. {AGAIN}") from None
+    trips = cell.result.round_trips if cell.result else 0
+    if cell.pattern == "stream":
+        trips = cell.messages
+    if len(data) != 4 * trips:
+        raise RunError(
+            f"{name} holds {len(data)} bytes, and {trips} round trips make {4 * trips}: the file "
+            f"was cut off or damaged, and percentiles of it would be wrong. {AGAIN}"
+        )
+    return np.frombuffer(data, dtype="<u4")

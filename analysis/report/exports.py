@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines."""
+
+from collections.abc import Iterable
+
+from analysis.analyse import Analysis
+from analysis.exact.cells import Cell
+from analysis.exact.speedscope import speedscope
+from analysis.exact.timeline import trace
+from analysis.report import output
+
+
+def exports(analysis: Analysis) -> dict[str, output.Write]:
+    """Files of a report by their names: see docs/run-folder.md."""
+    files: dict[str, output.Write] = {}
+    for profile in analysis.profiles:
+        name, lines = profile.folded()
+        files[name] = output.text(lines)
+    cells = [cell for comparison in analysis.exact for cell in comparison.cells]
+    for cell in cells:
+        name = cell_name(cell)
+        files[f"folded/{name}.folded"] = output.text(folded(cell))
+        files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
+        if cell.lap:
+            files[f"timeline/{name}.pftrace"] = output.data(
+                trace(cell, copiers(cells, cell.kernel))
+            )
+    return files
+
+
+def copiers(cells: Iterable[Cell], kernel: str) -> frozenset[str]:
+    """Who was seen to copy payload on that kernel: not every cell is followed, and it is the same
+    function in all of them."""
+    return frozenset(
+        name
+        for cell in cells
+        if cell.kernel == kernel and cell.payload
+        for name in cell.payload.copiers
+    )
+
+
+def cell_name(cell: Cell) -> str:
+    return f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+
+
+def folded(cell: Cell) -> str:
+    """A line for each call path: the path, a blank, its own instructions."""
+    return "".join(f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_)

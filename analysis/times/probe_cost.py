@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What probes cost: each probed cell beside its unprobed twin."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, order
+from analysis.counts.measures import PROBES, REGIME, round_trips
+from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
+from analysis.times.timing import Spread
+
+# lane, kernel, pattern, size, placement, transport, instruments, scripts
+Cell = tuple[Any, ...]
+WATCHED = 2  # of a cell's last columns: what was attached
+MESSAGES_PER_ROUND_TRIP = 2
+
+
+@dataclass(frozen=True)
+class Events:
+    """What an instrument had to do in a cell."""
+
+    instrument: str
+    # For each message. Of BPF programs by the kernel's statistics, other processes' included;
+    # perf has no program: what it counted.
+    count: float
+    ns: float | None  # for each run of a program; None where there is none, or times are no times
+
+
+@dataclass(frozen=True)
+class ProbeCost:
+    """A cell with and without a set of probes: medians over repeats."""
+
+    rtt_without: Spread | None
+    rtt_with: Spread | None
+    switches_without: Spread | None
+    switches_with: Spread | None
+    lane: str
+    kernel: str
+    pattern: str
+    size: int
+    placement: str
+    transport: str
+    instruments: str
+    scripts: str
+    events: tuple[Events, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether one instrument was attached, so that the cost is its own."""
+        return "," not in self.instruments
+
+    @property
+    def added(self) -> float | None:
+        """Nanoseconds that the median message takes longer; less than 0 in another regime."""
+        if self.rtt_without is None or self.rtt_with is None:
+            return None
+        return (self.rtt_with.value - self.rtt_without.value) / MESSAGES_PER_ROUND_TRIP
+
+    @property
+    def added_per_event(self) -> float | None:
+        """The same for each event: the way into the kernel's tracing and back included."""
+        count = sum(one.count for one in self.events)
+        return self.added / count if count and self.added and self.added > 0 else None
+
+
+def probe_costs(
+    tidy: pd.DataFrame,
+    probes: Mapping[tuple[str, int], tuple[str, str]],
+    folders: Mapping[tuple[str, str], str],
+) -> tuple[ProbeCost, ...]:
+    """Each probed cell beside its unprobed twin, one instrument alone first; times on the host.
+
+    `probes` says what was attached, instruments and scripts, by (folder, cell), `folders` the
+    folder of (lane, kernel).
+    """
+    rows = tidy[tidy["sound"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
+    cells = zip(rows["lane"], rows["kernel"], rows["cell"], strict=True)
+    attached = [probes[folders[lane, kernel], cell] for lane, kernel, cell in cells]
+    rows = rows.assign(
+        instruments=[names for names, _ in attached], scripts=[names for _, names in attached]
+    )
+    keys = ["lane", "kernel", *REGIME, "transport", "instruments", "scripts"]
+    rtt, switches = _median_rtt(rows, keys), _switches(rows, keys)
+    events = _events(rows, keys)
+    found = []
+    for cell in sorted(switches.keys() | rtt.keys(), key=_reading_order):
+        bare = (*cell[:-WATCHED], "", "")
+        if cell != bare:
+            named = dict(zip(keys, cell, strict=True))
+            times, counts = (rtt.get(bare), rtt.get(cell)), (switches.get(bare), switches.get(cell))
+            found.append(ProbeCost(*times, *counts, **named, events=events.get(cell, ())))
+    return tuple(found)
+
+
+def _median_rtt(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
+    """p50, which the tail of a busy machine does not move; the median over repeats."""
+    p50 = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
+    return _over_repeats(p50.groupby(keys)["value"])
+
+
+def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
+    """The kernel's own count, both kinds, per round trip."""
+    switches = rows[(rows["quantity"] == "switches") & (rows["instrument"] == "kernel")]
+    switches = switches.assign(value=switches["value"] / round_trips(switches))
+    each = switches.groupby([*keys, "repeat", "cell"])["value"].sum()
+    return _over_repeats(each.groupby(level=keys))
+
+
+def _over_repeats(groups: Any) -> dict[Cell, Spread]:
+    table = groups.agg(["median", "min", "max", "size"])
+    return {
+        cell: Spread(float(median), float(low), float(high), int(repeats))
+        for cell, median, low, high, repeats in table.itertuples(name=None)
+    }
+
+
+def _events(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, tuple[Events, ...]]:
+    """Events per message and time per run of each instrument's programs, over all repeats."""
+    runs = rows[rows["quantity"] == "program_runs"]
+    counted = rows[
+        (rows["instrument"] == "perf")
+        & (rows["unit"] == "count")
+        & ~rows["quantity"].isin(HARDWARE)
+    ]
+    per_message = _sums(runs, keys, "messages")
+    nanoseconds = _sums(rows[rows["quantity"] == "program_ns"], keys, "value")
+    # A cell has a row for each of perf's counters, and its messages once.
+    windows = counted.drop_duplicates([*keys, "cell"])
+    found: dict[Cell, list[Events]] = {}
+    for key, count in _sums(runs, keys, "value").items():
+        time = nanoseconds[key] / count if key in nanoseconds else None
+        found.setdefault(key[:-1], []).append(Events(key[-1], count / per_message[key], time))
+    messages = _sums(windows, keys, "messages")
+    for key, count in _sums(counted, keys, "value").items():
+        found.setdefault(key[:-1], []).append(Events(key[-1], count / messages[key], None))
+    return {cell: tuple(events) for cell, events in found.items()}
+
+
+def _sums(rows: pd.DataFrame, keys: list[str], column: str) -> dict[Cell, float]:
+    sums: Any = rows.groupby([*keys, "instrument"])[column].sum()
+    return {key: float(total) for key, total in sums.items()}
+
+
+def _reading_order(cell: Cell) -> tuple[Any, ...]:
+    lane, kernel, pattern, size, placement, transport, instruments, scripts = cell
+    names = instruments.split(", ")
+    watched = (len(names), order(names[0], PROBES), scripts)
+    where = (order(placement, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS))
+    return (lane, kernel, pattern, size, *watched, *where)

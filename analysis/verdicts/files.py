@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Claims as data: one TOML file for each source, under analysis/claims/.
+
+docs/adding-a-claim.md says what each key means and shows a file; the classes below are the schema
+that every file must fit. `terms.toml` beside them holds what "about" and "none" mean.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from analysis.counts.measures import CALLS, measure_of
+from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.errors import RunError
+from analysis.verdicts.rules import FOLDER, MEASURED, Measured, Model, Rule
+
+TERMS_FILE = "terms.toml"
+FIGURE = re.compile(r"\{([^{}]*)\}")
+# Where pydantic's own words are of its trade.
+WORDS = {
+    "extra_forbidden": "is not known",
+    "missing": "is missing",
+    "union_tag_invalid": "kind '{tag}' is not known; allowed are {expected_tags}",
+    "union_tag_not_found": "kind is missing",
+}
+NAME = r"^[a-z0-9][a-z0-9.-]*$"
+# What pydantic calls a union's choice, and no reader wrote.
+KINDS = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Rule)[0])}
+
+
+class Source(Model):
+    """Where claims were made, as far as the source itself says it."""
+
+    id: str = Field(pattern=NAME)
+    description: str
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    language: str = ""
+    conditions: str = ""
+
+
+class Where(Model):
+    """The regimes that a claim speaks of; also what has to be run to settle it."""
+
+    pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    size: Annotated[tuple[int, ...], Field(strict=False)] = ()
+    placement: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    lane: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    kernel: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    def items(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
+        """The keys that narrow it down, with the values that are allowed."""
+        return ((key, allowed) for key, allowed in self if allowed)
+
+
+class Entry(Model):
+    """A claim as its file has it."""
+
+    id: str = Field(pattern=NAME)
+    quote: str
+    statement: str
+    reading: str
+    conditions: str = ""
+    quantity: str = ""
+    where: Where = Where()
+    mechanism: str = ""
+    headline: bool = False  # shown whatever the run was made for
+    rule: Rule
+
+    @field_validator("quantity")
+    @classmethod
+    def _quantity(cls, name: str) -> str:
+        if name and measure_of(name) is None:
+            raise ValueError(f"{name!r} is not known; allowed are {_quantities()}")
+        return name
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Entry":
+        measured = isinstance(self.rule, MEASURED)
+        if measured and not self.quantity:
+            raise ValueError(f"rule '{self.rule.kind}' needs a 'quantity': one of {_quantities()}")
+        if not measured and self.quantity:
+            raise ValueError(f"rule '{self.rule.kind}' is over no 'quantity': leave it out")
+        for name in FIGURE.findall(self.mechanism):
+            measure, _, transport = name.rpartition(".")
+            if measure_of(measure) is None or not transport:
+                raise ValueError(
+                    f"mechanism {{{name}}}: {measure!r} is not known; write "
+                    f"{{quantity.transport}}; allowed are {_quantities()}"
+                )
+        return self
+
+
+class Claim(Entry):
+    """One statement that can be settled, with its source."""
+
+    source: Source
+
+    @property
+    def measured(self) -> Measured | None:
+        """Its rule, where that is over measured figures."""
+        return self.rule if isinstance(self.rule, MEASURED) else None
+
+    @property
+    def where_said(self) -> str:
+        """The conditions that go with it: its own, or its source's."""
+        return self.conditions or self.source.conditions
+
+
+class ClaimFile(Model):
+    """A whole file."""
+
+    source: Source
+    claim: Annotated[tuple[Entry, ...], Field(strict=False, min_length=1)]
+
+
+def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
+    """All claims of all files, by file name and then in the file's order. Raises RunError."""
+    files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
+    claims = [claim for path in files for claim in _load(path)]
+    ids = [claim.id for claim in claims]
+    for name in ids:
+        if ids.count(name) > 1:
+            raise RunError(f"claims: two claims have the id '{name}'; give each its own.")
+    return tuple(claims)
+
+
+def quantities(claims: Iterable[Claim]) -> set[str]:
+    """Every quantity that claims and their mechanisms speak of."""
+    named = {name.rpartition(".")[0] for one in claims for name in FIGURE.findall(one.mechanism)}
+    return named | {one.quantity for one in claims if one.quantity}
+
+
+def _load(path: Path) -> list[Claim]:
+    name = f"claims/{path.name}"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise RunError(f"{name} is not TOML: {error}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{name} cannot be read: {error}.") from None
+    try:
+        file = ClaimFile(**data)
+    except (ValidationError, TypeError) as error:
+        raise RunError(_sentence(name, data, error)) from None
+    return [Claim(**dict(entry), source=file.source) for entry in file.claim]
+
+
+def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeError) -> str:
+    """File, key, what is wrong with it and what is allowed: the first error of a file."""
+    if not isinstance(error, ValidationError):
+        return f"{name}: {error}."
+    first = error.errors()[0]
+    path = [part for part in first["loc"] if part not in KINDS]
+    where, keys = [name], [str(part) for part in path]
+    if keys[:1] == ["claim"] and len(keys) > 1:
+        entry = data["claim"][int(keys[1])]
+        known = entry.get("id") if isinstance(entry, dict) else None
+        where.append(f"claim {int(keys[1]) + 1}" + (f" ({known})" if known else ""))
+        keys = keys[2:]
+    what = ".".join(keys)
+    where += [what] if what else []
+    said = first["msg"].removeprefix("Value error, ").replace("tuple", "list").rstrip(".")
+    if first["type"] in WORDS:
+        said = WORDS[first["type"]].format(**first.get("ctx", {}))
+    allowed = _allowed(first)
+    return f"{', '.join(where)}: {said}{f'; allowed are {allowed}' if allowed else ''}."
+
+
+def _allowed(first: Any) -> str:
+    """What may stand there, where pydantic's own words do not say it."""
+    if first["type"] not in ("extra_forbidden", "missing"):
+        return ""
+    model: Any = ClaimFile
+    for part in first["loc"][:-1]:
+        if isinstance(part, int):
+            continue
+        if part in KINDS:
+            model = next(m for m in get_args(get_args(Rule)[0]) if _kind(m) == part)
+            continue
+        model = _inner(model.model_fields[part].annotation)
+        if model is None:
+            return ""
+    return ", ".join(model.model_fields)
+
+
+def _kind(model: Any) -> str:
+    return str(get_args(model.model_fields["kind"].annotation)[0])
+
+
+def _inner(annotation: Any) -> Any:
+    """The model inside `tuple[Model, ...]` or the annotation itself."""
+    inner = next(iter(get_args(annotation)), annotation)
+    fields = getattr(inner, "model_fields", None)
+    return inner if fields is not None or annotation == Rule else None
+
+
+def _quantities() -> str:
+    return f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"

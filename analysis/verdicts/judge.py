@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts: what the sound figures of a run say about each claim.
+
+A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
+time or a rate of a quotient is judged by the interval of its median over repeats, because a single
+repeat's ratio has the machine's luck in it; where the interval crosses the limit, the run leaves it
+open, and that is said.
+"""
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.counts.ledger import why_missing
+from analysis.counts.measures import REGIME, SOURCE, measure_of, source_rank
+from analysis.counts.quantities import APPS, TIMES, Measure
+from analysis.intervals import interval
+from analysis.raw.run import Missing
+from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
+from analysis.verdicts.files import FIGURE, Claim
+from analysis.verdicts.observed import Observed, judge_check, judge_option
+from analysis.verdicts.rules import (
+    TERMS,
+    Across,
+    Check,
+    Consistent,
+    Measured,
+    Option,
+    Quotient,
+    Unsettled,
+    Values,
+)
+from analysis.verdicts.stated import findings
+from analysis.verdicts.verdict import (
+    CONFIRMED,
+    NOT_MEASURED,
+    REFUTED,
+    Evidence,
+    Figure,
+    Finding,
+    Verdict,
+)
+from analysis.wording import amount, counted, listed, spread
+
+# `run` where the figures of several runs are judged together.
+CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
+
+
+def judge(
+    claims: Iterable[Claim],
+    measured: pd.DataFrame,
+    missing: Iterable[Missing],
+    observed: Observed | None = None,
+) -> tuple[Verdict, ...]:
+    """A verdict on every claim, from `measures.measure_all`; unsound figures are left out."""
+    missing = tuple(missing)
+    return tuple(_judge(claim, measured, missing, observed or Observed()) for claim in claims)
+
+
+def _judge(
+    claim: Claim, measured: pd.DataFrame, missing: tuple[Missing, ...], observed: Observed
+) -> Verdict:
+    match claim.rule:
+        case Consistent():
+            return _consistent(claim, claim.rule)
+        case Check():
+            return judge_check(claim, claim.rule, observed)
+        case Option():
+            return judge_option(claim, claim.rule, observed)
+        case Unsettled():
+            return Verdict(claim, NOT_MEASURED, "", claim.rule.why)
+        case _:
+            return _judge_measured(claim, claim.rule, measured, missing)
+
+
+def _consistent(claim: Claim, rule: Consistent) -> Verdict:
+    found = findings(rule.stated, TERMS.about, TERMS.rounding)
+    wrong = [one for one in found if not one.holds]
+    why = (
+        f"{counted(len(wrong), 'of ' + counted(len(found), 'check'), f'of {len(found)} checks')} "
+        f"{'fails' if len(wrong) == 1 else 'fail'}: {'. '.join(one.text for one in wrong)}."
+        if wrong
+        else f"All of {counted(len(found), 'check')} of the stated numbers agree."
+    )
+    verdict = REFUTED if wrong else CONFIRMED
+    shown = tuple(Finding(one.text, one.holds) for one in found)
+    return Verdict(claim, verdict, "", why, findings=shown)
+
+
+def _judge_measured(
+    claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
+) -> Verdict:
+    figures = _in_scope(claim, measured)
+    evidence = _evidence(claim, rule, figures[figures["sound"].astype(bool)])
+    if not evidence:
+        return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
+    timed = _measure(claim).quantity in TIMES
+    verdict, condition = joined(evidence, CROSSES if timed else FLIPS)
+    why = _why(claim, rule, evidence, condition)
+    # A rule across patterns names both as one condition.
+    patterns = {name for one in evidence for name in str(one.condition["pattern"]).split(" / ")}
+    if apps := _apps_left_out(claim, patterns):
+        why += f" The article's own program was not measured: {_run_apps(apps)}."
+    kernels = () if timed else on_each_kernel(evidence)
+    mechanism = _mechanism(claim, measured)
+    return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
+
+
+def _measure(claim: Claim) -> Measure:
+    found = measure_of(claim.quantity)
+    assert found is not None  # the schema has looked
+    return found
+
+
+def _in_scope(claim: Claim, measured: pd.DataFrame, quantity: str = "") -> pd.DataFrame:
+    name = quantity or claim.quantity
+    figures = measured[measured["measure"] == name]
+    measure = measure_of(name)
+    if measure is not None and measure.undisturbed:
+        figures = figures[~figures["probed"].astype(bool)]
+    for key, allowed in claim.where.items():
+        figures = figures[figures[key].isin(allowed)]
+    return figures
+
+
+def _side(rule: Measured) -> str:
+    """The column that tells a rule's two sides apart."""
+    return rule.key if isinstance(rule, Across) else "transport"
+
+
+def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evidence, ...]:
+    side = _side(rule)
+    if isinstance(rule, Across):
+        figures = figures[figures["transport"].isin(rule.transports)]
+    figures = figures.assign(side=figures[side].astype(str))
+    known = (*CONDITION, "transport") if side != "transport" else CONDITION
+    by = [name for name in known if name != side and name in figures]
+    found = []
+    for condition, group in figures.groupby(by, sort=True):
+        sources = [
+            (source_rank(_measure(claim), rows.iloc[0]), rows)
+            for _, rows in group.groupby(list(SOURCE), sort=True)
+            if set(rule.labels) <= set(rows["side"])
+        ]
+        if sources:
+            best = min(sources, key=lambda ranked: ranked[0])[1]
+            named: dict[str, Any] = dict(zip(by, condition, strict=True))
+            if side != "transport":
+                named[side] = f"{rule.labels[0]} / {rule.labels[1]}"
+            found.append(_one_condition(claim, rule, named, best))
+    return tuple(found)
+
+
+def _one_condition(
+    claim: Claim, rule: Measured, condition: dict[str, str | int], rows: pd.DataFrame
+) -> Evidence:
+    rows = rows[rows["side"].isin(rule.labels)]
+    by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
+    if by_repeat.empty:  # no repeat in which all transports are sound: compare the medians
+        by_repeat = rows.groupby("side")["value"].median().to_frame().T
+    held = [rule.holds({str(k): float(v) for k, v in row.items()})
+            for _, row in by_repeat.iterrows()]  # fmt: skip
+    values = rows.groupby("side")["value"]
+    figures = [
+        Figure(name, float(values.median()[name]), float(values.min()[name]),
+               float(values.max()[name]))
+        for name in rule.labels
+    ]  # fmt: skip
+    holds = None if 0 < sum(held) < len(held) else sum(held) > 0
+    if isinstance(rule, Quotient) and (quotient := _quotient(rule, by_repeat)):
+        figures.append(quotient)
+        if _measure(claim).quantity in TIMES:
+            holds = _by_interval(rule, quotient)
+    first = rows.iloc[0]
+    return Evidence(
+        condition=condition,
+        instrument=str(first["instrument"]),
+        probed=bool(first["probed"]),
+        figures=tuple(figures),
+        held=sum(held),
+        repeats=len(held),
+        holds=holds,
+        cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
+    )
+
+
+def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
+    """Median over repeats of the quotient, and its interval; the range where repeats are few."""
+    under = by_repeat[rule.under].to_numpy(dtype=float)
+    if not under.all():
+        return None
+    values = by_repeat[rule.over].to_numpy(dtype=float) / under
+    low, high = interval(values)
+    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
+    name = f"{rule.over} / {rule.under}"
+    return Figure(name, float(np.median(values)), float(ends[0]), float(ends[1]), True)
+
+
+def _by_interval(rule: Quotient, found: Figure) -> bool | None:
+    least, most = rule.range
+    if least <= found.low and found.high <= most:
+        return True
+    return False if found.high < least or most < found.low else None
+
+
+def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
+    """The figures behind a verdict: what was said and what was measured, transport by transport."""
+    if not condition:
+        conditions = counted(len(evidence), "condition")
+        figures = _figures(claim, rule, evidence)
+        return f"{_what(claim)}, in {conditions}: {figures}.{_fits(rule, evidence)}"
+    sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
+    return f"{_what(claim)}. " + " ".join(
+        f"{text}: {_figures(claim, rule, side)}."
+        for state, text in sides
+        if (side := tuple(one for one in evidence if one.holds is state))
+    )
+
+
+def _what(claim: Claim) -> str:
+    """The claim's quantity in words."""
+    measure = _measure(claim)
+    words = measure.words.removeprefix("… ")
+    per = "" if measure.per in ("window", "payload byte") else f" per {measure.per}"
+    return f"{words[:1].upper()}{words[1:]}{per}"
+
+
+def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
+    """Of a refuted claim about several transports: which of its figures fit after all."""
+    if not isinstance(rule, Values) or all(one.holds for one in evidence):
+        return ""
+    fits = {
+        name: sum(
+            rule.fits(name, figure.value)
+            for one in evidence
+            for figure in one.figures
+            if figure.label == name
+        )
+        for name in rule.labels
+    }
+    said = [f"{name} in {count} of {len(evidence)}" for name, count in fits.items()]
+    return f" Within {rule.tolerance:g} of what is claimed: {', '.join(said)}."
+
+
+def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> str:
+    said = []
+    for label in dict.fromkeys(f.label for one in evidence for f in one.figures):
+        figures = [f for one in evidence for f in one.figures if f.label == label]
+        unit = "" if figures[0].quotient else _measure(claim).unit
+        low, high = min(f.low for f in figures), max(f.high for f in figures)
+        text = f"{label} {spread(low, high, unit) or amount(low, unit)}"
+        if isinstance(rule, Values):
+            text += f" (claimed: {amount(rule.expected[label], unit)})"
+        said.append(text)
+    return "; ".join(said)
+
+
+def _apps_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
+    """The programs of articles that the claim asks for, and that none of the patterns is of."""
+    left = {APPS[name] for name in claim.where.pattern if name in APPS and name not in patterns}
+    there = {APPS[name] for name in claim.where.pattern if name in APPS and name in patterns}
+    return sorted(left - there)
+
+
+def _run_apps(apps: Iterable[str]) -> str:
+    return f"./runners/run.sh --claims --apps {','.join(apps)}"
+
+
+def _why_not(
+    claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
+) -> str:
+    measure, side = _measure(claim), _side(rule)
+    apps = _apps_left_out(claim, set(figures["pattern"]))
+    if apps:
+        return f"It needs the article's own experiment: {_run_apps(apps)}."
+    measured, sound = (
+        set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
+    )
+    if set(rule.labels) <= measured and not set(rule.labels) <= sound:
+        return "The only cells that measured it are unsound."
+    lacking = [name for name in rule.labels if name not in sound]
+    if sound and lacking:
+        return f"There is no sound figure for {listed(lacking)} in this run."
+    if sound:
+        return "No condition and source of this run has all of its transports."
+    return f"{measure.words}: {why_missing(measure, missing)}.".capitalize()
+
+
+def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
+    """The claim's sentence with measured figures; empty when one of them was not measured."""
+    figures = {
+        name: _measured_text(claim, measured, *name.rpartition(".")[::2])
+        for name in FIGURE.findall(claim.mechanism)
+    }
+    if not all(figures.values()):
+        return ""
+    return FIGURE.sub(lambda found: figures[found.group(1)], claim.mechanism)
+
+
+def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:
+    """Over all conditions in the claim's scope the best source's figure: one value, or a range."""
+    measure = measure_of(name)
+    figures = _in_scope(claim, measured, name)
+    figures = figures[(figures["transport"] == transport) & figures["sound"].astype(bool)]
+    if figures.empty or measure is None:
+        return ""
+    ranks = [source_rank(measure, row) for row in figures.itertuples()]
+    order = sorted(set(ranks))
+    ranked = figures.assign(rank=[order.index(one) for one in ranks])
+    best = ranked[ranked["rank"] == ranked.groupby(list(REGIME))["rank"].transform("min")]["value"]
+    return spread(best.min(), best.max(), measure.unit) or amount(best.min(), measure.unit)

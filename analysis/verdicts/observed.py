@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What this kernel did when it was asked, and what tools said about their options.
+
+`raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
+what tools answered (docs/run-folder.md).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from analysis.raw.record import Record, parse_object, read_text
+from analysis.raw.run import Run
+from analysis.verdicts.files import Claim
+from analysis.verdicts.rules import Check, Option, plain
+from analysis.verdicts.verdict import (
+    CONDITIONAL,
+    CONFIRMED,
+    NOT_MEASURED,
+    REFUTED,
+    Finding,
+    Verdict,
+)
+from analysis.wording import listed
+
+CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
+KERNEL = "kernel"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One run of a check: under which circumstances, and what it found; or why it found nothing."""
+
+    name: str
+    when: dict[str, str]
+    facts: dict[str, Any]
+    error: str
+    raw: str
+    kernel: str = ""  # lane and kernel that answered
+
+    def place(self, name: str) -> str:
+        """Its kernel, or its value of a circumstance."""
+        return self.kernel if name == KERNEL else self.when.get(name, "none")
+
+    def circumstances(self) -> str:
+        return ", ".join(f"{key} {value}" for key, value in self.when.items())
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that was asked: its help, and its answer to each option."""
+
+    name: str
+    help: str
+    options: dict[str, bool]
+    error: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All of a run."""
+
+    answers: tuple[Answer, ...] = ()
+    tools: dict[str, Tool] = field(default_factory=dict)
+
+    def also(self, other: "Observed", run: str) -> "Observed":
+        """With what another run observed, whose answers are told apart by its name."""
+        named = (replace(one, when=one.when | {"run": run}) for one in other.answers)
+        return Observed((*self.answers, *named), self.tools | other.tools)
+
+
+def read_observed(run: Run) -> Observed:
+    """Both files of each lane; a run that did not ask has neither. Raises RunError."""
+    answers: list[Answer] = []
+    tools: dict[str, Tool] = {}
+    for lane in run.lanes:
+        kernel = f"{lane.lane} {lane.kernel}"
+        for record in _lines(run, lane.folder, CHECKS):
+            raw = f"raw/{lane.folder}/{CHECKS}"
+            when = {str(k): str(v) for k, v in record.object("when").fields.items()}
+            facts = record.optional("facts", dict) or {}
+            error = record.optional("error", str) or ""
+            answers.append(Answer(record.text("check"), when, facts, error, raw, kernel))
+        for record in _lines(run, lane.folder, TOOLS):
+            options = {k: v is True for k, v in record.object("options").fields.items()}
+            name, error = record.text("tool"), record.optional("error", str) or ""
+            raw = f"raw/{lane.folder}/{TOOLS}"
+            tools[name] = Tool(name, record.text("help"), options, error, raw)
+    return Observed(tuple(answers), tools)
+
+
+def _lines(run: Run, folder: str, name: str) -> list[Record]:
+    path = run.path / "raw" / folder / name
+    if not path.exists():
+        return []
+    where = f"raw/{folder}/{name}"
+    text = read_text(path, where, "claims about this kernel's answers cannot be settled")
+    return [
+        parse_object(line, f"{where}, line {number}", "the claims that need it cannot be settled")
+        for number, line in enumerate(text.splitlines(), 1)
+    ]
+
+
+def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
+    """Confirmed where every run of the check found these facts, refuted where none did."""
+    answers = [one for one in observed.answers if one.name == rule.check]
+    found = [one for one in answers if not one.error and rule.facts.keys() <= one.facts.keys()]
+    if not found:
+        why = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
+        if not why:
+            lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
+            why = f"the check {rule.check} did not run" if not answers else (
+                f"the check {rule.check} says nothing of {listed(lacking)}"
+            )  # fmt: skip
+        return Verdict(claim, NOT_MEASURED, "", f"{why[:1].upper()}{why[1:]}.")
+    held = [all(one.facts[k] == v for k, v in rule.facts.items()) for one in found]
+    findings = tuple(
+        Finding(f"{one.kernel}: {_facts(one, rule)}", holds, one.raw)
+        for one, holds in zip(found, held, strict=True)
+    )
+    kernels = _on_each_kernel(found, held)
+    if all(held) or not any(held):
+        said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
+        why = f"{_asked(kernels)}: {said}."
+        return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
+    condition = _flips(found, held)
+    why = f"{_asked(kernels)}: {'. '.join(dict.fromkeys(_facts(one, rule) for one in found))}."
+    return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
+
+
+def _verdict(held: Iterable[bool]) -> str:
+    states = set(held)
+    return CONDITIONAL if len(states) > 1 else CONFIRMED if states == {True} else REFUTED
+
+
+def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, str], ...]:
+    by_kernel: dict[str, list[bool]] = {}
+    for one, holds in zip(found, held, strict=True):
+        by_kernel.setdefault(one.kernel, []).append(holds)
+    return tuple((kernel, _verdict(held)) for kernel, held in by_kernel.items())
+
+
+def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
+    """Which kernels said so."""
+    if len(kernels) == 1:
+        return "This kernel"
+    return (
+        f"{'Each' if len({said for _, said in kernels}) == 1 else 'Some'} of {len(kernels)} kernels"
+    )
+
+
+def _words(one: Answer, rule: Check) -> str:
+    said = [f"{key.replace('_', ' ')}: {plain(one.facts[key])}" for key in rule.facts]
+    return listed(said)
+
+
+def _facts(one: Answer, rule: Check) -> str:
+    when = one.circumstances()
+    return f"{when}: {_words(one, rule)}" if when else _words(one, rule)
+
+
+def _flips(found: list[Answer], held: list[bool]) -> str:
+    """The circumstance that tells the sides apart, or the kernel, or two of these; both sides."""
+    names = (*dict.fromkeys(key for one in found for key in one.when), KERNEL)
+    for chosen in (*((name,) for name in names), *combinations(names, 2)):
+        sides: dict[bool, dict[str, None]] = {True: {}, False: {}}
+        for one, holds in zip(found, held, strict=True):
+            sides[holds][_place(one, chosen, found, held)] = None
+        if not sides[True].keys() & sides[False].keys():
+            yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
+            return f"{' and '.join(chosen)}: holds for {yes}, does not hold for {no}"
+    return "several circumstances"
+
+
+def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
+    """What this answer has of the first; of the second where the first is on both sides."""
+    place = one.place(names[0])
+    mixed = {holds for o, holds in zip(found, held, strict=True) if o.place(names[0]) == place}
+    return f"{place} ({one.place(names[1])})" if len(names) > 1 and len(mixed) > 1 else place
+
+
+def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
+    """Whether the tool accepts the option, or lists it in its help."""
+    tool = observed.tools.get(rule.tool)
+    if tool is None:
+        return Verdict(claim, NOT_MEASURED, "", f"Nobody asked {rule.tool} in this run.")
+    if tool.error:
+        return Verdict(claim, NOT_MEASURED, "", f"{tool.error[:1].upper()}{tool.error[1:]}.")
+    listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
+    accepted = tool.options.get(rule.option, False)
+    words = (
+        f"{rule.tool} {'accepts' if accepted else 'rejects'} {rule.option}, and its help "
+        f"{'lists' if listed_there else 'does not list'} it"
+    )
+    holds = accepted or listed_there
+    finding = Finding(words, holds, tool.raw)
+    return Verdict(claim, CONFIRMED if holds else REFUTED, "", f"{words}.", findings=(finding,))

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a verdict consists of, how verdicts are counted, and claims.csv."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.counts import apps
+from analysis.counts.measures import measure_of
+from analysis.verdicts.files import Claim
+from analysis.wording import counted, listed, size_text
+
+CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
+CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
+ORDER = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)
+CELLS = "cells.jsonl"
+COLUMNS = (
+    *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
+    *("cells", "raw"),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One transport's figure in one condition, or the quotient of two."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    quotient: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One condition, measured by the best source that it has."""
+
+    condition: dict[str, str | int]
+    instrument: str
+    probed: bool
+    figures: tuple[Figure, ...]
+    held: int  # in how many repeats the rule holds
+    repeats: int
+    holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
+    cells: tuple[int, ...]  # the runs that it came from: `id` in cells.jsonl, a line of apps.jsonl
+
+    def words(self) -> str:
+        c = self.condition
+        source = f"{self.instrument} · {c['lane']} · {c['kernel']}"
+        source += f" · {c['run']}" if "run" in c else ""
+        size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
+        parts = [
+            c["pattern"],
+            size,
+            c["placement"],
+            *([c["transport"]] if "transport" in c else []),
+        ]
+        return f"{' · '.join(map(str, parts))} · {source}"
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Lane and kernel."""
+        return str(self.condition["lane"]), str(self.condition["kernel"])
+
+    @property
+    def file(self) -> str:
+        """Which file of raw/ holds its runs."""
+        return apps.FILE if self.instrument == apps.INSTRUMENT else CELLS
+
+    def figure(self, label: str) -> Figure | None:
+        return next((one for one in self.figures if one.label == label), None)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was computed, or what a check or a tool answered."""
+
+    text: str
+    holds: bool
+    raw: str = ""  # the file that it was read from
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said about a claim."""
+
+    claim: Claim
+    verdict: str
+    condition: str
+    why: str
+    mechanism: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    # Each kernel that was asked, and the verdict of it alone; times are of one kernel only.
+    kernels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of its table of evidence."""
+        return tuple(dict.fromkeys(f.label for one in self.evidence for f in one.figures))
+
+    @property
+    def unit(self) -> str:
+        """What its figures are counted in; empty where it is over no figures."""
+        measure = measure_of(self.claim.quantity)
+        if measure is None or measure.per == "window":
+            return measure.unit if measure else ""
+        return f"{measure.unit or 'count'} per {measure.per}"
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
+    found = [one.verdict for one in verdicts]
+    said = [f"{found.count(name)} {name.lower()}" for name in ORDER if name in found]
+    return f"{counted(len(found), 'claim')}: {', '.join(said)}"
+
+
+def steadiness(verdicts: Iterable[Verdict]) -> str:
+    """Of claims that several kernels were asked: for how many these agree; empty without any."""
+    several = [one for one in verdicts if len(one.kernels) > 1]
+    if not several:
+        return ""
+    differ = [one for one in several if len({said for _, said in one.kernels}) > 1]
+    same = len(several) - len(differ)
+    said = (
+        f"{counted(len(several), 'verdict rests', 'verdicts rest')} on counts or answers of more "
+        f"than one kernel: every kernel says the same in {same}"
+    )
+    return f"{said}; {len(differ)} say what they depend on." if differ else f"{said}."
+
+
+def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
+    """`REFUTED on host 6.1 and vm 7.2; CONFIRMED on vm 6.12`."""
+    found: dict[str, list[str]] = {}
+    for kernel, said in kernels:
+        found.setdefault(said, []).append(kernel)
+    return "; ".join(f"{said} on {listed(names)}" for said, names in found.items())
+
+
+def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
+    """claims.csv: a row for each figure that a verdict rests on, one at least for each claim.
+
+    `cells` are the ids of the cell runs that the figure was made from, `raw` the file with them, or
+    with what a check or a tool answered. `folders`: (lane, kernel) → folder of raw files.
+    """
+    rows: list[tuple[object, ...]] = []
+    for v in verdicts:
+        head = (v.claim.id, v.claim.source.id, v.verdict)
+        why = f"{v.condition}. {v.why}" if v.condition else v.why
+        for one in v.evidence:
+            tail = (" ".join(map(str, one.cells)), raw_file(one, folders))
+            rows += (
+                (*head, f"{f.label} · {one.words()}", f.value, f.low, f.high,
+                 "" if f.quotient else v.unit, why, *tail)
+                for f in one.figures
+            )  # fmt: skip
+        rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
+        if not v.evidence and not v.findings:
+            rows.append((*head, "", None, None, None, v.unit, why, "", ""))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def raw_file(one: Evidence, folders: dict[tuple[str, str], str]) -> str:
+    """The file that holds its cell runs, from the run's folder on; empty where none is known."""
+    folder = folders.get(one.where, "")
+    return f"raw/{folder}/{one.file}" if folder else ""
