@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
-from analysis.raw.run import read_run
+from analysis.languages import SOURCE, available, use
+from analysis.raw.run import Run, read_run
 from analysis.report import output
 from analysis.report.exports import exports
-from analysis.report.pages import html, markdown
+from analysis.report.pages import pages
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.verdicts.verdict import claims_table
@@ -39,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.diff is not None:
             first, second = options.diff
             return make_diff(first, second, options.out, options.quiet)
-        return make_report(options.run_dir, options.quiet)
+        return make_report(options.run_dir, options.lang, options.quiet)
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
@@ -55,21 +57,39 @@ def _parser() -> argparse.ArgumentParser:
     add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="the folder with run.json")
     add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
     add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
+    add(
+        "--lang",
+        action="append",
+        default=[],
+        choices=available(),
+        help="the report in this language too: report.LANG.html and .md; can be given again",
+    )
     add("--quiet", action="store_true", help="print the report's path only")
     return parser
 
 
-def make_report(folder: Path, quiet: bool = False) -> int:
+def make_report(folder: Path, languages: Sequence[str] = (), quiet: bool = False) -> int:
     """Read, analyse, draw, write, show."""
-    analysis = analyse(read_run(folder))
-    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
-    figures = (*_draw(analysis), *sampled, *counted)
-    output.write_all(folder, _files(analysis, figures))
+    run = read_run(folder)
+    others = [one for one in dict.fromkeys(languages) if one != SOURCE]
+    analysis, figures = _say(run)
+    files = _files(analysis, figures, others)
+    for language in others:
+        with use(language):
+            files |= pages(*_say(run), others)
+    output.write_all(folder, files)
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
     return 0
+
+
+def _say(run: Run) -> tuple[Analysis, tuple[Drawn, ...]]:
+    """In the language in use: sentences are made with the figures that they hold."""
+    analysis = analyse(run)
+    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
+    return analysis, (*_draw(analysis), *sampled, *counted)
 
 
 def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
@@ -83,15 +103,16 @@ def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
     )
 
 
-def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+def _files(
+    analysis: Analysis, figures: tuple[Drawn, ...], languages: Sequence[str]
+) -> dict[str, output.Write]:
     tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.text(_csv(tidy)),
         "claims.csv": output.text(_csv(claims)),
-        "report.html": output.text(html(analysis, figures)),
-        "report.md": output.text(markdown(analysis, figures)),
     }
+    files |= pages(analysis, figures, languages)
     for figure in figures:
         if figure.svg:
             files[f"figures/{figure.name}.svg"] = output.text(figure.svg)

@@ -4,9 +4,11 @@
 import re
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from babel import Locale
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -17,7 +19,9 @@ from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
 from analysis.functions import crosscheck
+from analysis.languages import SOURCE, form, say, used
 from analysis.raw.failures import ABSENT
+from analysis.report import output
 from analysis.times import words as time_words
 from analysis.verdicts import rules as claim_rules
 from analysis.verdicts import verdict as verdicts
@@ -45,10 +49,26 @@ COST_NOTE = (
 SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL)
 
 
-def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
+def pages(
+    analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] = ()
+) -> dict[str, output.Write]:
+    """Both, in the language in use. `languages`: in which others there are pages of this run."""
+    return {
+        page_name("html"): output.text(html(analysis, figures, languages)),
+        page_name("md"): output.text(markdown(analysis, figures)),
+    }
+
+
+def page_name(kind: str, language: str | None = None) -> str:
+    """`report.html`, `report.ru.html`."""
+    language = language or used()
+    return f"report.{kind}" if language == SOURCE else f"report.{language}.{kind}"
+
+
+def html(analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] = ()) -> str:
     """One self-contained page that needs no network; its script sorts and searches tables only."""
     template = html_environment().get_template("report.html.j2")
-    return template.render(_context(analysis, figures))
+    return template.render(_context(analysis, figures), languages=_others(languages))
 
 
 def html_environment() -> Environment:
@@ -67,6 +87,20 @@ def markdown(analysis: Analysis, figures: Sequence[Drawn]) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
+def _others(languages: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Code, name in itself, page: of the languages that this page is not in."""
+    return [
+        (one, _own_name(one), page_name("html", one))
+        for one in (SOURCE, *languages)
+        if one != used()
+    ]
+
+
+def _own_name(language: str) -> str:
+    """`Русский` of `ru`."""
+    return (Locale(language).get_display_name() or language).capitalize()
+
+
 def _environment(autoescape: bool) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -75,9 +109,15 @@ def _environment(autoescape: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    environment.policies["ext.i18n.trimmed"] = True
     environment.filters.update(number=wording.number, size=wording.size_text, listed=wording.listed)
     environment.globals.update(
+        lang=used,
+        say=say,
+        gettext=partial(_gettext, environment),
+        ngettext=partial(_ngettext, environment),
         amount=wording.amount,
         counted=wording.counted,
         words=time_words,
@@ -97,6 +137,21 @@ def _environment(autoescape: bool) -> Environment:
         outside=crosscheck.OUTSIDE,
     )
     return environment
+
+
+def _gettext(environment: Environment, text: str, **values: Any) -> Markup:
+    """A template's own text, whose markup is meant; what is put in (`%(name)s`) is escaped."""
+    return _filled(environment, say(text), values)
+
+
+def _ngettext(environment: Environment, one: str, many: str, count: int, **values: Any) -> Markup:
+    return _filled(environment, form(one, many, count), values)
+
+
+def _filled(environment: Environment, text: str, values: dict[str, Any]) -> Markup:
+    if environment.finalize:  # Markdown, which escapes in its own way
+        values = {name: Markup(environment.finalize(value)) for name, value in values.items()}
+    return Markup(text) % values
 
 
 def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
