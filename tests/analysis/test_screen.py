@@ -7,8 +7,6 @@ fetches: one release, pinned by its digest.
 
 import base64
 import hashlib
-import html
-import json
 import re
 import shutil
 import subprocess
@@ -21,13 +19,12 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
+from tests.browser import CHROMIUM, SECONDS, ask, chromium, screenshot
 from tests.exact.test_analysis import write_run
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
-DESKTOP, PHONE = (1200, 900), (500, 900)  # headless Chromium has no narrower window
+PHONE = (500, 900)  # headless Chromium has no narrower window
 DARK = "--blink-settings=preferredColorScheme=0"
-SECONDS = 120  # a browser that hangs fails the test; one on a busy machine takes some seconds
 AXE = "axe-core@4.14.1"
 AXE_SHA512 = (
     "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
@@ -39,39 +36,9 @@ axe.run({resultTypes: ["violations"]}).then((found) => answer(found.violations.m
 """
 
 
-def chromium(page: Path, folder: Path, *options: str, size: tuple[int, int] = DESKTOP) -> str:
-    assert CHROMIUM is not None
-    return subprocess.run(
-        [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-            *(f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}"),
-            *(*options, page.as_uri()),
-        ],
-        capture_output=True, text=True, check=True, timeout=SECONDS,
-    ).stdout  # fmt: skip
-
-
-def screenshot(page: Path, folder: Path, *options: str, size: tuple[int, int] = DESKTOP) -> Any:
-    """Its pixels, from 0 to 1."""
-    file = folder / "shot.png"
-    chromium(page, folder, f"--screenshot={file}", *options, size=size)
-    return np.asarray(matplotlib.image.imread(file))[:, :, :3]
-
-
-def ask(page: Path, folder: Path, *scripts: str, size: tuple[int, int] = DESKTOP) -> Any:
-    """What a script in the page says to `answer`."""
-    said = (
-        'const answer = (what) => { const said = document.createElement("pre"); said.id = "said";'
-    )
-    said += " said.textContent = JSON.stringify(what); document.body.replaceChildren(said); };"
-    inserted = "".join(f"<script>{one}</script>" for one in (said, *scripts))
-    copy = folder / "asked.html"
-    text = page.read_text(encoding="utf-8").replace("</body>", f"{inserted}</body>")
-    copy.write_text(text, encoding="utf-8")
-    dom = chromium(copy, folder, "--virtual-time-budget=60000", "--dump-dom", size=size)
-    found = re.search(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
-    assert found, "the page's script gave no answer"
-    return json.loads(html.unescape(found[1]))
+def pixels(page: Path, folder: Path, *options: str) -> Any:
+    """Of a screenshot, from 0 to 1."""
+    return np.asarray(matplotlib.image.imread(screenshot(page, folder, *options)))[:, :, :3]
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +49,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run / "report.html"
 
 
-def paper(pixels: Any) -> float:
+def paper(picture: Any) -> float:
     """How bright the margin is."""
-    return float(pixels[:, :8].mean())
+    return float(picture[:, :8].mean())
 
 
 def test_light_and_dark(page: Path, tmp_path: Path) -> None:
-    light, dark = screenshot(page, tmp_path), screenshot(page, tmp_path, DARK)
+    light, dark = pixels(page, tmp_path), pixels(page, tmp_path, DARK)
     assert light.shape == (900, 1200, 3)
     assert paper(light) > 0.9
     assert paper(dark) < 0.2
-    for pixels in (light, dark):  # there is something to see on it, in the other tone
-        assert abs(pixels - paper(pixels)).max() > 0.5
+    for picture in (light, dark):  # there is something to see on it, in the other tone
+        assert abs(picture - paper(picture)).max() > 0.5
 
 
 def test_a_phone_never_scrolls_sideways(plain_report: tuple[Path, str], tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The reference run, reports/reference/default, and all that is made from it.
+
+    python -m tests.docs.reference        # its report and tables, README's picture, the notebooks
+    python -m tests.docs.reference --run  # as root: the same of a new run, in place of the one kept
+
+The first is due when the analysis says something else of the same raw files, and its diff is what a
+reviewer reads. Both need the environment that `runners/setup.sh --dev` names, and Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from analysis.__main__ import main as analyse
+from runners.lanes import REPOSITORY
+from tests import browser
+from tests.docs import notebooks
+from tests.docs.transcripts import clone
+
+RUN = Path("reports/reference/default")
+PICTURE = Path("docs/report.png")
+COMMAND = ["./runners/run.sh", "--out", str(RUN)]
+REFRESH = "python -m tests.docs.reference"
+TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
+UNSEEN = {"svg", "style", "script"}
+WIDTH, TALL, MARGIN = 1180, 6000, 10  # pixels
+DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
+# Where the first screen's table ends.
+LEDGER_ENDS = 'answer(document.querySelector("#ledger table").getBoundingClientRect().bottom)'
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._within = 0  # how many elements that hold no words are open
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._within += tag in UNSEEN
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within -= tag in UNSEEN
+
+    def handle_data(self, data: str) -> None:
+        if not self._within and (line := " ".join(data.split())):
+            self.lines.append(line)
+
+
+def words(html: str) -> str:
+    """A page's text, without its drawings: these differ with the fonts of a machine."""
+    parser = _Words()
+    parser.feed(html)
+    return "\n".join(parser.lines) + "\n"
+
+
+def products(run: Path) -> dict[str, str]:
+    """What the analysis must make again of a run, by file: texts, tables, the page's words."""
+    files = sorted(path for pattern in TEXTS for path in run.glob(pattern))
+    texts = {str(path.relative_to(run)): path.read_text(encoding="utf-8") for path in files}
+    return texts | {"report.html": words((run / "report.html").read_text(encoding="utf-8"))}
+
+
+def first_screen(page: Path) -> str:
+    """A digest of what makes the picture: the page above its first heading, without drawings."""
+    top = page.read_text(encoding="utf-8").split("<h2", 1)[0]
+    return hashlib.sha256(DRAWING.sub("", top).encode()).hexdigest()
+
+
+def pictured(picture: Path) -> str:
+    """The digest that a picture says it is of."""
+    with Image.open(picture) as image:
+        return str(image.info.get("first-screen"))
+
+
+def analyse_again(raw: Path, run: Path) -> None:
+    """Make `run` of the raw files of `raw`, with nothing in it that an older analysis left."""
+    run.mkdir(parents=True)
+    shutil.copy(raw / "run.json", run)
+    shutil.copytree(raw / "raw", run / "raw")
+    if analyse([str(run), "--quiet"]) != 0:
+        raise SystemExit(f"pathcost: {raw} is as it was, since it could not be analysed.")
+
+
+def measure(copy: Path) -> Path:
+    """A run of today in a copy of the tree, so that no path of this machine is its command's."""
+    clone(copy)
+    shutil.rmtree(copy / RUN, ignore_errors=True)
+    if subprocess.run(COMMAND, cwd=copy).returncode != 0:
+        raise SystemExit(f"pathcost: {RUN} is as it was, since a new run failed.")
+    _forget(copy / RUN, copy)
+    return copy / RUN
+
+
+def _forget(run: Path, copy: Path) -> None:
+    """Nobody else's business: where the copy lay, and paths in the kernel's command line."""
+    for path in (run / "run.json", *run.glob("raw/**/*.bt")):
+        path.write_text(path.read_text(encoding="utf-8").replace(str(copy), "."), encoding="utf-8")
+    for path in run.glob("raw/host/environment.json"):
+        environment = json.loads(path.read_text(encoding="utf-8"))
+        given = (environment.get("command_line") or "").split()
+        environment["command_line"] = " ".join(word for word in given if "/" not in word)
+        path.write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
+
+
+def draw(page: Path, picture: Path, place: Path) -> None:
+    """The page's first screen, in 256 colours; left alone where it is of the same page already."""
+    if pictured(picture) == first_screen(page):
+        return
+    end = int(browser.ask(page, place, LEDGER_ENDS, size=(WIDTH, TALL))) + MARGIN
+    with Image.open(browser.screenshot(page, place, size=(WIDTH, end))) as shot:
+        said = PngInfo()
+        said.add_text("first-screen", first_screen(page))
+        shot.convert("RGB").quantize(256).save(picture, optimize=True, pnginfo=said)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog=REFRESH, description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--run", action="store_true", help="measure anew, by " + " ".join(COMMAND))
+    options = parser.parse_args()
+    if browser.CHROMIUM is None:
+        parser.error("Chromium takes README's picture: it is not installed (apt install chromium)")
+    kept = REPOSITORY / RUN
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        raw = measure(place / "pathcost") if options.run else kept
+        analyse_again(raw, place / RUN.name)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(place / RUN.name, kept)
+        draw(kept / "report.html", REPOSITORY / PICTURE, place)
+    for page in notebooks.PAGES:
+        notebooks.refresh(page)
+
+
+if __name__ == "__main__":
+    main()

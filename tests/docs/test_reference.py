@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The analysis makes the reference run's report and tables again, byte for byte.
+
+Not compared are its drawings (they differ with a machine's fonts) and what other files hold as
+well: the Parquet table, the figures as PNG, the timelines, the profiles for speedscope.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from runners.lanes import REPOSITORY
+from tests.docs import reference
+
+KEPT = REPOSITORY / reference.RUN
+FORGOTTEN = "is this meant? Then store what the analysis says now:"
+LINES = 40  # of a file's diff
+
+
+def differing(kept: dict[str, str], now: dict[str, str]) -> str:
+    """A diff of every file that is not as it was, each shortened."""
+    files = sorted(kept.keys() | now.keys())
+    diffs = {
+        name: list(
+            difflib.unified_diff(
+                kept.get(name, "").splitlines(), now.get(name, "").splitlines(),
+                f"kept/{name}", f"now/{name}", lineterm="", n=0,
+            )
+        )
+        for name in files
+        if kept.get(name) != now.get(name)
+    }  # fmt: skip
+    return "\n".join("\n".join(diff[:LINES]) or name for name, diff in diffs.items())
+
+
+def test_the_analysis_makes_the_reference_report_again(tmp_path: Path) -> None:
+    reference.analyse_again(KEPT, tmp_path / "default")
+    wrong = differing(reference.products(KEPT), reference.products(tmp_path / "default"))
+    assert not wrong, f"{wrong}\n\n{FORGOTTEN} {reference.REFRESH}"
+
+
+def test_a_changed_missing_or_new_file_is_seen() -> None:
+    kept = {"a.csv": "x\n1\n", "report.md": "# one\n", "empty.csv": ""}
+    assert differing(kept, dict(kept)) == ""
+    assert "-1\n+2" in differing(kept, kept | {"a.csv": "x\n2\n"})
+    assert "now/b.csv" in differing(kept, kept | {"b.csv": "y\n"})
+    assert "kept/report.md" in differing(kept, {k: v for k, v in kept.items() if k != "report.md"})
+    assert differing(kept, {k: v for k, v in kept.items() if k != "empty.csv"}) == "empty.csv"
+
+
+def test_the_reference_run_has_what_a_reader_looks_for() -> None:
+    """A run without a guest, without exact counts or without times would compare equal as well."""
+    names = set(reference.products(KEPT))
+    assert {"report.md", "report.html", "measurements.csv", "claims.csv"} <= names
+    assert {"figures/journey.csv", "figures/latency.csv", "figures/ledger.csv"} <= names
+    assert len([name for name in names if name.endswith(".folded")]) == 4
+
+
+def test_the_readme_shows_the_reference_report() -> None:
+    assert f"]({reference.PICTURE})" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert reference.pictured(REPOSITORY / reference.PICTURE) == reference.first_screen(
+        KEPT / "report.html"
+    ), f"the picture is of an older report: {reference.REFRESH}"
+
+
+def test_words_are_what_a_reader_sees() -> None:
+    page = "<title>t</title><style>a{}</style><p>one\n <b>two</b></p><svg><text>no</text></svg>"
+    assert reference.words(page + "&lt;3") == "t\none\ntwo\n<3\n"
+
+
+def test_nothing_of_the_machine_s_own_is_kept() -> None:
+    """`--run` measures in a temporary copy, and leaves its path nowhere."""
+    kept = [path for path in KEPT.rglob("*") if path.suffix in {".json", ".bt", ".md", ".html"}]
+    assert kept
+    assert [path for path in kept if "/pathcost/reports/" in path.read_text(encoding="utf-8")] == []
