@@ -60,6 +60,11 @@ def spread(low: float, high: float, unit: str = "") -> str:
     return f"{head if head and last.endswith(f' {tail}') else first}{DASH}{last}"
 
 
+def capital(text: str) -> str:
+    """The first letter alone: `TCP` stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def size_text(size: int) -> str:
     """`64 B`, `4 KiB`."""
     for scale, name in BINARY_UNITS:

@@ -19,7 +19,7 @@ from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, order, plac
 from analysis.counts.measures import measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
-from analysis.exact.cells import SCHEDULINGS, Cell
+from analysis.exact.cells import Cell, scheduling_text
 from analysis.exact.knobs import Change, most_alike
 from analysis.intervals import LEAST_REPEATS, RESAMPLES, SEED
 from analysis.wording import size_text
@@ -88,7 +88,7 @@ class ExactPair:
     def words(self) -> str:
         return (
             f"{self.after.transport}, {size_text(self.after.size)}, {self.after.placement}, "
-            f"{SCHEDULINGS.get(self.after.scheduling, self.after.scheduling)}"
+            f"{scheduling_text(self.after.scheduling)}"
         )
 
     def fates(self) -> Fates:

@@ -14,16 +14,25 @@ from typing import Any
 
 from analysis.exact.lap import PROCESSES, Stretch
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
+from analysis.languages import say, say_many, to_say
 from analysis.raw.run import Run
 
 MESSAGES = 2  # of a round trip
 TOP = 30
-SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
+SCHEDULINGS = {
+    "fifo": to_say("the path alone (SCHED_FIFO)"),
+    "other": to_say("with the default scheduler"),
+}
 SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
 FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
+
+
+def scheduling_text(name: str) -> str:
+    """`the path alone (SCHED_FIFO)`; of one that has no words, its name."""
+    return say(SCHEDULINGS[name]) if name in SCHEDULINGS else name
 
 
 # Call path → calls and instructions more than usual.
@@ -171,8 +180,13 @@ class Cell:
     def rounds(self) -> list[str]:
         """Cycles of several laps, in words."""
         return [
-            f"{cycle.laps} laps in rounds of {len(cycle.shapes)} "
-            f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
+            say_many(
+                "{count} lap in rounds of {length} ({steps} instructions)",
+                "{count} laps in rounds of {length} ({steps} instructions)",
+                cycle.laps,
+                length=len(cycle.shapes),
+                steps=", ".join(f"{self.shapes[n].steps:,}" for n in cycle.shapes),
+            )
             for cycle in self.cycles
             if len(cycle.shapes) > 1
         ]
@@ -234,7 +248,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        words = SCHEDULINGS.get(self.scheduling, self.scheduling)
+        words = scheduling_text(self.scheduling)
         return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
-from analysis.exact.cells import SCHEDULINGS, Comparison, inclusive
+from analysis.exact.cells import Comparison, inclusive, scheduling_text
+from analysis.exact.journey import Journey
+from analysis.languages import say
 from analysis.wording import listed, size_text
 
 LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
@@ -29,7 +31,7 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
         return ()
     first = comparisons[0]
     alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
-    where = f"{first.kernel}, pingpong, {size_text(first.size)}"
+    where = f"{first.kernel}, pingpong, {size_text(first.size)}"  # names, in any language
     found = [_journey(first, where), _layers(alike, where), _flame(first, where)]
     lines = _by_kernel(comparisons, first.size)
     if any(len(values) > 1 for values in lines.values()):
@@ -38,25 +40,23 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 
 
 def _journey(comparison: Comparison, where: str) -> Drawn:
-    title = "The journey of one message"
+    title = say("The journey of one message")
     found = journey.journeys(comparison)
     if not found:
-        return not_drawn("journey", title, "no round trip in its order (made before that was kept)")
-    costs = listed([f"{one.total:,} instructions over {one.transport}" for one in found])
-    softirqs = [
-        f" Of {one.transport}'s, {sum(one.softirq.values()) / one.total:.0%} lie in the receive "
-        f"softirq, which runs in {listed(list(one.softirq))}."
-        for one in found
-        if one.softirq
-    ]
-    caption = (
-        f"From the sender's system call to the receiver's return from its own: {costs} "
-        f"({where}, {comparison.title}). Read it from left to right, and down into "
-        "the kernel: a box lies below the layer that called it and is as wide as its instructions, "
-        f"both lanes on one scale.{''.join(softirqs)} The grey row says who is in which system "
-        "call; signs stand where payload is copied, a sleeper is woken, and the CPU is switched. "
-        f"Numbers: the steady round trip of exact mode (QEMU {comparison.cells[0].qemu}), in its "
-        "order; copies by who was seen to copy payload."
+        lacks = say("no round trip in its order (made before that was kept)")
+        return not_drawn("journey", title, lacks)
+    caption = " ".join(
+        (
+            _read_journey(found, f"{where}, {comparison.title}"),
+            *(_softirq(one) for one in found if one.softirq),
+            say(
+                "The grey row says who is in which system call; signs stand where payload is "
+                "copied, a sleeper is woken, and the CPU is switched. Numbers: the steady round "
+                "trip of exact mode (QEMU {qemu}), in its order; copies by who was seen to copy "
+                "payload.",
+                qemu=comparison.cells[0].qemu,
+            ),
+        )
     )
     alt = "; ".join(
         f"{one.transport}: " + ", ".join(f"{name} {n:,}" for name, n in one.by_stage())
@@ -66,14 +66,40 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
     return drawn("journey", title, caption, alt, plot, found, colours, data=journey.table(found))
 
 
-def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
-    caption = (
-        f"A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
-        "what both transports share is of one length in both. Helpers (locks, lists, memcpy) are "
-        "given to the layer that calls them where probes/functions.tsv says so."
+def _read_journey(found: Sequence[Journey], where: str) -> str:
+    costs = [
+        say(
+            "{count} instructions over {transport}", count=f"{one.total:,}", transport=one.transport
+        )
+        for one in found
+    ]
+    return say(
+        "From the sender's system call to the receiver's return from its own: {costs} ({where}). "
+        "Read it from left to right, and down into the kernel: a box lies below the layer that "
+        "called it and is as wide as its instructions, both lanes on one scale.",
+        costs=listed(costs),
+        where=where,
     )
-    alt = "Stacked bars of instructions a round trip by layer, one for each transport."
-    title = "Where the instructions go"
+
+
+def _softirq(one: Journey) -> str:
+    return say(
+        "Of {transport}'s, {share} lie in the receive softirq, which runs in {calls}.",
+        transport=one.transport,
+        share=f"{sum(one.softirq.values()) / one.total:.0%}",
+        calls=listed(list(one.softirq)),
+    )
+
+
+def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
+    caption = say(
+        "A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
+        "what both transports share is of one length in both. Helpers (locks, lists, memcpy) are "
+        "given to the layer that calls them where probes/functions.tsv says so.",
+        where=where,
+    )
+    alt = say("Stacked bars of instructions a round trip by layer, one for each transport.")
+    title = say("Where the instructions go")
     return drawn(
         "exact-layers",
         title,
@@ -102,13 +128,14 @@ def _kernels_table(lines: dict[tuple[str, str], dict[str, int]]) -> pd.DataFrame
 
 
 def _flame(comparison: Comparison, where: str) -> Drawn:
-    caption = (
-        f"{where}, {comparison.title}. What is called lies below its caller, as wide as its "
-        "instructions; both processes' equal paths are one; colours are layers. The transports are "
-        "on one scale. The stacks are in folded/, for any flame graph program."
+    caption = say(
+        "{where}. What is called lies below its caller, as wide as its instructions; both "
+        "processes' equal paths are one; colours are layers. The transports are on one scale. The "
+        "stacks are in folded/, for any flame graph program.",
+        where=f"{where}, {comparison.title}",
     )
-    alt = "A flame graph for each transport."
-    return drawn("exact-flame", "Flame graph", caption, alt, plots.flame_plot, comparison)
+    alt = say("A flame graph for each transport.")
+    return drawn("exact-flame", say("Flame graph"), caption, alt, plots.flame_plot, comparison)
 
 
 def _by_kernel(
@@ -118,7 +145,7 @@ def _by_kernel(
     for one in comparisons:
         if one.size == size and one.placement == "same-cpu":
             for cell in one.cells:
-                words = SCHEDULINGS.get(one.scheduling, one.scheduling)
+                words = scheduling_text(one.scheduling)
                 lines.setdefault((cell.transport, words), {})[_series(one.kernel)] = cell.total
     return lines
 
@@ -128,11 +155,12 @@ def _series(kernel: str) -> str:
 
 
 def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
-    caption = (
-        f"The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost."
+    caption = say(
+        "The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost.",
+        size=size,
     )
-    alt = "Lines of instructions a round trip over kernels."
-    title = "Kernel by kernel, to the instruction"
+    alt = say("Lines of instructions a round trip over kernels.")
+    title = say("Kernel by kernel, to the instruction")
     return drawn(
         "exact-kernels",
         title,

@@ -7,6 +7,7 @@ from pathlib import Path
 from analysis.errors import RunError
 from analysis.exact.cells import SHAPE_FIGURES, Cell, Cycle, Knob, Moves, Node, Payload, Shape
 from analysis.exact.lap import Stretch
+from analysis.languages import say
 from analysis.raw.record import AGAIN, Record, parse_object, read_text
 from analysis.raw.run import Run
 
@@ -26,12 +27,16 @@ def failures(run: Run) -> Iterator[tuple[str, str, str]]:
     for entry in run.manifest.get("exact", []):
         for line in _lines(run.path, str(entry["folder"])):
             if (error := line.optional("error", str)) is not None:
-                knob = _knob(line)
-                what = f"exact cell {line.whole('id')}" + (f", knob {knob.name}" if knob else "")
-                yield what, str(entry["folder"]), error.split("\n")[0]
+                yield _failed(line), str(entry["folder"]), error.split("\n")[0]
             if (error := line.optional("payload_error", str)) is not None:
-                what = f"payload of exact cell {line.whole('id')}"
+                what = say("payload of exact cell {number}", number=line.whole("id"))
                 yield what, str(entry["folder"]), error.split("\n")[0]
+
+
+def _failed(line: Record) -> str:
+    if knob := _knob(line):
+        return say("exact cell {number}, knob {knob}", number=line.whole("id"), knob=knob.name)
+    return say("exact cell {number}", number=line.whole("id"))
 
 
 def _lines(run: Path, folder: str) -> list[Record]:

@@ -10,6 +10,7 @@ from analysis.drawing import CARD, INK, RULE, colour
 from analysis.exact.journey import Journey
 from analysis.exact.lap import Slice
 from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
+from analysis.languages import say
 
 ROW = 0.24  # inches
 WORD_ROWS = 3
@@ -29,9 +30,10 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     )
     transports = [one.transport for one in found]
     for ax, one, depth in zip(axes[:, 0], found, depths, strict=True):
-        ax.set_title(
-            f"{one.transport}: {one.total:,} instructions", color=colour(one.transport, transports)
+        title = say(
+            "{transport}: {count} instructions", transport=one.transport, count=f"{one.total:,}"
         )
+        ax.set_title(title, color=colour(one.transport, transports))
         for stage in one.stages:
             _bar(ax, stage, -1, RULE, widest, INK)
         for box in one.boxes:
@@ -44,7 +46,7 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
         ax.spines["left"].set_visible(False)
     axes[-1, 0].set_xlim(0, widest)
     axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
-    axes[-1, 0].set_xlabel("instructions since the sender's system call")
+    axes[-1, 0].set_xlabel(say("instructions since the sender's system call"))
     shown = {box.name for one in found for box in one.boxes if _seen(box, widest)}
     legend(figure, {name: one for name, one in colours.items() if name in shown or name == REST})
     return figure

@@ -10,7 +10,9 @@ from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, SCHEDULINGS, Cell
+from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, Cell, scheduling_text
+from analysis.exact.knob_words import cost_of_one, in_words
+from analysis.languages import to_say
 
 TOP = 12
 
@@ -31,10 +33,10 @@ class Moved:
 
     @property
     def fate(self) -> str:
-        """`added`, `vanished` or `changed`: whether it ran without, and with."""
+        """`added`, `vanished` or `changed`: whether it ran without, and with. Said later."""
         if self.before == 0:
-            return "added"
-        return "vanished" if self.after == 0 else "changed"
+            return to_say("added")
+        return to_say("vanished") if self.after == 0 else to_say("changed")
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class KnobTable:
     @property
     def title(self) -> str:
         """Under which scheduler, in words."""
-        return SCHEDULINGS.get(self.scheduling, self.scheduling)
+        return scheduling_text(self.scheduling)
 
     @property
     def transports(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ class KnobTable:
                     knob = change.after.knob
                     if change.transport == transport and change.sound and knob and knob.one:
                         counted.setdefault(knob.one, []).append(change)
-            found += [_sentence(one, transport, those) for one, those in counted.items()]
+            found += [_cost(one, transport, those) for one, those in counted.items()]
         return found
 
 
@@ -197,7 +199,7 @@ def _row(changes: list[Change]) -> KnobRow:
     knob = changes[0].after.knob
     assert knob is not None
     ordered = sorted(changes, key=lambda change: _order(change.transport))
-    return KnobRow(knob.name, knob.what, tuple(ordered))
+    return KnobRow(knob.name, in_words(knob), tuple(ordered))
 
 
 def _where(cell: Cell) -> tuple[str, str, int, str, str]:
@@ -220,20 +222,7 @@ def _moved(
     return sorted(found, key=lambda one: (-abs(one.difference), one.name))
 
 
-def _sentence(one: str, transport: str, changes: list[Change]) -> str:
-    """What one more costs, and the first with all that comes with it."""
+def _cost(one: str, transport: str, changes: list[Change]) -> str:
+    """What one more costs, of these changes that differ by how many there are."""
     points = sorted((c.after.knob.number or 0, c.difference) for c in changes if c.after.knob)
-    if not any(cost for _, cost in points):
-        return f"A message over {transport} costs the same however many {one}s there are."
-    (least, first), *others = points
-    count = f"the first {one}" if least == 1 else f"{least} {one}s"
-    slopes = [
-        f"{(y - v) / (x - n):,.1f} instructions (from {n} to {x})"
-        for (n, v), (x, y) in zip(points, others, strict=False)
-    ]
-    if not slopes:
-        return f"A message over {transport} costs {first:,.1f} instructions more with {count}."
-    return (
-        f"Each {one} costs a message over {transport} {', '.join(slopes)}; "
-        f"{count}, with all that comes with it, {first:,.1f}."
-    )
+    return cost_of_one(one, transport, points)

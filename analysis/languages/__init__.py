@@ -46,9 +46,10 @@ def use(language: str, catalogue: gettext.NullTranslations | None = None) -> Ite
 def say(text: str, **values: Any) -> str:
     """The text in the language in use, with `values` put where it names them: `{name}`.
 
-    Without values nothing is put in, so braces may stand for themselves.
+    Without values nothing is put in, so braces may stand for themselves. Nothing is said of an
+    empty text, under which a catalogue has its header.
     """
-    said = _used.get()[1].gettext(text)
+    said = _used.get()[1].gettext(text) if text else ""
     return said.format(**values) if values else said
 
 

@@ -19,7 +19,9 @@ TEMPLATE_KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2), "say": None
 TABLES = {"counts/measures.tsv": ("words", "per", "unit"), "counts/reasons.tsv": ("why",)}
 # What a reader sees of a source and of a claim. A quote stays in its own language.
 SOURCE_TEXTS = ("description", "conditions")
-CLAIM_TEXTS = ("statement", "reading", "mechanism")
+CLAIM_TEXTS = ("statement", "reading", "mechanism", "conditions")
+# What a run says of a knob, before its value is put in.
+KNOB_TEXTS = ("what", "one")
 
 Found = Iterator[tuple[str | tuple[str, ...], list[str]]]
 
@@ -32,6 +34,7 @@ def all_texts() -> Catalog:
         (ANALYSIS / "report/templates", "*.j2", _template),
         (ANALYSIS, "**/*.tsv", _table),
         (ANALYSIS / "claims", "*.toml", _claims),
+        (REPOSITORY / "runners/exact", "knobs.toml", _knobs),
     ):
         for path in sorted(folder.glob(pattern)):
             _add(catalogue, path, read)
@@ -74,6 +77,20 @@ def _claims(path: Path) -> Found:
     yield from _values(file.get("source", {}), SOURCE_TEXTS)
     for claim in file.get("claim", []):
         yield from _values(claim, CLAIM_TEXTS)
+        yield from _rule(claim["rule"])
+
+
+def _rule(rule: dict[str, Any]) -> Found:
+    """What a rule says in words: why there is none, stated numbers, facts that a check finds."""
+    yield from _values(rule, ("why",))
+    for stated in rule.get("stated", []):
+        yield from _values(stated, ("what",))
+    yield from ((key.replace("_", " "), []) for key in rule.get("facts", {}))
+
+
+def _knobs(path: Path) -> Found:
+    for knob in tomllib.loads(path.read_text(encoding="utf-8")).values():
+        yield from _values(knob, KNOB_TEXTS)
 
 
 def _values(table: dict[str, Any], keys: Iterable[str]) -> Found:

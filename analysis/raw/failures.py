@@ -4,12 +4,12 @@
 import re
 from collections.abc import Iterator
 
+from analysis.languages import say, say_many
 from analysis.raw.run import Cell, Lane, Missing
-from analysis.wording import counted, listed, size_text
+from analysis.wording import listed, size_text
 
 PROGRAM = "pathcost-workload: "
 NOT_THIS_SIZE = re.compile(r", not \d+$")
-ABSENT = "transport "  # how `what` begins where no cell of a transport ran
 
 
 def failures(lane: Lane) -> Iterator[Missing]:
@@ -23,9 +23,9 @@ def failures(lane: Lane) -> Iterator[Missing]:
                 reasons.setdefault(_sentence(cell.error), []).append(cell)
         for why, failed in reasons.items():
             whole = len(reasons) == 1 and len(failed) == len(cells)
-            what = f"{ABSENT}{transport}" if whole else f"{transport}: {_cells(failed)}"
+            what = say("transport {name}", name=transport) if whole else _cells(failed)
             asked = any(not cell.extra for cell in failed)
-            yield Missing(what, lane.folder, why, asked)
+            yield Missing(what, lane.folder, why, asked, transport if whole else "")
 
 
 def _sentence(error: str) -> str:
@@ -34,8 +34,16 @@ def _sentence(error: str) -> str:
 
 
 def _cells(failed: list[Cell]) -> str:
-    """`pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
+    """`unix: pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
     patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
     sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
     placements = listed(list(dict.fromkeys(cell.placement for cell in failed)))
-    return f"{patterns} of {sizes}, {placements}, in {counted(len(failed), 'run')}"
+    return say_many(
+        "{transport}: {patterns} of {sizes}, {placements}, in {count} run",
+        "{transport}: {patterns} of {sizes}, {placements}, in {count} runs",
+        len(failed),
+        transport=failed[0].transport,
+        patterns=patterns,
+        sizes=sizes,
+        placements=placements,
+    )

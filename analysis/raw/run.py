@@ -107,6 +107,7 @@ class Missing:
     lane: str
     why: str
     asked: bool = True  # false: nobody asked for it, so nothing failed
+    transport: str = ""  # of which no cell ran at all
 
 
 @dataclass(frozen=True)

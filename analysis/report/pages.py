@@ -20,7 +20,6 @@ from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
 from analysis.functions import crosscheck
 from analysis.languages import SOURCE, form, say, used
-from analysis.raw.failures import ABSENT
 from analysis.report import output
 from analysis.times import words as time_words
 from analysis.verdicts import rules as claim_rules
@@ -178,7 +177,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "missing_mark": wording.NOT_MEASURED,
         "clock_cost": _clock_cost(analysis),
         "cost_note": COST_NOTE,
-        "absent": [one for one in analysis.tables.missing if one.what.startswith(ABSENT)],
+        "absent": [one for one in analysis.tables.missing if one.transport],
         "main_regimes": main,
         "other_regimes": [regime for regime in analysis.regimes if regime not in main],
     }

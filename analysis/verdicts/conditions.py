@@ -9,13 +9,23 @@ the sides apart is looked for, then the pair of variables.
 from collections.abc import Iterable
 from itertools import combinations
 
+from analysis.languages import say, to_say
 from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
 from analysis.wording import listed, size_text
 
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = ("placement", "size", "pattern", "transport", "kernel", "run")
+SEPARATING = (
+    to_say("placement"),
+    to_say("size"),
+    to_say("pattern"),
+    to_say("transport"),
+    to_say("kernel"),
+    to_say("run"),
+)
+HOLDS, DOES_NOT = to_say("holds for {places}"), to_say("does not hold for {places}")
 # What is said of a condition that is neither: of counts, and of a ratio of times.
-FLIPS, CROSSES = "flips from repeat to repeat for", "its interval crosses the limit for"
+FLIPS = to_say("flips from repeat to repeat for {places}")
+CROSSES = to_say("its interval crosses the limit for {places}")
 
 Sides = dict[str, set[bool | None]]
 
@@ -28,15 +38,16 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
     if states == {False}:
         return REFUTED, ""
     if states == {None}:
-        name = "this run's noise" if undecided == CROSSES else "repeat"
+        name = say("this run's noise") if undecided == CROSSES else say("repeat")
         return CONDITIONAL, f"{name}: {_said(_sides((), evidence), undecided)}"
     for names in ((one,) for one in SEPARATING):
         if _tell_apart(sides := _sides(names, evidence)):
-            return CONDITIONAL, f"{names[0]}: {_said(sides, undecided)}"
+            return CONDITIONAL, f"{say(names[0])}: {_said(sides, undecided)}"
     for pair in combinations(SEPARATING, 2):
         if _tell_apart(sides := _sides(pair, evidence)):
-            return CONDITIONAL, f"{' and '.join(pair)}: {_said(sides, undecided)}"
-    return CONDITIONAL, f"several conditions: {_said(_sides((), evidence), undecided)}"
+            return CONDITIONAL, f"{listed(list(map(say, pair)))}: {_said(sides, undecided)}"
+    several = say("several conditions")
+    return CONDITIONAL, f"{several}: {_said(_sides((), evidence), undecided)}"
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
@@ -87,10 +98,10 @@ def _place(name: str, one: Evidence) -> str:
 
 
 def _said(sides: Sides, undecided: str) -> str:
-    words = ((True, "holds for"), (False, "does not hold for"), (None, undecided))
+    words = ((True, HOLDS), (False, DOES_NOT), (None, undecided))
     said = []
     for state, text in words:
         names = [name for name, held in sides.items() if held == {state}]
         if names:
-            said.append(f"{text} {listed(names)}")
+            said.append(say(text, places=listed(names)))
     return ", ".join(said)

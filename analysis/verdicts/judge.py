@@ -17,6 +17,7 @@ from analysis.counts.ledger import why_missing
 from analysis.counts.measures import REGIME, SOURCE, measure_of, source_rank
 from analysis.counts.quantities import APPS, TIMES, Measure
 from analysis.intervals import interval
+from analysis.languages import say, say_many, to_say
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.verdicts.files import FIGURE, Claim
@@ -42,10 +43,16 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import amount, counted, listed, spread
+from analysis.wording import amount, capital, listed, spread
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
+LEFT_OUT = to_say("The article's own program was not measured: {command}.")
+SIDES = {
+    True: to_say("Where it holds: {figures}."),
+    False: to_say("Where it does not: {figures}."),
+    None: to_say("Where it is open: {figures}."),
+}
 
 
 def judge(
@@ -70,7 +77,7 @@ def _judge(
         case Option():
             return judge_option(claim, claim.rule, observed)
         case Unsettled():
-            return Verdict(claim, NOT_MEASURED, "", claim.rule.why)
+            return Verdict(claim, NOT_MEASURED, "", say(claim.rule.why))
         case _:
             return _judge_measured(claim, claim.rule, measured, missing)
 
@@ -78,12 +85,17 @@ def _judge(
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
     found = findings(rule.stated, TERMS.about, TERMS.rounding)
     wrong = [one for one in found if not one.holds]
-    why = (
-        f"{counted(len(wrong), 'of ' + counted(len(found), 'check'), f'of {len(found)} checks')} "
-        f"{'fails' if len(wrong) == 1 else 'fail'}: {'. '.join(one.text for one in wrong)}."
-        if wrong
-        else f"All of {counted(len(found), 'check')} of the stated numbers agree."
-    )
+    # For translators: follows a number or "All": "2 of 3 checks fail", "All of 3 checks".
+    of_checks = say_many("of {count} check", "of {count} checks", len(found))
+    why = say("All {of_checks} of the stated numbers agree.", of_checks=of_checks)
+    if wrong:
+        why = say_many(
+            "{count} {of_checks} fails: {texts}.",
+            "{count} {of_checks} fail: {texts}.",
+            len(wrong),
+            of_checks=of_checks,
+            texts=". ".join(one.text for one in wrong),
+        )
     verdict = REFUTED if wrong else CONFIRMED
     shown = tuple(Finding(one.text, one.holds) for one in found)
     return Verdict(claim, verdict, "", why, findings=shown)
@@ -102,7 +114,7 @@ def _judge_measured(
     # A rule across patterns names both as one condition.
     patterns = {name for one in evidence for name in str(one.condition["pattern"]).split(" / ")}
     if apps := _apps_left_out(claim, patterns):
-        why += f" The article's own program was not measured: {_run_apps(apps)}."
+        why = " ".join((why, say(LEFT_OUT, command=_run_apps(apps))))
     kernels = () if timed else on_each_kernel(evidence)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
@@ -208,23 +220,29 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
 def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        conditions = counted(len(evidence), "condition")
-        figures = _figures(claim, rule, evidence)
-        return f"{_what(claim)}, in {conditions}: {figures}.{_fits(rule, evidence)}"
-    sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
-    return f"{_what(claim)}. " + " ".join(
-        f"{text}: {_figures(claim, rule, side)}."
-        for state, text in sides
+        figures = say_many(
+            "{quantity}, in {count} condition: {figures}.",
+            "{quantity}, in {count} conditions: {figures}.",
+            len(evidence),
+            quantity=_what(claim),
+            figures=_figures(claim, rule, evidence),
+        )
+        return " ".join(filter(None, (figures, _fits(rule, evidence))))
+    said = [
+        say(text, figures=_figures(claim, rule, side))
+        for state, text in SIDES.items()
         if (side := tuple(one for one in evidence if one.holds is state))
-    )
+    ]
+    return " ".join((f"{_what(claim)}.", *said))
 
 
 def _what(claim: Claim) -> str:
     """The claim's quantity in words."""
     measure = _measure(claim)
-    words = measure.words.removeprefix("… ")
-    per = "" if measure.per in ("window", "payload byte") else f" per {measure.per}"
-    return f"{words[:1].upper()}{words[1:]}{per}"
+    words = say(measure.words).removeprefix("… ")
+    if measure.per not in ("window", "payload byte"):
+        words = say("{quantity} per {per}", quantity=words, per=say(measure.per))
+    return capital(words)
 
 
 def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
@@ -240,8 +258,15 @@ def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
         )
         for name in rule.labels
     }
-    said = [f"{name} in {count} of {len(evidence)}" for name, count in fits.items()]
-    return f" Within {rule.tolerance:g} of what is claimed: {', '.join(said)}."
+    said = [
+        say("{name} in {count} of {conditions}", name=name, count=count, conditions=len(evidence))
+        for name, count in fits.items()
+    ]
+    return say(
+        "Within {tolerance} of what is claimed: {fits}.",
+        tolerance=f"{rule.tolerance:g}",
+        fits=", ".join(said),
+    )
 
 
 def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> str:
@@ -252,7 +277,8 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
         low, high = min(f.low for f in figures), max(f.high for f in figures)
         text = f"{label} {spread(low, high, unit) or amount(low, unit)}"
         if isinstance(rule, Values):
-            text += f" (claimed: {amount(rule.expected[label], unit)})"
+            claimed = amount(rule.expected[label], unit)
+            text = say("{figure} (claimed: {claimed})", figure=text, claimed=claimed)
         said.append(text)
     return "; ".join(said)
 
@@ -274,18 +300,18 @@ def _why_not(
     measure, side = _measure(claim), _side(rule)
     apps = _apps_left_out(claim, set(figures["pattern"]))
     if apps:
-        return f"It needs the article's own experiment: {_run_apps(apps)}."
+        return say("It needs the article's own experiment: {command}.", command=_run_apps(apps))
     measured, sound = (
         set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
     )
     if set(rule.labels) <= measured and not set(rule.labels) <= sound:
-        return "The only cells that measured it are unsound."
+        return say("The only cells that measured it are unsound.")
     lacking = [name for name in rule.labels if name not in sound]
     if sound and lacking:
-        return f"There is no sound figure for {listed(lacking)} in this run."
+        return say("There is no sound figure for {names} in this run.", names=listed(lacking))
     if sound:
-        return "No condition and source of this run has all of its transports."
-    return f"{measure.words}: {why_missing(measure, missing)}.".capitalize()
+        return say("No condition and source of this run has all of its transports.")
+    return f"{say(measure.words)}: {why_missing(measure, missing)}.".capitalize()
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
@@ -296,7 +322,7 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     }
     if not all(figures.values()):
         return ""
-    return FIGURE.sub(lambda found: figures[found.group(1)], claim.mechanism)
+    return FIGURE.sub(lambda found: figures[found.group(1)], say(claim.mechanism))
 
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+from analysis.languages import say, say_many, to_say
 from analysis.raw.record import Record, parse_object, read_text
 from analysis.raw.run import Run
 from analysis.verdicts.files import Claim
-from analysis.verdicts.rules import Check, Option, plain
+from analysis.verdicts.rules import Check, Option, fact
 from analysis.verdicts.verdict import (
     CONDITIONAL,
     CONFIRMED,
@@ -22,10 +23,17 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import listed
+from analysis.wording import capital, listed
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
+# How a tool answered: whether it accepts an option, whether its help lists that.
+ANSWERS = {
+    (True, True): to_say("{tool} accepts {option}, and its help lists it"),
+    (True, False): to_say("{tool} accepts {option}, and its help does not list it"),
+    (False, True): to_say("{tool} rejects {option}, and its help lists it"),
+    (False, False): to_say("{tool} rejects {option}, and its help does not list it"),
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,9 @@ class Answer:
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
-        return self.kernel if name == KERNEL else self.when.get(name, "none")
+        return (
+            self.kernel if name == KERNEL else self.when[name] if name in self.when else say("none")
+        )
 
     def circumstances(self) -> str:
         return ", ".join(f"{key} {value}" for key, value in self.when.items())
@@ -108,13 +118,7 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     answers = [one for one in observed.answers if one.name == rule.check]
     found = [one for one in answers if not one.error and rule.facts.keys() <= one.facts.keys()]
     if not found:
-        why = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
-        if not why:
-            lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
-            why = f"the check {rule.check} did not run" if not answers else (
-                f"the check {rule.check} says nothing of {listed(lacking)}"
-            )  # fmt: skip
-        return Verdict(claim, NOT_MEASURED, "", f"{why[:1].upper()}{why[1:]}.")
+        return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))
     held = [all(one.facts[k] == v for k, v in rule.facts.items()) for one in found]
     findings = tuple(
         Finding(f"{one.kernel}: {_facts(one, rule)}", holds, one.raw)
@@ -128,6 +132,19 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     condition = _flips(found, held)
     why = f"{_asked(kernels)}: {'. '.join(dict.fromkeys(_facts(one, rule) for one in found))}."
     return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
+
+
+def _why_not(rule: Check, answers: list[Answer]) -> str:
+    """Why a check found nothing that the rule is over: in its own words, where it has some."""
+    errors = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
+    if errors:
+        return f"{capital(errors)}."
+    if not answers:
+        return say("The check {check} did not run.", check=rule.check)
+    lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
+    return say(
+        "The check {check} says nothing of {facts}.", check=rule.check, facts=listed(lacking)
+    )
 
 
 def _verdict(held: Iterable[bool]) -> str:
@@ -145,15 +162,14 @@ def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, s
 def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
     """Which kernels said so."""
     if len(kernels) == 1:
-        return "This kernel"
-    return (
-        f"{'Each' if len({said for _, said in kernels}) == 1 else 'Some'} of {len(kernels)} kernels"
-    )
+        return say("This kernel")
+    if len({said for _, said in kernels}) == 1:
+        return say_many("Each of {count} kernel", "Each of {count} kernels", len(kernels))
+    return say_many("Some of {count} kernel", "Some of {count} kernels", len(kernels))
 
 
 def _words(one: Answer, rule: Check) -> str:
-    said = [f"{key.replace('_', ' ')}: {plain(one.facts[key])}" for key in rule.facts]
-    return listed(said)
+    return listed([fact(key, one.facts[key]) for key in rule.facts])
 
 
 def _facts(one: Answer, rule: Check) -> str:
@@ -170,8 +186,18 @@ def _flips(found: list[Answer], held: list[bool]) -> str:
             sides[holds][_place(one, chosen, found, held)] = None
         if not sides[True].keys() & sides[False].keys():
             yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
-            return f"{' and '.join(chosen)}: holds for {yes}, does not hold for {no}"
-    return "several circumstances"
+            return say(
+                "{circumstances}: holds for {yes}, does not hold for {no}",
+                circumstances=listed([_name(one) for one in chosen]),
+                yes=yes,
+                no=no,
+            )
+    return say("several circumstances")
+
+
+def _name(circumstance: str) -> str:
+    """As the check calls it; the kernel is none of its own."""
+    return say("kernel") if circumstance == KERNEL else circumstance
 
 
 def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
@@ -185,15 +211,13 @@ def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
     """Whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
     if tool is None:
-        return Verdict(claim, NOT_MEASURED, "", f"Nobody asked {rule.tool} in this run.")
+        why = say("Nobody asked {tool} in this run.", tool=rule.tool)
+        return Verdict(claim, NOT_MEASURED, "", why)
     if tool.error:
-        return Verdict(claim, NOT_MEASURED, "", f"{tool.error[:1].upper()}{tool.error[1:]}.")
+        return Verdict(claim, NOT_MEASURED, "", f"{capital(tool.error)}.")
     listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
-    words = (
-        f"{rule.tool} {'accepts' if accepted else 'rejects'} {rule.option}, and its help "
-        f"{'lists' if listed_there else 'does not list'} it"
-    )
+    words = say(ANSWERS[accepted, listed_there], tool=rule.tool, option=rule.option)
     holds = accepted or listed_there
     finding = Finding(words, holds, tool.raw)
     return Verdict(claim, CONFIRMED if holds else REFUTED, "", f"{words}.", findings=(finding,))

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from analysis.languages import say
 from analysis.verdicts.stated import Stated
 from analysis.wording import listed, number
 
@@ -56,8 +57,15 @@ class Values(Model):
         return abs(value - self.expected[name]) <= self.tolerance
 
     def words(self) -> str:
-        said = [f"{name} is {number(value)}" for name, value in self.expected.items()]
-        return f"It holds where {listed(said)}, give or take {number(self.tolerance)}."
+        said = [
+            say("{name} is {number}", name=name, number=number(value))
+            for name, value in self.expected.items()
+        ]
+        return say(
+            "It holds where {facts}, give or take {tolerance}.",
+            facts=listed(said),
+            tolerance=number(self.tolerance),
+        )
 
 
 class Bounds(Model):
@@ -83,9 +91,15 @@ class Bounds(Model):
         )
 
     def words(self) -> str:
-        said = [f"{name} is at least {number(value)}" for name, value in self.least.items()]
-        said += [f"{name} is at most {number(value)}" for name, value in self.most.items()]
-        return f"It holds where {listed(said)}."
+        said = [
+            say("{name} is at least {number}", name=name, number=number(value))
+            for name, value in self.least.items()
+        ]
+        said += [
+            say("{name} is at most {number}", name=name, number=number(value))
+            for name, value in self.most.items()
+        ]
+        return _holds_where(said)
 
 
 class Present(Model):
@@ -111,10 +125,14 @@ class Present(Model):
         )
 
     def words(self) -> str:
-        none = number(TERMS.none)
-        said = [f"{listed(list(self.on))} has more than {none} of it"] if self.on else []
-        said += [f"{listed(list(self.not_on))} has {none} of it at most"] if self.not_on else []
-        return f"It holds where {listed(said)} ({none} and less are none)."
+        none, said = number(TERMS.none), []
+        if on := listed(list(self.on)):
+            said.append(say("{names} has more than {number} of it", names=on, number=none))
+        if not_on := listed(list(self.not_on)):
+            said.append(say("{names} has {number} of it at most", names=not_on, number=none))
+        return say(
+            "It holds where {facts} ({number} and less are none).", facts=listed(said), number=none
+        )
 
 
 class Quotient(Model):
@@ -151,10 +169,18 @@ class Quotient(Model):
 
     def words(self) -> str:
         least, most = self.range
-        limits = [f"at least {number(least)}"] if least else []
-        limits += [f"at most {number(most)}"] if most < float("inf") else []
-        about = f" (about {number(self.about)}: within {TERMS.about:.0%})" if self.about else ""
-        return f"It holds where {self.over} / {self.under} is {listed(limits)}{about}."
+        limits = [say("at least {number}", number=number(least))] if least else []
+        limits += [say("at most {number}", number=number(most))] if most < float("inf") else []
+        quotient, within = f"{self.over} / {self.under}", listed(limits)
+        if not self.about:
+            return say("It holds where {name} is {limits}.", name=quotient, limits=within)
+        return say(
+            "It holds where {name} is {limits} (about {number}: within {share}).",
+            name=quotient,
+            limits=within,
+            number=number(self.about),
+            share=f"{TERMS.about:.0%}",
+        )
 
 
 class Ratio(Quotient):
@@ -178,10 +204,11 @@ class Consistent(Model):
     stated: Annotated[tuple[Stated, ...], Field(strict=False, min_length=1)]
 
     def words(self) -> str:
-        return (
+        return say(
             "It holds where what follows from the stated numbers agrees with them: within "
-            f"{TERMS.rounding:.0%}, or to the last digit that is stated; in Little's law within "
-            f"{TERMS.about:.0%}."
+            "{rounding}, or to the last digit that is stated; in Little's law within {about}.",
+            rounding=f"{TERMS.rounding:.0%}",
+            about=f"{TERMS.about:.0%}",
         )
 
 
@@ -193,8 +220,8 @@ class Check(Model):
     facts: dict[str, str | int | bool] = Field(min_length=1)
 
     def words(self) -> str:
-        said = [f"{key.replace('_', ' ')}: {plain(value)}" for key, value in self.facts.items()]
-        return f"It holds where the check {self.check} finds {listed(said)}."
+        facts = listed([fact(key, value) for key, value in self.facts.items()])
+        return say("It holds where the check {check} finds {facts}.", check=self.check, facts=facts)
 
 
 class Option(Model):
@@ -205,7 +232,11 @@ class Option(Model):
     option: str = Field(pattern=r"^--?[A-Za-z0-9-]+$")
 
     def words(self) -> str:
-        return f"It holds where {self.tool} accepts {self.option}, or its help lists it."
+        return say(
+            "It holds where {tool} accepts {option}, or its help lists it.",
+            tool=self.tool,
+            option=self.option,
+        )
 
 
 class Unsettled(Model):
@@ -226,6 +257,13 @@ Rule = Annotated[
 ]
 
 
-def plain(value: str | int | bool) -> str:
-    """How a fact is written."""
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def fact(key: str, value: str | int | bool) -> str:
+    """How what a check found is written: `longest path bytes: 108`, `file exists: no`."""
+    plain = str(value)
+    if isinstance(value, bool):
+        plain = say("yes") if value else say("no")
+    return f"{say(key.replace('_', ' '))}: {plain}"
+
+
+def _holds_where(facts: list[str]) -> str:
+    return say("It holds where {facts}.", facts=listed(facts))

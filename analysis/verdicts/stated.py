@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from analysis.languages import say, to_say
 from analysis.wording import number
 
 
@@ -69,7 +70,7 @@ class Stated(BaseModel):
 class Check:
     """One relation: `computed` from the numbers is held against the one named `against`."""
 
-    name: str
+    name: str  # said later, and the formula
     needs: tuple[str, ...]  # the last one is what the others must agree with
     formula: str
     computed: Callable[[Mapping[str, float]], float]
@@ -87,29 +88,43 @@ def _memory(n: Mapping[str, float]) -> float:
 
 
 CHECKS = (
-    Check("quotient", ("larger", "smaller", "times"), "larger / smaller",
+    Check(to_say("quotient"), ("larger", "smaller", "times"), to_say("larger / smaller"),
           lambda n: n["larger"] / n["smaller"]),
     Check("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"], "least"),
-    Check("saving", ("larger", "smaller", "saved_percent"), "1 - smaller / larger, in percent",
-          _saved),
+    Check(to_say("saving"), ("larger", "smaller", "saved_percent"),
+          to_say("1 - smaller / larger, in percent"), _saved),
     Check("saving", ("larger", "smaller", "saved_percent_least"),
           "1 - smaller / larger, in percent", _saved, "least"),
-    Check("share", ("part", "whole", "percent"), "part / whole, in percent",
+    Check(to_say("share"), ("part", "whole", "percent"), to_say("part / whole, in percent"),
           lambda n: 100 * n["part"] / n["whole"]),
     Check("share", ("part", "whole", "percent_below"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"], "below"),
-    Check("sum", ("parts", "total"), "the sum of the parts", lambda n: n["parts"]),
-    Check("rate", ("count", "seconds", "per_s"), "count / seconds",
+    Check(to_say("sum"), ("parts", "total"), to_say("the sum of the parts"), lambda n: n["parts"]),
+    Check(to_say("rate"), ("count", "seconds", "per_s"), to_say("count / seconds"),
           lambda n: n["count"] / n["seconds"]),
-    Check("time of each", ("count", "seconds", "seconds_each"), "seconds / count",
+    Check(to_say("time of each"), ("count", "seconds", "seconds_each"), to_say("seconds / count"),
           lambda n: n["seconds"] / n["count"]),
-    Check("Little's law", ("per_s", "latency_s", "connections"),
-          "requests a second times latency: requests in flight",
+    Check(to_say("Little's law"), ("per_s", "latency_s", "connections"),
+          to_say("requests a second times latency: requests in flight"),
           lambda n: n["per_s"] * n["latency_s"], "about"),
-    Check("memory bandwidth", ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
-          "two copies, each of which reads and writes, in percent of the bandwidth", _memory),
+    Check(to_say("memory bandwidth"), ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
+          to_say("two copies, each of which reads and writes, in percent of the bandwidth"),
+          _memory),
 )  # fmt: skip
+
+# What a number is called that the others must agree with.
+NAMES = {
+    "times": to_say("times"),
+    "saved_percent": to_say("saved percent"),
+    "percent": to_say("percent"),
+    "total": to_say("total"),
+    "per_s": to_say("per s"),
+    "seconds_each": to_say("seconds each"),
+    "connections": to_say("connections"),
+    "memory_percent": to_say("memory percent"),
+}
+RELATIONS = {"least": to_say("at least {number}"), "below": to_say("below {number}")}
 
 
 @dataclass(frozen=True)
@@ -139,11 +154,16 @@ def _made(check: Check, one: Stated, about: float, rounding: float) -> Found:
         "least": computed >= wanted,
         "below": computed < wanted,
     }[check.relation]
-    said = {"least": "at least ", "below": "below "}.get(check.relation, "")
-    name = check.needs[-1].replace("_least", "").replace("_below", "").replace("_", " ")
-    text = (
-        f"{one.what}: {check.name}: {check.formula} = {number(computed)}; "
-        f"stated: {name} {said}{number(wanted)}"
+    name = NAMES[check.needs[-1].removesuffix("_least").removesuffix("_below")]
+    value, limit = number(wanted), RELATIONS.get(check.relation)
+    text = say(
+        "{what}: {check}: {formula} = {computed}; stated: {name} {value}",
+        what=say(one.what),
+        check=say(check.name),
+        formula=say(check.formula),
+        computed=number(computed),
+        name=say(name),
+        value=say(limit, number=value) if limit else value,
     )
     return Found(text, holds)
 

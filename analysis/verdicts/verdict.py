@@ -8,12 +8,19 @@ import pandas as pd
 
 from analysis.counts import apps
 from analysis.counts.measures import measure_of
+from analysis.languages import say, say_many, to_say
 from analysis.verdicts.files import Claim
-from analysis.wording import counted, listed, size_text
+from analysis.wording import listed, size_text
 
-CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
-CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
-ORDER = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)
+CONFIRMED, REFUTED = to_say("CONFIRMED"), to_say("REFUTED")
+CONDITIONAL, NOT_MEASURED = to_say("CONDITIONAL"), to_say("NOT MEASURED")
+# In the order in which they are counted, and how that is said.
+COUNTED = {
+    CONFIRMED: to_say("{count} confirmed"),
+    REFUTED: to_say("{count} refuted"),
+    CONDITIONAL: to_say("{count} conditional"),
+    NOT_MEASURED: to_say("{count} not measured"),
+}
 CELLS = "cells.jsonl"
 COLUMNS = (
     *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
@@ -105,15 +112,21 @@ class Verdict:
         """What its figures are counted in; empty where it is over no figures."""
         measure = measure_of(self.claim.quantity)
         if measure is None or measure.per == "window":
-            return measure.unit if measure else ""
-        return f"{measure.unit or 'count'} per {measure.per}"
+            return say(measure.unit) if measure else ""
+        unit = say(measure.unit) if measure.unit else say("count")
+        return say("{unit} per {per}", unit=unit, per=say(measure.per))
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
     """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
     found = [one.verdict for one in verdicts]
-    said = [f"{found.count(name)} {name.lower()}" for name in ORDER if name in found]
-    return f"{counted(len(found), 'claim')}: {', '.join(said)}"
+    said = [say(text, count=found.count(name)) for name, text in COUNTED.items() if name in found]
+    return say_many(
+        "{count} claim: {verdicts}",
+        "{count} claims: {verdicts}",
+        len(found),
+        verdicts=", ".join(said),
+    )
 
 
 def steadiness(verdicts: Iterable[Verdict]) -> str:
@@ -123,11 +136,24 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
         return ""
     differ = [one for one in several if len({said for _, said in one.kernels}) > 1]
     same = len(several) - len(differ)
-    said = (
-        f"{counted(len(several), 'verdict rests', 'verdicts rest')} on counts or answers of more "
-        f"than one kernel: every kernel says the same in {same}"
+    if not differ:
+        return say_many(
+            "{count} verdict rests on counts or answers of more than one kernel: every kernel says "
+            "the same in {same}.",
+            "{count} verdicts rest on counts or answers of more than one kernel: every kernel says "
+            "the same in {same}.",
+            len(several),
+            same=same,
+        )
+    return say_many(
+        "{count} verdict rests on counts or answers of more than one kernel: every kernel says the "
+        "same in {same}; {differ} say what they depend on.",
+        "{count} verdicts rest on counts or answers of more than one kernel: every kernel says the "
+        "same in {same}; {differ} say what they depend on.",
+        len(several),
+        same=same,
+        differ=len(differ),
     )
-    return f"{said}; {len(differ)} say what they depend on." if differ else f"{said}."
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
@@ -135,7 +161,10 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
     found: dict[str, list[str]] = {}
     for kernel, said in kernels:
         found.setdefault(said, []).append(kernel)
-    return "; ".join(f"{said} on {listed(names)}" for said, names in found.items())
+    return "; ".join(
+        say("{verdict} on {kernels}", verdict=say(said), kernels=listed(names))
+        for said, names in found.items()
+    )
 
 
 def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
