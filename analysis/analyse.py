@@ -21,6 +21,7 @@ from analysis.functions import calltree, ways
 from analysis.functions.crosscheck import Crosscheck, crosschecks
 from analysis.functions.profile import Profile, profiles
 from analysis.functions.table import FunctionTable, function_tables
+from analysis.languages import say
 from analysis.raw.run import Cell, Lane, Missing, Run
 from analysis.tables import Tables, build_tables
 from analysis.times.laps import Key, Laps, read_laps
@@ -85,7 +86,7 @@ class Analysis:
         named = {
             (lane.folder, cell.id): (
                 f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
-                f"repeat {cell.repeat} · {probes_text(*cell.probes)}",
+                f"{say('repeat {number}', number=cell.repeat)} · {probes_text(*cell.probes)}",
                 self._raw_files(lane, cell),
             )
             for lane in self.run.lanes

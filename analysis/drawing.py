@@ -15,6 +15,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.languages import say
+
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
@@ -99,4 +101,5 @@ def drawn(
 
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:
-    return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")
+    """`lacks`: what follows "this run has", such as "no sound counts"."""
+    return Drawn(name, title, say("Not drawn: this run has {lacks}.", lacks=lacks), "")

@@ -9,6 +9,7 @@ unexplained, and is shown as that.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -19,6 +20,7 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.counts.measures import REGIME
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
+from analysis.languages import say
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
@@ -100,7 +102,7 @@ class Agreement:
         for transport, one in by.items():
             for why in (*(("",) if one.unexplained else ()), *one.why):
                 found.setdefault(why, []).append(transport)
-        return [(" and ".join(names), why) for why, names in found.items()]
+        return [(reduce(_both, names), why) for why, names in found.items()]
 
     def is_equal(self) -> int:
         """How many of its figures are equal to the last event."""
@@ -111,6 +113,16 @@ class Agreement:
 
     def unexplained(self) -> int:
         return sum(one.unexplained for _, _, by in self.rows for one in by.values())
+
+
+def _both(names: str, name: str) -> str:
+    return say("{first} and {last}", first=names, last=name)
+
+
+def key_text(key: str) -> str:
+    """A key as the report says it: only what was added to it here is not a name."""
+    name = key.removesuffix(WHOLE_MACHINE)
+    return key if name == key else say("{key}, whole machine", key=name)
 
 
 def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:

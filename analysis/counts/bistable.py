@@ -13,11 +13,17 @@ import pandas as pd
 from analysis.counts.ledger import FIRST_TRANSPORTS, order, placement_order
 from analysis.counts.measures import REGIME, SOURCE, source_rank
 from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.languages import say, say_many, to_say
 from analysis.wording import number, source_text
 
 NEAR = 0.1  # of a switch in a round trip: what timers and a window's edges may add
 APART = 0.5
 STEADY, MIXED, BISTABLE, ONCE = "steady", "mixed", "bistable", "measured once"
+WORDS = {
+    BISTABLE: to_say("bistable: {value}, from one repeat to another"),
+    MIXED: to_say("mixed: {value}, so that round trips of several kinds are in each window"),
+    ONCE: to_say("{value}, measured once: nothing can be said of its steadiness"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,15 @@ class Regimes:
 
     def words(self) -> str:
         least, most = number(min(self.values)), number(max(self.values))
-        spread = least if least == most else f"{least} to {most}"
-        return {
-            BISTABLE: f"bistable: {spread}, from one repeat to another",
-            MIXED: f"mixed: {spread}, so that round trips of several kinds are in each window",
-            STEADY: f"steady: {spread} in each of {len(self.values)} repeats",
-            ONCE: f"{spread}, measured once: nothing can be said of its steadiness",
-        }[self.kind]
+        value = least if least == most else say("{low} to {high}", low=least, high=most)
+        if self.kind == STEADY:
+            return say_many(
+                "steady: {value} in {count} repeat",
+                "steady: {value} in each of {count} repeats",
+                len(self.values),
+                value=value,
+            )
+        return say(WORDS[self.kind], value=value)
 
 
 def switch_regimes(measured: pd.DataFrame) -> tuple[Regimes, ...]:

@@ -11,10 +11,16 @@ from analysis.counts.ledger import Entry
 from analysis.counts.measures import REGIME, over_repeats
 from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
 from analysis.intervals import interval
+from analysis.languages import say, to_say
 
 OVER, UNDER = "tcp", "unix"
 # Times by their nature, and what a message costs: they stand with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
+PER = {
+    "message": to_say("{figure} a message"),
+    "round trip": to_say("{figure} a round trip"),
+    "payload byte": to_say("{figure} a payload byte"),
+}
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,9 @@ class Row:
     @property
     def words(self) -> str:
         """What the figure is, and for each of what."""
-        words, per = self.measure.words.removeprefix("… "), self.measure.per
-        return words if per == "window" else f"{words} a {per}"
+        words = say(self.measure.words).removeprefix("… ")
+        each = PER.get(self.measure.per)  # none for a whole window
+        return say(each, figure=words) if each else words
 
     @property
     def speed(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from analysis.languages import say
+
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
@@ -75,7 +77,7 @@ def explain(
         low, high = _bounds(ones, messages)
         least, most = _bounds(others, messages)
         if low - most <= difference <= high - least:
-            return "; ".join(dict.fromkeys(one.why for one in (*ones, *others)))
+            return "; ".join(dict.fromkeys(say(one.why) for one in (*ones, *others)))
     return None
 
 

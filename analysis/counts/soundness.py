@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from analysis.counts.quantities import ELSEWHERE
+from analysis.languages import say, to_say
 from analysis.raw.run import Cell, Result
 
 # Every message has been received when the window ends.
@@ -18,6 +19,37 @@ PROBERS = ("bpftrace", "bcc", "perf")
 HOOKED = ("unix", "tcp")
 # Their messages pass through no call: no probe sees one, and there is nothing to compare.
 MAPPED = ("shm", "shm-spin")
+# What is said of each direction. For translators: {who} is "probes", or an instrument's name.
+WORKLOAD_MESSAGES = {
+    "sent": to_say("the workload sent {count} messages, and the window has {messages}"),
+    "received": to_say("the workload received {count} messages, and the window has {messages}"),
+}
+WORKLOAD_BYTES = {
+    "sent": to_say("the workload sent {count} bytes, and messages x size is {payload}"),
+    "received": to_say("the workload received {count} bytes, and messages x size is {payload}"),
+}
+SEEN_BYTES = {
+    "sent": to_say("{who} saw {count} bytes sent, and messages x size is {payload}"),
+    "received": to_say("{who} saw {count} bytes received, and messages x size is {payload}"),
+    "in": to_say("{who} saw {count} bytes copied in, and messages x size is {payload}"),
+    "out": to_say("{who} saw {count} bytes copied out, and messages x size is {payload}"),
+}
+COUNTED = {
+    "sent": to_say("{who} counted {count} messages sent, and the window has {messages} messages"),
+    "received": to_say(
+        "{who} counted {count} messages received, and the window has {messages} messages"
+    ),
+}
+COUNTED_PARTIAL = {
+    "sent": to_say(
+        "{who} counted {count} messages sent, "
+        "and the window has {messages} messages and {partial} partial calls"
+    ),
+    "received": to_say(
+        "{who} counted {count} messages received, "
+        "and the window has {messages} messages and {partial} partial calls"
+    ),
+}
 
 
 def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
@@ -26,7 +58,7 @@ def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
     reasons = list(_payload(cell, result))
     for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
-        who = "probes" if prober == PROBERS[0] else prober
+        who = say("probes") if prober == PROBERS[0] else prober
         if cell.transport not in MAPPED:
             reasons += _copies(cell, probed, who)
             reasons += _probed_messages(cell, result, probed, who)
@@ -47,33 +79,35 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
     for way in ("sent", "received"):
         count, size = result.both(f"{way}_messages"), result.both(f"{way}_bytes")
         if count != messages:
-            yield f"the workload {way} {count} messages, and the window has {messages}"
+            yield say(WORKLOAD_MESSAGES[way], count=count, messages=messages)
         if size != payload:
-            yield f"the workload {way} {size} bytes, and messages x size is {payload}"
+            yield say(WORKLOAD_BYTES[way], count=size, payload=payload)
     if result.alone:
         return
-    for one, other, names in (
-        (result.client, result.server, ("client", "server")),
-        (result.server, result.client, ("server", "client")),
+    for one, other, text in (
+        (
+            result.client,
+            result.server,
+            to_say("the client sent {sent} bytes, and the server received {received}"),
+        ),
+        (
+            result.server,
+            result.client,
+            to_say("the server sent {sent} bytes, and the client received {received}"),
+        ),
     ):
         if one.sent_bytes != other.received_bytes:
-            yield (
-                f"the {names[0]} sent {one.sent_bytes} bytes, "
-                f"and the {names[1]} received {other.received_bytes}"
-            )
+            yield say(text, sent=one.sent_bytes, received=other.received_bytes)
 
 
 def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
     """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
     payload = cell.messages * cell.size
-    for way in ("sent", "received"):
-        through = probed.get(("payload_bytes", way))
-        if through is not None and through != payload:
-            yield f"{who} saw {through:.0f} bytes {way}, and messages x size is {payload}"
-    for way in ("in", "out"):
-        copied = probed.get(("copy_bytes", way))
-        if copied is not None and copied != payload:
-            yield f"{who} saw {copied:.0f} bytes copied {way}, and messages x size is {payload}"
+    for quantity, ways in (("payload_bytes", ("sent", "received")), ("copy_bytes", ("in", "out"))):
+        for way in ways:
+            seen = probed.get((quantity, way))
+            if seen is not None and seen != payload:
+                yield say(SEEN_BYTES[way], who=who, count=f"{seen:.0f}", payload=payload)
 
 
 def _probed_messages(
@@ -82,14 +116,11 @@ def _probed_messages(
     """The entry functions ran once a message, and once more for each partial call."""
     for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
         counted = probed.get(("messages", way))
-        expected = cell.messages + result.both(again)
-        if counted is not None and counted != expected:
-            partial = result.both(again)
-            more = f" and {partial} partial calls" if partial else ""
-            yield (
-                f"{who} counted {counted:.0f} messages {way}, "
-                f"and the window has {cell.messages} messages{more}"
-            )
+        partial = result.both(again)
+        if counted is not None and counted != cell.messages + partial:
+            text = (COUNTED_PARTIAL if partial else COUNTED)[way]
+            count, messages = f"{counted:.0f}", cell.messages
+            yield say(text, who=who, count=count, messages=messages, partial=partial)
 
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
@@ -97,7 +128,10 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
     missing = {name: count for name, count in cell.calls_missed.items() if count > 0}
     if missing:
         each = ", ".join(f"{name} {count}" for name, count in missing.items())
-        yield f"probes were not run for some calls, which happened inside another probe: {each}"
+        yield say(
+            "probes were not run for some calls, which happened inside another probe: {each}",
+            each=each,
+        )
 
 
 def _segments(
@@ -114,14 +148,24 @@ def _segments(
     data = _sum(probed, "segments", "data", f"data{ELSEWHERE}")
     counted = _sum(kernel, "segments", "data", "again")
     if data is not None and counted is not None and data != counted:
-        yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
+        yield say(
+            "{who} counted {count} segments with payload, and the kernel {kernel}",
+            who=who,
+            count=f"{data:.0f}",
+            kernel=f"{counted:.0f}",
+        )
     packets = probed.get(("lo_packets", ""))
     if packets is None:
         return
     yield from _packets(probed, packets)
     passed = kernel.get(("lo_packets", ""))
     if passed is not None and abs(passed - packets) > EDGE_PACKETS:
-        yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
+        yield say(
+            "{who} counted {count} packets on lo, and the kernel {kernel}",
+            who=who,
+            count=f"{packets:.0f}",
+            kernel=f"{passed:.0f}",
+        )
 
 
 def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
@@ -130,10 +174,18 @@ def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[s
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
     alone = probed.get(("stranger_packets", "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
-        yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
+        yield say(
+            "probes counted {segments} segments, and {packets} packets on lo",
+            segments=f"{sum(segments):.0f}",
+            packets=f"{packets:.0f}",
+        )
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
     if received and sum(received) != packets:
-        yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
+        yield say(
+            "probes counted {packets} packets on lo, and {received} received",
+            packets=f"{packets:.0f}",
+            received=f"{sum(received):.0f}",
+        )
 
 
 def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> float | None:
@@ -145,7 +197,8 @@ def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> fl
 def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
     packets = probed.get(("stranger_packets", ""), 0)
     if packets > 0:
-        yield f"other programs sent {packets:.0f} packets over lo in the window"
+        count = f"{packets:.0f}"
+        yield say("other programs sent {count} packets over lo in the window", count=count)
 
 
 def _lost(entries: list[Entry]) -> Iterator[str]:
@@ -156,7 +209,8 @@ def _lost(entries: list[Entry]) -> Iterator[str]:
             name, _, script = (key or instrument).partition(" ")
             lost.setdefault((name, value), []).append(script)
     for (name, value), scripts in lost.items():
-        yield f"{name} {', '.join(scripts)}".strip() + f" lost {value:.0f} events"
+        who = f"{name} {', '.join(scripts)}".strip()
+        yield say("{who} lost {count} events", who=who, count=f"{value:.0f}")
 
 
 def _counted_twice(entries: list[Entry]) -> Iterator[str]:
@@ -166,4 +220,9 @@ def _counted_twice(entries: list[Entry]) -> Iterator[str]:
         name = (instrument, quantity, key)
         if seen.setdefault(name, value) != value:
             what = f"{quantity} {key}".strip().removesuffix(ELSEWHERE)
-            yield f"two probes counted {what} as {seen[name]:.0f} and {value:.0f}"
+            yield say(
+                "two probes counted {what} as {first} and {second}",
+                what=what,
+                first=f"{seen[name]:.0f}",
+                second=f"{value:.0f}",
+            )
