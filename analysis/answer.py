@@ -2,34 +2,75 @@
 """The answer in a few sentences, of counts, of times and of what divides them, from the data."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.times.timing import Latency, Regime
+from analysis.languages import say, to_say
+from analysis.times.timing import Latency, Regime, Spread
 from analysis.times.waterfall import Decomposition
-from analysis.times.words import gap_text, gathering, interval_text, packing
+from analysis.times.words import OF_LAP, gap_text, gathering, interval_text, packing
 from analysis.wording import (
-    TRANSPORTS,
     amount,
     listed,
     number,
     place,
     size_text,
     spread,
+    transport_text,
     ways,
 )
 
 MOST_IN_A_SENTENCE = 2  # transports
 
-# Measure → how a sentence says it, before and after its first figure.
-COUNTS = {
-    "payload_copies": ("copies each payload byte", "times"),
-    "functions_hit": ("goes through", "of its functions"),
-    "function_calls": ("calls them", "times"),
-}
 
-NO_COUNTS = "This run has no sound cell in which copies or kernel functions were counted."
-NO_TIMES = "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
+class ByTransport(NamedTuple):
+    """How a figure is said of one transport, of two that have the same, of two that differ."""
+
+    one: str
+    alike: str
+    apart: str
+
+
+# Measure → what the kernel does. For translators: follows "For a message of 64 B the kernel".
+COUNTS = {
+    "payload_copies": ByTransport(
+        to_say("copies each payload byte {figure} times over {transport}"),
+        to_say("copies each payload byte {figure} times over {transport} and {other} alike"),
+        to_say(
+            "copies each payload byte {figure} times over {transport} and {second} over {other}"
+        ),
+    ),
+    "functions_hit": ByTransport(
+        to_say("goes through {figure} of its functions over {transport}"),
+        to_say("goes through {figure} of its functions over {transport} and {other} alike"),
+        to_say("goes through {figure} of its functions over {transport} and {second} over {other}"),
+    ),
+    "function_calls": ByTransport(
+        to_say("calls them {figure} times over {transport}"),
+        to_say("calls them {figure} times over {transport} and {other} alike"),
+        to_say("calls them {figure} times over {transport} and {second} over {other}"),
+    ),
+}
+INSTRUCTIONS = ByTransport(
+    to_say(
+        "A message of {size} takes {figure} instructions over {transport}, the kernel's and the "
+        "program's."
+    ),
+    to_say(
+        "A message of {size} takes {figure} instructions over {transport} and {other} alike, the "
+        "kernel's and the program's."
+    ),
+    to_say(
+        "A message of {size} takes {figure} instructions over {transport} and {second} over "
+        "{other}, the kernel's and the program's."
+    ),
+)
+
+NO_COUNTS = to_say("This run has no sound cell in which copies or kernel functions were counted.")
+NO_TIMES = to_say(
+    "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
+)
 
 
 def answer(
@@ -37,7 +78,7 @@ def answer(
 ) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
-        return ("This run holds no figures: see what is missing.",)
+        return (say("This run holds no figures: see what is missing."),)
     asked = {where for where, _ in ledger.columns}
     times = [
         one
@@ -49,8 +90,8 @@ def answer(
     if not durations and (executed := _instructions(ledger)):
         return (*counts, executed)  # of an exact run, say
     if not counts:
-        return (*durations, NO_COUNTS)
-    return (*counts, *(durations or [NO_TIMES]))
+        return (*durations, say(NO_COUNTS))
+    return (*counts, *(durations or [say(NO_TIMES)]))
 
 
 def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
@@ -60,36 +101,37 @@ def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
 
 
 def _counts(ledger: Ledger) -> str:
-    transports = ledger.transports[:MOST_IN_A_SENTENCE]
-    clauses = []
-    for measure, (before, after) in COUNTS.items():
-        found = {t: text for t in transports if (text := _figure(ledger, measure, t))}
-        if found:
-            clauses.append(f"{before} {_by_transport(found, after)}")
-    return (
-        f"For a message of {size_text(ledger.size)} the kernel {listed(clauses)}."
-        if clauses
-        else ""
-    )
+    clauses = [
+        _by_transport(texts, found)
+        for measure, texts in COUNTS.items()
+        if (found := _figures(ledger, measure))
+    ]
+    if not clauses:
+        return ""
+    size, does = size_text(ledger.size), listed(clauses)
+    return say("For a message of {size} the kernel {does}.", size=size, does=does)
 
 
 def _instructions(ledger: Ledger) -> str:
+    found = _figures(ledger, "instructions")
+    return _by_transport(INSTRUCTIONS, found, size=size_text(ledger.size)) if found else ""
+
+
+def _figures(ledger: Ledger, measure: str) -> dict[str, str]:
     transports = ledger.transports[:MOST_IN_A_SENTENCE]
-    found = {t: text for t in transports if (text := _figure(ledger, "instructions", t))}
-    if not found:
-        return ""
-    executed = f"{_by_transport(found, 'instructions')}, the kernel's and the program's"
-    return f"A message of {size_text(ledger.size)} takes {executed}."
+    return {t: text for t in transports if (text := _figure(ledger, measure, t))}
 
 
-def _by_transport(figures: dict[str, str], after: str) -> str:
-    """`2.00 times over a Unix socket and TCP alike`, or each transport with its own figure."""
-    names = [TRANSPORTS.get(transport, transport) for transport in figures]
-    texts = list(figures.values())
-    if len(set(texts)) == 1:
-        return f"{texts[0]} {after} over {listed(names)}" + (" alike" if len(names) > 1 else "")
-    rest = [f"{text} over {name}" for text, name in zip(texts[1:], names[1:], strict=True)]
-    return listed([f"{texts[0]} {after} over {names[0]}", *rest])
+def _by_transport(texts: ByTransport, figures: dict[str, str], **values: str) -> str:
+    """`… 2.00 times over a Unix socket and TCP alike`, or each transport with its own figure."""
+    names = [transport_text(transport) for transport in figures]
+    figure, *second = figures.values()
+    if not second:
+        return say(texts.one, figure=figure, transport=names[0], **values)
+    text = texts.alike if second == [figure] else texts.apart
+    transport, other = names
+    both = {"transport": transport, "other": other, "second": second[0]}
+    return say(text, figure=figure, **both, **values)
 
 
 def _figure(ledger: Ledger, measure: str, transport: str) -> str:
@@ -113,7 +155,7 @@ def _times(size: int, regimes: Sequence[Regime]) -> list[str]:
     if not shown:
         return []
     medians = listed([_medians(regime) for regime in shown])
-    takes = f"A {shown[0].lap} of {size_text(size)} takes, at the median, {medians}."
+    takes = say(OF_LAP[shown[0].lap].takes, size=size_text(size), medians=medians)
     return [takes, _regime(shown), *_modes(shown)]
 
 
@@ -123,16 +165,23 @@ def _first(regime: Regime) -> tuple[Latency, ...]:
 
 
 def _medians(regime: Regime) -> str:
-    medians = [
-        f"{amount(one.p50.value, 'ns')} over {TRANSPORTS.get(one.transport, one.transport)}"
-        for one in _first(regime)
-        if one.p50
-    ]
-    text = f"{place(regime.placement)} {listed(medians)}"
-    if regime.ratios and regime.ratios[0].both == _first(regime):
-        ratio = regime.ratios[0]
-        text += f" ({number(ratio.value)} times as long, {interval_text(ratio)})"
-    return text
+    medians = listed([_over(one, one.p50) for one in _first(regime) if one.p50])
+    where = place(regime.placement)
+    if not (regime.ratios and regime.ratios[0].both == _first(regime)):
+        return say("{where} {what}", where=where, what=medians)
+    ratio = regime.ratios[0]
+    return say(
+        "{where} {medians} ({ratio} times as long, {interval})",
+        where=where,
+        medians=medians,
+        ratio=number(ratio.value),
+        interval=interval_text(ratio),
+    )
+
+
+def _over(one: Latency, p50: Spread) -> str:
+    time, transport = amount(p50.value, "ns"), transport_text(one.transport)
+    return say("{time} over {transport}", time=time, transport=transport)
 
 
 def _regime(regimes: Sequence[Regime]) -> str:
@@ -145,7 +194,11 @@ def _regime(regimes: Sequence[Regime]) -> str:
         if len(set(texts.values())) == 1:
             said.append(next(iter(texts.values())))
         else:
-            said += [f"{where} {text}" for where, text in texts.items() if text]
+            said += [
+                say("{where} {what}", where=where, what=text)
+                for where, text in texts.items()
+                if text
+            ]
     text = "; ".join(filter(None, said))
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -154,6 +207,10 @@ def _modes(regimes: Sequence[Regime]) -> list[str]:
     """Where a median stands for several times: how often each comes is in the table of times."""
     found = [text for one in regimes if (text := gathering(place(one.placement), _first(one)))]
     if found:
-        return [f"Times that gather at several values (modes), not at one: {'; '.join(found)}."]
+        values = "; ".join(found)
+        return [
+            say("Times that gather at several values (modes), not at one: {values}.", values=values)
+        ]
     known = {one.transport for regime in regimes for one in _first(regime) if one.modality}
-    return [f"Each has one mode ({', '.join(sorted(known))})."] if known else []
+    names = ", ".join(sorted(known))
+    return [say("Each has one mode ({transports}).", transports=names)] if known else []

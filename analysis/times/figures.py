@@ -2,12 +2,14 @@
 """Figures of times: what each shows, its caption, and where its numbers are from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
+from analysis.languages import say, to_say
 from analysis.times.laps import Key, Laps
 from analysis.times.plots import (
     Bar,
@@ -19,21 +21,20 @@ from analysis.times.plots import (
 )
 from analysis.times.timing import LAP, ROUND_TRIP, Regime
 from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part, Waterfall
-from analysis.times.words import STEPS, lacking, signed, uneven
+from analysis.times.words import OF_LAP, STEPS, lacking, signed, uneven
 from analysis.wording import listed, size_text
 
 QUANTILES = 300
 FAMILIES = {
-    "Unix sockets": (
+    to_say("Unix sockets"): (
         *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket", "uring-unix"),
     ),
     "TCP": ("tcp", "tcp-nagle", "tcp6", "tcp-sockmap", "tcp-zerocopy", "uring-tcp"),
-    "pipes, queues, UDP": ("pipe", "fifo", "mq", "udp", "vsock"),
-    "shared memory": ("shm", "shm-spin"),
+    to_say("pipes, queues, UDP"): ("pipe", "fifo", "mq", "udp", "vsock"),
+    to_say("shared memory"): ("shm", "shm-spin"),
 }
-ELSE = "others"
-LOG_LOG_SIZES = "sizes 1,64,1K,4K,16K,64K,256K,1M"
-SOURCE = "the workload's clock, no probe attached · host"
+ELSE = to_say("others")
+ALL_SIZES = "--lane host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 
 
 def draw_times(
@@ -46,7 +47,10 @@ def draw_times(
     pattern, size = ledger.pattern, ledger.size
     same = [one for one in regimes if one.pattern == pattern]
     kernels = sorted({one.kernel for regime in same for one in regime.latencies})
-    source = f" Numbers: {SOURCE} · {listed(kernels)}."
+    source = say(
+        "Numbers: the workload's clock, no probe attached · host · {kernels}.",
+        kernels=listed(kernels),
+    )
     decomposed = next((one for one in parts if one.size == size), None)
     return (
         _latency(ledger, laps, source),
@@ -56,11 +60,11 @@ def draw_times(
 
 
 def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) -> Drawn:
-    title = f"How long a {LAP.get(ledger.pattern, ROUND_TRIP)} takes"
+    title = say(OF_LAP[LAP.get(ledger.pattern, ROUND_TRIP)].how_long)
     pattern, size = ledger.pattern, ledger.size
     here = {key[2:]: repeats for key, repeats in laps.items() if key[:2] == (pattern, size)}
     if not here:
-        return not_drawn("latency", title, "no sound, unprobed cell of the host")
+        return not_drawn("latency", title, say("no sound, unprobed cell of the host"))
     many = len({transport for _, transport in here}) > MOST_TOGETHER
     curves = {
         where: _cumulated(where[1], repeats, many)
@@ -68,15 +72,30 @@ def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) ->
         if not many or where[0] in _places(ledger)
     }
     rows = _multiples(curves, beside_all=many)
-    each = "transport, its repeats together" if many else "repeat"
-    agree = "" if many else "Lines of one colour that lie on each other: repeats agree. "
-    caption = (
-        f"Each line is one {each} ({pattern}, {size_text(size)}): the share of laps that took no "
-        f"longer than x. {agree}A step: there are two kinds of lap; the table of ratios names "
-        f"them. {_grey(many)}The slowest lie further right: the table has p99.{source}"
-    )
-    alt = "Cumulative distribution of lap times, for each transport and placement."
-    return drawn("latency", title, caption, alt, cdf_plot, rows, "time", data=_curves_table(rows))
+    caption = f"{_latency_caption(pattern, size_text(size), many)} {source}"
+    alt = say("Cumulative distribution of lap times, for each transport and placement.")
+    axis = say("time, µs (log scale)")
+    return drawn("latency", title, caption, alt, cdf_plot, rows, axis, data=_curves_table(rows))
+
+
+def _latency_caption(pattern: str, size: str, many: bool) -> str:
+    if many:
+        lines = say(
+            "Each line is one transport, its repeats together ({pattern}, {size}): the share of "
+            "laps that took no longer than x.",
+            pattern=pattern,
+            size=size,
+        )
+    else:
+        lines = say(
+            "Each line is one repeat ({pattern}, {size}): the share of laps that took no longer "
+            "than x. Lines of one colour that lie on each other: repeats agree.",
+            pattern=pattern,
+            size=size,
+        )
+    step = say("A step: there are two kinds of lap; the table of ratios names them.")
+    slowest = say("The slowest lie further right: the table has p99.")
+    return " ".join([lines, step, *_grey(many), slowest])
 
 
 def _cumulated(transport: str, repeats: Sequence[Laps], together: bool) -> list[Curve]:
@@ -109,8 +128,8 @@ def _floats(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def _grey(many: bool) -> str:
-    return "Grey: unix and tcp, to compare with. " if many else ""
+def _grey(many: bool) -> list[str]:
+    return [say("Grey: unix and tcp, to compare with.")] if many else []
 
 
 def _multiples(
@@ -126,7 +145,7 @@ def _multiples(
     return [
         [
             Multiple(
-                f"{place} · {family}" if family else place,
+                f"{place} · {say(family)}" if family else place,
                 tuple(c for name in groups[family] for c in curves.get((place, name), ())),
                 tuple(
                     c
@@ -146,7 +165,7 @@ def _family(transport: str) -> str:
 
 
 def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
-    title = "The median by message size"
+    title = say("The median by message size")
     table = pd.DataFrame(
         [
             (regime.placement, one.transport, regime.size, one.p50.value, one.p50.low, one.p50.high,
@@ -158,23 +177,23 @@ def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
         columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
     )  # fmt: skip
     if table["bytes"].nunique() < 2:
-        lacks = f"one message size; --lane host --{LOG_LOG_SIZES} gives the whole range"
+        lacks = say("one message size; {options} gives the whole range", options=ALL_SIZES)
         return not_drawn("sizes", title, lacks)
     curves = {
         (str(place), str(name)): [_curve(str(name), rows.sort_values("bytes"))]
         for (place, name), rows in table.groupby(["placement", "transport"])
     }
     many = table["transport"].nunique() > MOST_TOGETHER
-    lap = regimes[0].lap
-    caption = (
-        f"p50 of a {lap} against the payload, both logarithmic; the band spans the repeats. Flat: "
-        "what a message costs whatever it carries. Rising along a diagonal: the bytes are what "
-        "costs. A line that ends early: the transport carries no larger message, see what is "
-        f"missing. {_grey(many)}{source.lstrip()}"
+    lap = OF_LAP[regimes[0].lap]
+    read = say(
+        "Flat: what a message costs whatever it carries. Rising along a diagonal: the bytes are "
+        "what costs. A line that ends early: the transport carries no larger message, see what is "
+        "missing."
     )
-    alt = f"p50 of a {lap} by message size for each transport, by placement."
+    caption = " ".join([say(lap.by_size), read, *_grey(many), source])
+    alt = say(lap.by_size_alt)
     rows = _multiples(curves, beside_all=many)
-    return drawn("sizes", title, caption, alt, sizes_plot, rows, f"p50 of a {lap}", data=table)
+    return drawn("sizes", title, caption, alt, sizes_plot, rows, say(lap.p50), data=table)
 
 
 def _curve(transport: str, rows: pd.DataFrame) -> Curve:
@@ -185,34 +204,50 @@ def _curve(transport: str, rows: pd.DataFrame) -> Curve:
 
 
 def _waterfall(one: Decomposition | None, source: str) -> Drawn:
-    title = "What the time of a message is made of"
+    title = say("What the time of a message is made of")
     complete = [w for w in one.waterfalls if len(w.steps) > 1] if one else []
     short = (
         [w for w in one.waterfalls if w.missing and w.transport in FIRST_TRANSPORTS] if one else []
     )
     if one is None or not complete:
-        why = "".join(f" {lacking(w, one.size)}" for w in short) if one else ""
-        return not_drawn("waterfall", title, f"not the cells for it.{why}".rstrip("."))
+        none = not_drawn("waterfall", title, say("not the cells for it"))
+        why = [lacking(w, one.size) for w in short] if one else []
+        return replace(none, caption=" ".join([none.caption, *why]))
     shown = complete[:2]
     panels = {w.transport: _bars(w.steps) for w in shown}
     gaps = [g for g in one.gaps if [g.than, g.transport] == [w.transport for w in shown]]
-    panels |= {f"{g.transport} minus {g.than}": _gap_bars(g) for g in gaps}
+    panels |= {_minus(gap): _gap_bars(gap) for gap in gaps}
     panels |= {w.transport: _bars(w.steps) for w in complete[2:]}
-    caption = (
-        f"Read from top to bottom ({size_text(one.size)}): each bar is what one more difference "
-        "between two cells costs a message, and begins where the one above ends. "
-        + "; ".join(f"“{STEPS[name][0]}”: {STEPS[name][1]}" for name in CELLS)
-        + ". A round trip is two messages. Black: 95 % interval, where there are repeats enough. "
-        + "".join(f"{text} " for w in complete if (text := uneven(w)))
-        + "".join(f"{lacking(w, one.size)} " for w in short)
+    caption = " ".join(
+        [
+            _waterfall_caption(one.size),
+            *(text for w in complete if (text := uneven(w))),
+            *(lacking(w, one.size) for w in short),
+            source,
+        ]
     )
     table = pd.DataFrame(
         [row for w in one.waterfalls for row in _rows(w)],
         columns=["transport", "bytes", "part", "kind", "ns", "low_ns", "high_ns", "repeats"],
     ).assign(bytes=one.size)
-    alt = f"Waterfall of a message's time for {listed([w.transport for w in complete])}."
-    return drawn("waterfall", title, f"{caption.rstrip()}{source}", alt, waterfall_plot, panels,
-                 data=table)  # fmt: skip
+    names = listed([w.transport for w in complete])
+    alt = say("Waterfall of a message's time for {transports}.", transports=names)
+    return drawn("waterfall", title, caption, alt, waterfall_plot, panels, data=table)
+
+
+def _waterfall_caption(size: int) -> str:
+    steps = ((say(step), say(cells)) for step, cells in (STEPS[name] for name in CELLS))
+    return say(
+        "Read from top to bottom ({size}): each bar is what one more difference between two cells "
+        "costs a message, and begins where the one above ends. {steps}. A round trip is two "
+        "messages. Black: 95 % interval, where there are repeats enough.",
+        size=size_text(size),
+        steps="; ".join(say("“{step}”: {cells}", step=step, cells=cells) for step, cells in steps),
+    )
+
+
+def _minus(gap: Gap) -> str:
+    return say("{transport} minus {than}", transport=gap.transport, than=gap.than)
 
 
 def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
@@ -221,7 +256,7 @@ def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
         start = bars[-1].end if bars else 0.0
         ends = [None if end is None else start + end / 1000 for end in (step.low, step.high)]
         bars.append(
-            Bar(STEPS[name][0], start, start + step.value / 1000, signed(step.value), *ends)
+            Bar(say(STEPS[name][0]), start, start + step.value / 1000, signed(step.value), *ends)
         )
     return tuple(bars)
 
@@ -231,10 +266,7 @@ def _gap_bars(gap: Gap) -> tuple[Bar, ...]:
     if PATH in gap.parts:
         return bars
     first = bars[0]
-    whole = Bar(
-        first.label, first.start, first.end, f"{first.text} with path", first.low, first.high
-    )
-    return (whole, *bars[1:])
+    return (replace(first, text=say("{time} with path", time=first.text)), *bars[1:])
 
 
 def _rows(waterfall: Waterfall) -> list[tuple[object, ...]]:

@@ -25,7 +25,8 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
-from analysis.wording import amount, counted, listed
+from analysis.languages import say, say_many, to_say
+from analysis.wording import amount, listed
 
 MOST_VALUES = 20_000
 LEAST_VALUES = 6
@@ -38,7 +39,17 @@ LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
 STRETCH = 256  # laps: short against a second, long against a lap
 PURE = 0.9  # a stretch is of one kind when so many of its laps are
-NUMBERS = {2: "two", 3: "three", 4: "four"}
+NUMBERS = {
+    2: to_say("two modes at {places}"),
+    3: to_say("three modes at {places}"),
+    4: to_say("four modes at {places}"),
+}
+LAPS = "laps"
+# Of what else than laps.
+MEDIANS = {
+    "medians of stretches": to_say("medians of stretches have {modes}"),
+    "medians of repeats": to_say("medians of repeats have {modes}"),
+}
 
 Times = npt.NDArray[Any]
 
@@ -67,10 +78,13 @@ class Modes:
     def words(self) -> str:
         """`two modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
         if not self.several:
-            return "one mode"
-        count = NUMBERS.get(len(self.modes), str(len(self.modes)))
-        places = [f"{amount(mode.at, 'ns')} ({mode.share:.0%})" for mode in self.modes]
-        return f"{count} modes at {listed(places).replace('%', ' %')}"
+            return say("one mode")
+        places = listed([f"{amount(one.at, 'ns')} ({one.share * 100:.0f} %)" for one in self.modes])
+        if len(self.modes) in NUMBERS:
+            return say(NUMBERS[len(self.modes)], places=places)
+        return say_many(
+            "{count} mode at {places}", "{count} modes at {places}", len(self.modes), places=places
+        )
 
     def places(self) -> str:
         """`22.0 µs and 41.0 µs`."""
@@ -89,9 +103,8 @@ class Modality:
     def several(self) -> tuple[str, Modes] | None:
         """What has several modes: laps, else medians of stretches, else of repeats."""
         for of, modes in (
-            ("laps", self.laps),
-            ("medians of stretches", self.stretches),
-            ("medians of repeats", self.repeats),
+            (LAPS, self.laps),
+            *zip(MEDIANS, (self.stretches, self.repeats), strict=True),
         ):
             if modes and modes.several:
                 return of, modes
@@ -101,9 +114,11 @@ class Modality:
         """One clause about what has several modes."""
         found = self.several()
         if found is None:
-            return "one mode"
+            return say("one mode")
         of, modes = found
-        return f"{modes.words()}, {self.rhythm}" if of == "laps" else f"{of} have {modes.words()}"
+        if of == LAPS:
+            return f"{modes.words()}, {self.rhythm}"
+        return say(MEDIANS[of], modes=modes.words())
 
 
 def modality(repeats: Sequence[Times]) -> Modality | None:
@@ -217,11 +232,13 @@ def _stretches(laps: Times) -> list[Times]:
 def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float, ...]) -> str:
     """When the mode changes: with the repeat, from time to time, or with each lap."""
     if all(_pure(one, cuts) for one in repeats):
-        return "from repeat to repeat"
+        return say("from repeat to repeat")
     pure = sum(_pure(part, cuts) for part in parts)
     if parts and pure >= PURE * len(parts):
-        return f"in stretches of {counted(STRETCH, 'lap')} or more"
-    return "from lap to lap"
+        return say_many(
+            "in stretches of {count} lap or more", "in stretches of {count} laps or more", STRETCH
+        )
+    return say("from lap to lap")
 
 
 def _pure(laps: Times, cuts: tuple[float, ...]) -> bool:

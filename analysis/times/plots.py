@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.drawing import COLOURS, FAINT, INK, OTHERS
+from analysis.languages import say
 from analysis.wording import size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
@@ -67,7 +68,7 @@ def _grid(rows: Sequence[Sequence[Multiple]], height: float) -> tuple[Figure, li
     return figure, [list(row) for row in axes]
 
 
-def cdf_plot(rows: Sequence[Sequence[Multiple]], unit: str) -> Figure:
+def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
     """Share of laps that took no longer than x. A row for each group, a column a placement."""
     figure, grid = _grid(rows, 3.1 if len(rows) == 1 else 2.3)
     every = [one for row in rows for multiple in row for one in multiple.curves]
@@ -81,7 +82,7 @@ def cdf_plot(rows: Sequence[Sequence[Multiple]], unit: str) -> Figure:
                 colour, dashes = style[one.transport]
                 ax.plot(one.x, one.y, linewidth=1.3, alpha=0.8, color=colour, linestyle=dashes)
             ax.set_xscale("log")
-        axes[0].set_ylabel("share of laps, %")
+        axes[0].set_ylabel(say("share of laps, %"))
         there = dict.fromkeys(c.transport for multiple in row for c in multiple.curves)
         handles = [
             Line2D([], [], color=style[name][0], linestyle=style[name][1], linewidth=2, label=name)
@@ -93,7 +94,7 @@ def cdf_plot(rows: Sequence[Sequence[Multiple]], unit: str) -> Figure:
             axes[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
     _plain_log(grid[0][0], [one.x for one in every])
     for ax in grid[-1]:
-        ax.set_xlabel(f"{unit}, µs (log scale)")
+        ax.set_xlabel(axis)
     return figure
 
 
@@ -115,7 +116,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def sizes_plot(rows: Sequence[Sequence[Multiple]], unit: str) -> Figure:
+def sizes_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
     """p50 by message size, both logarithmic; each line is named at its end."""
     figure, grid = _grid(rows, 3.6 if len(rows) == 1 else 2.7)
     every = [c for row in rows for multiple in row for c in (*multiple.curves, *multiple.beside)]
@@ -146,7 +147,7 @@ def sizes_plot(rows: Sequence[Sequence[Multiple]], unit: str) -> Figure:
                 if one.low:
                     ax.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
             _name_lines(ax, multiple, {name: colour for name, (colour, _) in style.items()})
-        axes[0].set_ylabel(f"{unit}, µs")
+        axes[0].set_ylabel(axis)
     return figure
 
 
@@ -215,7 +216,7 @@ def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
             ax.annotate(bar.text, (edge, row), xytext=(5, 0), textcoords="offset points",
                         va="center", fontsize=9)  # fmt: skip
         ax.set_xlim(right=furthest * 1.45)
-        ax.set_xlabel("µs a message")
+        ax.set_xlabel(say("µs a message"))
         ax.grid(axis="y", visible=False)
     axes[0].set_yticks(range(len(labels)), labels)
     axes[0].invert_yaxis()

@@ -1,22 +1,98 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How ratios and parts of a message's time are said: never without their regime and interval."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from analysis.counts.quantities import APPS
-from analysis.times.timing import Latency, Ratio, Regime
+from analysis.languages import say, say_many, to_say
+from analysis.times.modes import LAPS
+from analysis.times.timing import Latency, Ratio, Regime, Spread
 from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
-from analysis.wording import TRANSPORTS, amount, counted, listed, number, place, size_text, ways
+from analysis.wording import amount, listed, number, place, size_text, transport_text, ways
 
 # What the step to a cell adds, and which cells it compares.
 STEPS = {
-    PATH: ("the path alone", "selfecho, one thread that holds both ends and answers itself"),
-    SWITCH: ("+ the switch", "two processes on one CPU"),
-    WAKEUP: ("+ wake-up, idle exit", "on two CPUs, each asleep until its message comes"),
-    SLEEP: ("\N{MINUS SIGN} sleep", "on two CPUs that poll and never sleep"),
+    PATH: (
+        to_say("the path alone"),
+        to_say("selfecho, one thread that holds both ends and answers itself"),
+    ),
+    SWITCH: (to_say("+ the switch"), to_say("two processes on one CPU")),
+    WAKEUP: (
+        to_say("+ wake-up, idle exit"),
+        to_say("on two CPUs, each asleep until its message comes"),
+    ),
+    SLEEP: (to_say("\N{MINUS SIGN} sleep"), to_say("on two CPUs that poll and never sleep")),
 }
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
-OF_GAP_WORDS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
+# For translators: {time} may end with its share of the whole, ", 35 %,".
+OF_GAP_WORDS = {
+    PATH: to_say("{time} is stack"),
+    SWITCH: to_say("{time} is the switch"),
+    WAKEUP: to_say("{time} is wake-up and idle exit"),
+}
+LONGER = to_say(
+    "Of the {time} that a message of {size} takes longer over {transport} than over {than} "
+    "across two CPUs, {parts} ({median})."
+)
+LESS = to_say(
+    "Of the {time} that a message of {size} takes less over {transport} than over {than} "
+    "across two CPUs, {parts} ({median})."
+)
+STACK_AND_SWITCH = to_say("{time} is stack and switch")
+
+
+class LapWords(NamedTuple):
+    """What is said of a lap, whole, since a language may bend its name in each of them."""
+
+    how_long: str
+    takes: str
+    p50: str
+    by_size: str
+    by_size_alt: str
+
+
+OF_LAP = {
+    "round trip": LapWords(
+        to_say("How long a round trip takes"),
+        to_say("A round trip of {size} takes, at the median, {medians}."),
+        to_say("p50 of a round trip, µs"),
+        to_say(
+            "p50 of a round trip against the payload, both logarithmic; the band spans the repeats."
+        ),
+        to_say("p50 of a round trip by message size for each transport, by placement."),
+    ),
+    "message": LapWords(
+        to_say("How long a message takes"),
+        to_say("A message of {size} takes, at the median, {medians}."),
+        to_say("p50 of a message, µs"),
+        to_say(
+            "p50 of a message against the payload, both logarithmic; the band spans the repeats."
+        ),
+        to_say("p50 of a message by message size for each transport, by placement."),
+    ),
+    "send": LapWords(
+        to_say("How long a send takes"),
+        to_say("A send of {size} takes, at the median, {medians}."),
+        to_say("p50 of a send, µs"),
+        to_say("p50 of a send against the payload, both logarithmic; the band spans the repeats."),
+        to_say("p50 of a send by message size for each transport, by placement."),
+    ),
+}
+# Messages in one segment and in one read: the same for all of some transports, and each its own.
+PER_SEGMENT = (
+    to_say("{figure} messages a segment ({transports})"),
+    to_say("{figures} messages a segment"),
+)
+PER_READ = (
+    to_say("{figure} messages a read ({transports})"),
+    to_say("{figures} messages a read"),
+)
+GATHERED = {
+    LAPS: to_say("at {places} ({transport})"),
+    "medians of stretches": to_say("at {places} ({transport}, medians of stretches)"),
+    "medians of repeats": to_say("at {places} ({transport}, medians of repeats)"),
+}
 
 
 def regime_text(regime: Regime) -> str:
@@ -24,58 +100,72 @@ def regime_text(regime: Regime) -> str:
     name = regime.placement.partition("+")[0]
     where = f"{regime.pattern}, {size_text(regime.size)}, {place(name)}"
     if regime.pattern in APPS:
-        return f"{where}; an article's own program, an event loop on either side"
+        program = say("an article's own program, an event loop on either side")
+        return f"{where}; {program}"
     return f"{where}; {ways(regime.placement)}"
 
 
 def ratio_text(ratio: Ratio) -> str:
     """`tcp takes 1.60 times as long as unix`, interval and repeats; the regime is said beside."""
-    text = f"{ratio.transport.transport} takes {number(ratio.value)} times as long as"
-    return f"{text} {ratio.than.transport}, {interval_text(ratio)}"
+    return say(
+        "{transport} takes {ratio} times as long as {than}, {interval}",
+        transport=ratio.transport.transport,
+        ratio=number(ratio.value),
+        than=ratio.than.transport,
+        interval=interval_text(ratio),
+    )
 
 
 def interval_text(ratio: Ratio) -> str:
     """`95 % interval 1.55 to 1.66, 6 repeats`."""
-    repeats = counted(ratio.repeats, "repeat")
     if ratio.low is None or ratio.high is None:
-        return f"{repeats}, too few for an interval"
-    return f"95 % interval {number(ratio.low)} to {number(ratio.high)}, {repeats}"
+        return say_many(
+            "{count} repeat, too few for an interval",
+            "{count} repeats, too few for an interval",
+            ratio.repeats,
+        )
+    return say_many(
+        "95 % interval {low} to {high}, {count} repeat",
+        "95 % interval {low} to {high}, {count} repeats",
+        ratio.repeats,
+        low=number(ratio.low),
+        high=number(ratio.high),
+    )
 
 
 def packing(latencies: Sequence[Latency]) -> str:
     """`1.00 messages a segment (tcp), 1.00 a read (unix, tcp)`; empty where unknown."""
-    said = []
-    for what, figures in (
-        ("messages a segment", {one.transport: one.per_segment for one in latencies}),
-        ("messages a read", {one.transport: one.per_read for one in latencies}),
-    ):
-        known = {name: number(spread.value) for name, spread in figures.items() if spread}
-        texts = set(known.values())
-        if len(texts) == 1:
-            said.append(f"{texts.pop()} {what} ({', '.join(known)})")
-        elif known:
-            each = ", ".join(f"{text} ({name})" for name, text in known.items())
-            said.append(f"{each} {what}")
-    return "; ".join(said)
+    segments = {one.transport: one.per_segment for one in latencies}
+    reads = {one.transport: one.per_read for one in latencies}
+    return "; ".join(filter(None, (_packed(PER_SEGMENT, segments), _packed(PER_READ, reads))))
+
+
+def _packed(texts: tuple[str, str], figures: Mapping[str, Spread | None]) -> str:
+    alike, apart = texts
+    known = {name: number(spread.value) for name, spread in figures.items() if spread}
+    if len(set(known.values())) == 1:
+        return say(alike, figure=next(iter(known.values())), transports=", ".join(known))
+    each = ", ".join(f"{text} ({name})" for name, text in known.items())
+    return say(apart, figures=each) if known else ""
 
 
 def modes_text(latencies: Sequence[Latency]) -> str:
     """`unix: two modes at …, from lap to lap; tcp: one mode`; empty for too few laps."""
-    known = {one.transport: one.modality.words() for one in latencies if one.modality}
-    if set(known.values()) == {"one mode"}:
-        return f"one mode ({', '.join(known)})"
-    return "; ".join(f"{name}: {words}" for name, words in known.items())
+    known = {one.transport: one.modality for one in latencies if one.modality}
+    if known and not any(modality.several() for modality in known.values()):
+        return say("one mode ({transports})", transports=", ".join(known))
+    return "; ".join(f"{name}: {modality.words()}" for name, modality in known.items())
 
 
 def gathering(where: str, latencies: Sequence[Latency]) -> str:
     """`on one CPU at 22.0 µs and 41.0 µs (unix)`: of what has several modes; else empty."""
     found = [
-        f"at {modes.places()} ({one.transport}{f', {of}' if of != 'laps' else ''})"
+        say(GATHERED[of], places=modes.places(), transport=one.transport)
         for one in latencies
         if one.modality and (several := one.modality.several())
         for of, modes in [several]
     ]
-    return f"{where} {', '.join(found)}" if found else ""
+    return say("{where} {what}", where=where, what=", ".join(found)) if found else ""
 
 
 def regime_of_ratio(regime: Regime, ratio: Ratio) -> str:
@@ -93,7 +183,7 @@ def part_text(part: Part) -> str:
     unit = value.rpartition(" ")[2]
     if all(end.endswith(f" {unit}") for end in ends):
         ends = [end.removesuffix(f" {unit}") for end in ends]
-    return f"{value} ({ends[0]} to {ends[1]})"
+    return say("{value} ({low} to {high})", value=value, low=ends[0], high=ends[1])
 
 
 def signed(nanoseconds: float) -> str:
@@ -104,39 +194,53 @@ def signed(nanoseconds: float) -> str:
 
 def gap_text(gap: Gap, size: int) -> str:
     """`Of the 7.1 µs (…) that a message of 64 B takes longer over TCP …, 2.5 µs (…) is stack, …`"""
-    first, second = (TRANSPORTS.get(name, name) for name in (gap.transport, gap.than))
-    sooner = gap.total.value < 0
-    comparison = "less" if sooner else "longer"
-    factor = -1 if sooner else 1
-    words = OF_GAP_WORDS if PATH in gap.parts else OF_GAP_WORDS | {SWITCH: "stack and switch"}
-    parts = [
-        f"{part_text(_times(part, factor))}{_share(gap, name)} is {words[name]}"
-        for name, part in gap.parts.items()
-    ]
-    return (
-        f"Of the {part_text(_times(gap.total, factor))} that a message of {size_text(size)} takes "
-        f"{comparison} over {first} than over {second} across two CPUs, {listed(parts)}"
-        f" (median of {counted(gap.repeats, 'repeat')}{_without(gap)}).{_doubt(gap)}"
+    if gap.total.value < 0:
+        text, factor = LESS, -1
+    else:
+        text, factor = LONGER, 1
+    said = say(
+        text,
+        time=part_text(_times(gap.total, factor)),
+        size=size_text(size),
+        transport=transport_text(gap.transport),
+        than=transport_text(gap.than),
+        parts=listed([_part_of_gap(gap, name, factor) for name in gap.parts]),
+        median=_median_of(gap),
     )
+    doubt = say("Whether there is such a difference at all, this run cannot tell.")
+    return f"{said} {doubt}" if _doubtful(gap) else said
 
 
-def _doubt(gap: Gap) -> str:
+def _part_of_gap(gap: Gap, name: str, factor: int) -> str:
+    text = OF_GAP_WORDS[name]
+    if name == SWITCH and PATH not in gap.parts:
+        text = STACK_AND_SWITCH
+    return say(text, time=f"{part_text(_times(gap.parts[name], factor))}{_share(gap, name)}")
+
+
+def _doubtful(gap: Gap) -> bool:
     total = gap.total
-    if total.low is None or total.high is None or not total.low <= 0 <= total.high:
-        return ""
-    return " Whether there is such a difference at all, this run cannot tell."
+    return total.low is not None and total.high is not None and total.low <= 0 <= total.high
 
 
-def _without(gap: Gap) -> str:
+def _median_of(gap: Gap) -> str:
     if gap.total.low is None:
-        return ", too few for intervals"
-    return "; in brackets 95 % intervals"
+        return say_many(
+            "median of {count} repeat, too few for intervals",
+            "median of {count} repeats, too few for intervals",
+            gap.repeats,
+        )
+    return say_many(
+        "median of {count} repeat; in brackets 95 % intervals",
+        "median of {count} repeats; in brackets 95 % intervals",
+        gap.repeats,
+    )
 
 
 def _share(gap: Gap, name: str) -> str:
     """Its share, where that is known well: shares of what may be 0 mean nothing."""
     share = gap.shares[name]
-    if _doubt(gap) or share.low is None or share.high is None:
+    if _doubtful(gap) or share.low is None or share.high is None:
         return ""
     if not share.high - share.low <= WIDEST_SHARE:
         return ""
@@ -154,18 +258,24 @@ def uneven(waterfall: Waterfall) -> str:
     if not waterfall.segments:
         return ""
     alone, answered = map(number, waterfall.segments)
-    return (
-        f"Over {waterfall.transport} selfecho sends {alone} segments a message and ping-pong "
-        f"{answered}: ACKs travel alone in one of them. So the path alone is not that of a "
-        "ping-pong message, and what it is wrong by is in the switch; their sum is not touched."
+    return say(
+        "Over {transport} selfecho sends {alone} segments a message and ping-pong "
+        "{answered}: ACKs travel alone in one of them. So the path alone is not that of a "
+        "ping-pong message, and what it is wrong by is in the switch; their sum is not touched.",
+        transport=waterfall.transport,
+        alone=alone,
+        answered=answered,
     )
 
 
 def lacking(waterfall: Waterfall, size: int) -> str:
     """Which cells a waterfall lacks, and the command that gives them."""
     cells = [" ".join(CELLS[name]) for name in waterfall.missing]
-    return (
-        f"{waterfall.transport} has no {listed(cells, 'or')} of {size_text(size)}: "
-        f"--transports {waterfall.transport} --sizes {size} --patterns pingpong,selfecho "
-        "--wait block,spin gives all four cells."
+    return say(
+        "{transport} has no {cells} of {size}: {options} gives all four cells.",
+        transport=waterfall.transport,
+        cells=listed(cells, "or"),
+        size=size_text(size),
+        options=f"--transports {waterfall.transport} --sizes {size} "
+        "--patterns pingpong,selfecho --wait block,spin",
     )
