@@ -32,9 +32,10 @@ class ByTransport(NamedTuple):
     apart: str
 
 
-# Measure → what the kernel does. For translators: follows "For a message of 64 B the kernel".
+# Measure → what the kernel does.
 COUNTS = {
     "payload_copies": ByTransport(
+        # For translators: all of these follow "For a message of 64 B the kernel".
         to_say("copies each payload byte {figure} times over {transport}"),
         to_say("copies each payload byte {figure} times over {transport} and {other} alike"),
         to_say(
@@ -168,6 +169,7 @@ def _medians(regime: Regime) -> str:
     medians = listed([_over(one, one.p50) for one in _first(regime) if one.p50])
     where = place(regime.placement)
     if not (regime.ratios and regime.ratios[0].both == _first(regime)):
+        # For translators: "on one CPU", and what is so there.
         return say("{where} {what}", where=where, what=medians)
     ratio = regime.ratios[0]
     return say(

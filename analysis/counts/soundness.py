@@ -19,7 +19,7 @@ PROBERS = ("bpftrace", "bcc", "perf")
 HOOKED = ("unix", "tcp")
 # Their messages pass through no call: no probe sees one, and there is nothing to compare.
 MAPPED = ("shm", "shm-spin")
-# What is said of each direction. For translators: {who} is "probes", or an instrument's name.
+# What is said of each direction.
 WORKLOAD_MESSAGES = {
     "sent": to_say("the workload sent {count} messages, and the window has {messages}"),
     "received": to_say("the workload received {count} messages, and the window has {messages}"),
@@ -29,6 +29,7 @@ WORKLOAD_BYTES = {
     "received": to_say("the workload received {count} bytes, and messages x size is {payload}"),
 }
 SEEN_BYTES = {
+    # For translators: {who} is "probes", or an instrument's name.
     "sent": to_say("{who} saw {count} bytes sent, and messages x size is {payload}"),
     "received": to_say("{who} saw {count} bytes received, and messages x size is {payload}"),
     "in": to_say("{who} saw {count} bytes copied in, and messages x size is {payload}"),

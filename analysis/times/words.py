@@ -25,8 +25,8 @@ STEPS = {
     SLEEP: (to_say("\N{MINUS SIGN} sleep"), to_say("on two CPUs that poll and never sleep")),
 }
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
-# For translators: {time} may end with its share of the whole, ", 35 %,".
 OF_GAP_WORDS = {
+    # For translators: {time} may end with its share of the whole, ", 35 %,".
     PATH: to_say("{time} is stack"),
     SWITCH: to_say("{time} is the switch"),
     WAKEUP: to_say("{time} is wake-up and idle exit"),
@@ -89,6 +89,7 @@ PER_READ = (
     to_say("{figures} messages a read"),
 )
 GATHERED = {
+    # For translators: stands in a list after "on one CPU"; {places} are times.
     LAPS: to_say("at {places} ({transport})"),
     "medians of stretches": to_say("at {places} ({transport}, medians of stretches)"),
     "medians of repeats": to_say("at {places} ({transport}, medians of repeats)"),
