@@ -17,7 +17,9 @@ def no_tcp(cell: Cell) -> None:
 
 def test_a_transport_that_cannot_run_is_absent_in_one_sentence(analysed: Analyse) -> None:
     missing = analysed(MadeUp(change=no_tcp, guest=False)).tables.missing
-    assert [(one.what, one.why) for one in missing] == [("transport tcp", WHY)]
+    assert [(one.what, one.transport, one.why) for one in missing] == [
+        ("transport tcp", "tcp", WHY)
+    ]
 
 
 def test_the_report_lists_it(tmp_path: Path) -> None:
@@ -37,3 +39,4 @@ def test_what_only_some_cells_cannot_do_is_said_of_them(analysed: Analyse) -> No
 
     (one,) = analysed(MadeUp(change=no_tcp_across, guest=False)).tables.missing
     assert one.what == "tcp: pingpong of 10 B, cross-cpu, in 3 runs"
+    assert one.transport == ""
