@@ -119,8 +119,8 @@ def _both(names: str, name: str) -> str:
     return say("{first} and {last}", first=names, last=name)
 
 
-def key_text(key: str) -> str:
-    """A key as the report says it: only what was added to it here is not a name."""
+def _key_text(key: str) -> str:
+    """What was added to a key here is no name."""
     name = key.removesuffix(WHOLE_MACHINE)
     return key if name == key else say("{key}, whole machine", key=name)
 
@@ -244,7 +244,7 @@ def _comparison(
         equal=bool((difference < LEAST_EVENT / messages).all()),
         why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
         agree=bool(close.all()) or None not in whys,
-        **cell,
+        **cell | {"key": _key_text(cell["key"])},
     )
 
 
@@ -277,7 +277,7 @@ def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
         for transport in sorted(by_transport, key=lambda name: order(name, FIRST_TRANSPORTS))
     }
     messages = int(group.index.get_level_values("messages").max())
-    listed = tuple((quantity, key, by) for (quantity, key), by in sorted(rows.items()))
+    listed = tuple((quantity, _key_text(key), by) for (quantity, key), by in sorted(rows.items()))
     return Agreement(
         str(lane), str(kernel), str(pattern), int(size), str(placement), messages, columns, listed
     )
