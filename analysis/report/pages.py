@@ -19,7 +19,7 @@ from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
 from analysis.functions import crosscheck
-from analysis.languages import SOURCE, form, say, used
+from analysis.languages import SOURCE, form, say, to_say, used
 from analysis.report import output
 from analysis.times import words as time_words
 from analysis.verdicts import rules as claim_rules
@@ -36,7 +36,7 @@ THEMED = {
     drawing.COLOURS["unix"]: "var(--unix)",
     drawing.COLOURS["tcp"]: "var(--tcp)",
 }
-COST_NOTE = (
+COST_NOTE = to_say(
     "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
     "trip by the kernel's own count: where they change, another regime is compared, and the "
     "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
@@ -111,6 +111,8 @@ def _environment(autoescape: bool) -> Environment:
         extensions=["jinja2.ext.i18n"],
     )
     environment.policies["ext.i18n.trimmed"] = True
+    # The callables put the values in.
+    environment.newstyle_gettext = True  # type: ignore[attr-defined]
     environment.filters.update(number=wording.number, size=wording.size_text, listed=wording.listed)
     environment.globals.update(
         lang=used,
@@ -176,7 +178,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "least_repeats": intervals.LEAST_REPEATS,
         "missing_mark": wording.NOT_MEASURED,
         "clock_cost": _clock_cost(analysis),
-        "cost_note": COST_NOTE,
+        "cost_note": say(COST_NOTE),
         "absent": [one for one in analysis.tables.missing if one.transport],
         "main_regimes": main,
         "other_regimes": [regime for regime in analysis.regimes if regime not in main],
