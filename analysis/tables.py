@@ -129,7 +129,7 @@ def _row(run: Run, lane: Lane, cell: Cell, f: Figure, sound: bool) -> tuple[obje
 
 
 def _figures(lane: Lane, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Figure]:
-    """All figures of one cell run. Times of a guest are not times: they end here."""
+    """All figures of one cell run. Times of an emulated CPU, or a guest's, end here."""
     sources = (
         _from_workload(cell, result),
         _from_kernel(result),
@@ -140,7 +140,7 @@ def _figures(lane: Lane, cell: Cell, result: Result, scripts: Scripts) -> Iterat
     )
     for source in sources:
         for figure in source:
-            if lane.lane == "host" or figure.quantity not in TIMES:
+            if lane.timed or figure.quantity not in TIMES:
                 yield figure
 
 
@@ -173,7 +173,7 @@ def _from_kernel(result: Result) -> Iterator[Figure]:
 
 
 def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
-    if lane.lane != "host" or "ftrace" in cell.instruments:
+    if not lane.timed or "ftrace" in cell.instruments:
         return
     samples = read_samples(lane, cell)
     if not len(samples):
@@ -204,7 +204,7 @@ def _from_programs(lane: Lane, cell: Cell) -> Iterator[Figure]:
     for instrument, (runs, nanoseconds) in cell.programs.items():
         if runs:  # else the kernel keeps no such statistics
             yield Figure(instrument, "program_runs", "", runs)
-            if lane.lane == "host":
+            if lane.timed:
                 yield Figure(instrument, "program_ns", "", nanoseconds)
 
 

@@ -23,6 +23,8 @@ TRY_SECONDS = 90
 SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
+CPU = "CPU"
+QEMU = "qemu"  # systemd-detect-virt(1): "software virtualization, without KVM"
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
@@ -41,6 +43,7 @@ def checks() -> list[Check]:
     # Threads, since each bpftrace takes its time to start, and none of them works hard.
     tries: tuple[Callable[[], Check], ...] = (
         _root, _btf, _lockdown, _tracepoints, _uprobes, _kprobes, _fentry, _function_tracer, _pmu,
+        cpu,
     )  # fmt: skip
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda one: one(), tries))
@@ -77,6 +80,11 @@ def rung_words(name: str) -> str:
         "tracepoint": "tracepoints, and no function probes",
         "counters": "no probes, only its own counters",
     }[name]
+
+
+def emulated(found: list[Check]) -> bool:
+    """Whether this kernel runs on an emulated CPU, whose times are not times."""
+    return any(check.name == CPU and not check.ok for check in found)
 
 
 def why_not_function(found: list[Check]) -> str:
@@ -202,3 +210,17 @@ def _pmu() -> Check:
         return Check("PMU", False, f"perf_event_open: {errno.errorcode[ctypes.get_errno()]}", lack)
     os.close(descriptor)
     return Check("PMU", True, "counts cycles")
+
+
+def cpu() -> Check:
+    """A virtual CPU is a CPU, and an emulated one is a program: systemd asks CPUID which it is."""
+    if not shutil.which("systemd-detect-virt"):
+        return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
+    done = subprocess.run(
+        ["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False
+    )
+    kind = done.stdout.strip()
+    lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
+    if kind == QEMU:
+        return Check(CPU, False, "emulated by QEMU, without KVM", lack)
+    return Check(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runners import claims, guest, lanes, leftovers, mounts, preflight, show
+from runners.cells import HOST
 from runners.collect.children import command
 from runners.errors import RunError
 from runners.exact import run as exact
@@ -171,6 +172,8 @@ def _intention(session: Session) -> str:
         ("vm",): "counts in a guest; no times",
         ("host", "vm"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[session.lanes]
+    if preflight.emulated(session.checks) and "host" in session.lanes:
+        where += "; no times, as its CPU is emulated"
     lack = preflight.why_not_function(session.checks)
     return (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
@@ -217,13 +220,17 @@ def _run_lanes(
     """Every lane's cells: those of the options, or those that claims need."""
     options, needs, rung = session.options, session.needs, session.rung
     around = (raw, scratch, session.invoker, session.progress)
+    cpu = {"emulated": preflight.emulated(session.checks)}
     done = []
     if "host" in session.lanes and needs is None:
-        done.append(lanes.run_host(options, rung, *around))
+        plan = lanes.plan_for(options, HOST, rung, lanes.WORKLOAD, session.invoker.drop)
+        lacks = lanes.beyond(options, "host", rung)
+        lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks, **cpu)
+        done.append(lane)
     elif "host" in session.lanes and needs is not None:
         plan = claims.host_plan(needs, options, rung, not guests, session.invoker)
         lacks = [] if guests else claims.lacking(needs, rung)
-        lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks)
+        lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks, **cpu)
         claims.ask_tools(needs, raw / "host")
         done.append(lane)
     for machine in guests:

@@ -98,6 +98,11 @@ class Lane:
     environment: dict[str, Any]
     cells: tuple[Cell, ...]
 
+    @property
+    def timed(self) -> bool:
+        """Whether its times are times: on this machine's own kernel, on a CPU that is one."""
+        return self.lane == "host" and self.accelerator != "tcg"
+
 
 @dataclass(frozen=True)
 class Missing:

@@ -191,7 +191,7 @@ def _clock_cost(analysis: Analysis) -> float | None:
         cell.result.clock_cost_ns
         for lane in analysis.run.lanes
         for cell in lane.cells
-        if lane.lane == "host" and cell.result and cell.result.clock_cost_ns is not None
+        if lane.timed and cell.result and cell.result.clock_cost_ns is not None
     ]
     return max(costs, default=None)
 

@@ -31,7 +31,7 @@ def read_laps(run: Run, unsound: set[tuple[str, int]]) -> dict[Key, list[Laps]]:
 
 def _each(run: Run, unsound: set[tuple[str, int]]) -> Iterator[tuple[Key, Laps]]:
     for lane in run.lanes:
-        for cell in lane.cells if lane.lane == "host" else ():
+        for cell in lane.cells if lane.timed else ():
             if cell.result and not cell.probed and (lane.folder, cell.id) not in unsound:
                 times = read_samples(lane, cell)
                 if len(times):

@@ -46,6 +46,7 @@ class MadeUp:
     stderr: str = ""
     kernel: str = HOST
     cpu: str = "Made-up CPU"
+    emulated: bool = False  # that CPU is QEMU's
     missing: list[dict[str, Any]] = field(default_factory=list)
     more_guests: tuple[str, ...] = ()  # kernels that run the guest's cells as well
     # (kernel, transport) -> functions of ftrace besides those that all have.
@@ -106,7 +107,7 @@ def _lane(
     (path / "cells.jsonl").write_text("\n".join(lines) + "\n")
     if lane == "vm":
         _write_probes(path, made, cells, kernel)
-    accelerator = "tcg" if lane == "vm" else None
+    accelerator = "tcg" if lane == "vm" or made.emulated else None
     return {
         "folder": folder,
         "lane": lane,

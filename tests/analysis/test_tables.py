@@ -73,6 +73,12 @@ def test_guest_gives_no_times(plain: Analysis) -> None:
     assert not TIMES & set(tidy[tidy["lane"] == "vm"]["quantity"])
 
 
+def test_an_emulated_host_gives_no_times(analysed: Analyse) -> None:
+    tidy = analysed(MadeUp(emulated=True)).tables.tidy
+    assert "host" in set(tidy["lane"])
+    assert not TIMES & set(tidy["quantity"])
+
+
 def test_helper_maps_are_no_quantities(plain: Analysis) -> None:
     assert not any("helper" in name for name in plain.tables.tidy["quantity"])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import show
+from runners import preflight, show
 from runners.lanes import REPOSITORY
 from runners.options import PATTERNS, TRANSPORTS
 
@@ -56,8 +56,22 @@ def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
 @pytest.mark.root
 def test_preflight_says_what_each_lack_costs() -> None:
     rows = asked("--preflight").splitlines()
-    for name in ("root", "BTF", "lockdown", "tracepoints", "kprobes", "fentry", "PMU", "KVM"):
+    probes = ("tracepoints", "kprobes", "fentry")
+    for name in ("root", "BTF", "lockdown", *probes, "PMU", "CPU", "KVM"):
         at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)
         assert row.startswith(("yes", "NO"))
         assert row.startswith("yes") or rows[at + 1].startswith(" " * 22)
     assert rows[-1].startswith("This kernel allows ")
+
+
+@pytest.mark.parametrize(
+    ("said", "emulated"), [("qemu", True), ("kvm", False), ("none", False), ("vmware", False)]
+)
+def test_an_emulated_cpu_is_told_from_a_virtual_one(
+    said: str, emulated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "systemd-detect-virt"
+    program.write_text(f"#!/bin/sh\necho {said}\n[ {said} != none ]\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert preflight.emulated([preflight.cpu()]) is emulated
