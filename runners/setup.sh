@@ -93,7 +93,7 @@ done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 for part in "${parts[@]}"; do
-	as_user make --silent -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
+	as_user make --silent -j "$(nproc)" -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
 done
 make_environment
 # The last line is for who called: where the environment is.

@@ -100,6 +100,12 @@ def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
     return Mirror(main, security or main.rstrip("/") + "-security")
 
 
+def kept_configuration() -> list[str]:
+    """apt's proxies and time-outs here: they hold for us too, and nothing else of its does."""
+    host = run(["apt-config", "dump"], "read apt's configuration", environment())
+    return re.findall(r"^Acquire::(?:https?|ftp|Retries)\b.*;$", host, re.MULTILINE)
+
+
 class Archive:
     """The packages of some suites, through an apt of its own that lives in `folder`."""
 
@@ -122,9 +128,7 @@ class Archive:
         run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
 
     def _configuration(self) -> str:
-        # The host's proxies and time-outs hold for us too; nothing else of its configuration does.
-        host = run(["apt-config", "dump"], "read apt's configuration", environment())
-        kept = re.findall(r"^Acquire::(?:https?|ftp|Retries)\b.*;$", host, re.MULTILINE)
+        kept = kept_configuration()
         own = {
             "Dir::State": self.folder,
             "Dir::State::lists": self.folder / "lists",

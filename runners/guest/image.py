@@ -43,6 +43,7 @@ DISK_ID = 0x70617468  # of our choice: with it the kernel finds the root by PART
 ROOT_OPTION = f"root=PARTUUID={DISK_ID:08x}-01"
 MEBI = 1 << 20
 SECTOR = 512
+INODES_PER_MEBI = 64  # as mke2fs counts by itself
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,19 @@ def _compile_python(root: Path) -> None:
     )  # fmt: skip
 
 
-def write_disk(root: Path, file: Path) -> None:
-    """A disk image whose only partition holds `root`, with little room to spare."""
+def write_disk(root: Path, file: Path, room: int = 0) -> None:
+    """A disk image whose only partition holds `root`, with little to spare beside `room` MiB.
+
+    With room it is a disk to write to, and has a journal.
+    """
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)
-    size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI)
+    size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI) + room
     run(
         [
-            "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-b", "4096", "-m", "0",
-            "-N", str(len(nodes) + 1024), "-E", f"offset={MEBI},root_owner=0:0",
-            "-d", str(root), str(file), f"{size}M",
+            "mke2fs", "-q", "-t", "ext4", "-O", "has_journal" if room else "^has_journal",
+            "-b", "4096", "-m", "0", "-N", str(len(nodes) + 1024 + room * INODES_PER_MEBI),
+            "-E", f"offset={MEBI},root_owner=0:0", "-d", str(root), str(file), f"{size}M",
         ],
         "write the guest's root image",
         environment(MKE2FS_SYNC="0"),

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A Vagrant box for a class, and the proof that it works: `--help` lists the options.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export PYTHONPATH=${here%/*}
+exec /usr/bin/python3 -B -P -m runners.box "$@"

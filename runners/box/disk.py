@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From a root folder to a box: a disk that boots by itself, and what Vagrant wants around it.
+
+Nothing is mounted, and no loop device is needed: mke2fs fills the file system from the folder, and
+GRUB goes where its first sector looks for it, right behind the master boot record.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+from runners.errors import RunError
+from runners.guest.image import MEBI, SECTOR, write_disk
+from runners.guest.process import run
+
+BOOT_CODE = 440  # bytes of the master boot record before the disk's number and the partitions
+ROOM = 8192  # MiB for runs and packages; the file is sparse
+GIBI = 1 << 30
+
+
+def write_bootable(root: Path, file: Path) -> None:
+    """A disk with `root` on it that a BIOS boots by the GRUB that is installed there."""
+    write_disk(root, file, ROOM)
+    boot = (root / "usr/lib/grub/i386-pc/boot.img").read_bytes()
+    core = (root / "boot/grub/core.img").read_bytes()
+    if len(core) > MEBI - SECTOR:
+        raise RunError(f"GRUB has {len(core)} bytes and does not fit before the first partition.")
+    with file.open("r+b") as disk:
+        disk.write(boot[:BOOT_CODE])
+        # boot.img loads sector 1; grub-mkimage has written there how many sectors follow.
+        disk.seek(SECTOR)
+        disk.write(core)
+
+
+def pack(disk: Path, box: Path, scratch: Path) -> None:
+    """The box: the disk as compressed qcow2, and its description. `box` is whole or not there."""
+    image = scratch / "box.img"
+    run(
+        [
+            "qemu-img", "convert", "-c", "-O", "qcow2", "-o", "compression_type=zstd",
+            str(disk), str(image),
+        ],
+        "compress the box's disk",
+    )  # fmt: skip
+    about = {
+        "provider": "libvirt",
+        "format": "qcow2",
+        "virtual_size": -(-disk.stat().st_size // GIBI),
+    }
+    (scratch / "metadata.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
+    partial = box.with_name(box.name + ".partial")
+    try:
+        with tarfile.open(partial, "w") as tar:
+            for name in ("metadata.json", "box.img"):
+                tar.add(scratch / name, name)
+        partial.replace(box)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Vagrantfile and the box, as far as they go without booting: `box.sh prove` does that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners.box import disk, root
+from runners.guest.image import DISK_ID, MEBI, SECTOR
+from runners.lanes import REPOSITORY
+
+VAGRANT = shutil.which("vagrant")
+needs_vagrant = pytest.mark.skipif(VAGRANT is None, reason="vagrant is not installed")
+needs_mke2fs = pytest.mark.skipif(
+    shutil.which("mke2fs", path="/usr/sbin:/sbin") is None, reason="mke2fs is not installed"
+)
+LINUX = 0x83  # the partition's type
+
+
+def validate(home: Path, **choices: str) -> subprocess.CompletedProcess[str]:
+    """`vagrant validate` of our Vagrantfile for libvirt, with a home of its own."""
+    (home / "project").mkdir()
+    shutil.copy(REPOSITORY / "Vagrantfile", home / "project")
+    own = {
+        "VAGRANT_HOME": str(home),
+        "VAGRANT_CHECKPOINT_DISABLE": "1",
+        "VAGRANT_DEFAULT_PROVIDER": "libvirt",
+    }
+    return subprocess.run(
+        ["vagrant", "validate"],
+        cwd=home / "project", env=os.environ | own | choices,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@needs_vagrant
+@pytest.mark.parametrize("driver", ["", "kvm", "qemu"])
+def test_vagrant_takes_the_vagrantfile(driver: str, tmp_path: Path) -> None:
+    done = validate(tmp_path, PATHCOST_BOX="own", PATHCOST_CPUS="4", PATHCOST_DRIVER=driver)
+    if "provider 'libvirt' could not be found" in done.stderr:
+        pytest.skip("vagrant is here without vagrant-libvirt")
+    assert "validated successfully" in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
+@needs_vagrant
+def test_a_wrong_number_is_one_sentence(tmp_path: Path) -> None:
+    done = validate(tmp_path, PATHCOST_MEMORY="4G")
+    assert done.returncode == 1
+    assert done.stderr == "PATHCOST_MEMORY '4G' is not a whole number of 1 or more.\n"
+
+
+@needs_vagrant
+def test_the_box_lets_vagrants_first_key_in() -> None:
+    places = (Path("/usr/share/rubygems-integration"), Path("/opt/vagrant"))
+    found = [key for place in places for key in place.glob("**/vagrant-*/keys/vagrant.pub")]
+    if not found:
+        pytest.skip("this vagrant's key file is somewhere else")
+    (key, *_) = found[0].read_text(encoding="ascii").splitlines()
+    assert key in root.INSIDE.read_text(encoding="ascii")
+
+
+@pytest.fixture(scope="module")
+def bootable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A disk made from a root with nothing in it but GRUB's two files."""
+    folder = tmp_path_factory.mktemp("box")
+    for name, data in (
+        ("usr/lib/grub/i386-pc/boot.img", b"B" * SECTOR),
+        ("boot/grub/core.img", b"C" * 3000),
+    ):
+        path = folder / "root" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+    disk.write_bootable(folder / "root", folder / "disk.raw")
+    return folder / "disk.raw"
+
+
+@needs_mke2fs
+def test_boot_code_leaves_the_partition_table_whole(bootable: Path) -> None:
+    with bootable.open("rb") as file:
+        record, core = file.read(SECTOR), file.read(3001)
+    assert record[: disk.BOOT_CODE] == b"B" * disk.BOOT_CODE
+    number, kind, start, sectors, mark = struct.unpack_from("<I6xB3xII48xH", record, disk.BOOT_CODE)
+    assert (number, kind, mark) == (DISK_ID, LINUX, 0xAA55)
+    assert (start + sectors) * SECTOR == bootable.stat().st_size
+    assert core == b"C" * 3000 + b"\0"
+
+
+@needs_mke2fs
+def test_the_file_system_behind_it_is_sound_and_has_room(bootable: Path) -> None:
+    done = subprocess.run(
+        ["/usr/sbin/e2fsck", "-fn", f"{bootable}?offset={MEBI}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert bootable.stat().st_size > disk.ROOM * MEBI
+    assert bootable.stat().st_blocks * SECTOR < bootable.stat().st_size / 10
