@@ -43,7 +43,10 @@ is missing. Whose: *own*, of the running task, if it is one of the two processes
 whoever is not; *anyone*; *prev* and *wakee*, of the task that the event names.
 `probes/bcc/stacks.py` (`wakeup_causes`, `wakeup_stacks`) and `probes/bcc/latency.py` (`path_count`,
 `path_ns`, `path_latency`) need `sched:sched_waking`, `sched:sched_switch` and
-`raw_syscalls:sys_enter`, `sys_exit` only, which every kernel has.
+`raw_syscalls:sys_enter`, `sys_exit` only, which every kernel has. So does `probes/bcc/syscount.py`,
+`syscalls` by name, which like `counts.py` and `stacks.py` watches the articles' own programs
+(`--apps`). There, and with `-p PID,… --follow`, whose is a matter of processes: all their threads,
+and what these start (`sched:sched_process_fork`, `sched:sched_process_exit`).
 
 | quantity | choice | hook | whose | only | adds |
 | --- | --- | --- | --- | --- | --- |

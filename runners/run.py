@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runners import claims, guest, lanes, leftovers, mounts, preflight, show
+from runners.apps.probes import Probes
 from runners.cells import HOST
 from runners.collect.children import command
 from runners.errors import RunError
@@ -245,19 +246,22 @@ def _run_lanes(
 def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
     """The articles' experiments, on this kernel; what could not run, for the manifest."""
     missing = []
+    probes = Probes()
     for app in session.options.apps if (raw / "host").is_dir() else ():
         module = import_module(f"runners.apps.{app}")
         why = session.lacking.get(app) or module.lack()
+        around = (session.invoker.drop, session.progress.say, probes)
         with session.progress.step(f"host: {app}"):
             try:
-                for record in () if why else module.run(session.invoker.drop, session.progress.say):
+                for record in () if why else module.run(*around):
                     with (raw / "host/apps.jsonl").open("a", encoding="utf-8") as lines:
                         lines.write(json.dumps(record) + "\n")
             except (RunError, OSError) as error:  # its server may be gone
                 why = str(error)
         if why:
             missing.append({"what": f"the experiment {app}", "lane": "host", "why": why})
-    return missing
+    lacks = [{"what": f"of --apps: {what}", "why": why} for what, why in probes.lacks.items()]
+    return [*missing, *({"lane": "host", **lack} for lack in lacks)]
 
 
 def _count_exactly(

@@ -148,9 +148,8 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
         total += seconds
         parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
     takes = {name: _app_seconds(name) for name in options.apps if "host" in chosen}
-    total += sum(seconds or 0 for seconds in takes.values())
-    parts += [f"{name}, about {seconds} s" for name, seconds in takes.items() if seconds]
-    unknown = ", ".join(name for name, seconds in takes.items() if seconds is None)
+    total += sum(takes.values())
+    parts += [f"{name}, about {seconds} s" for name, seconds in takes.items()]
     asked = [
         f"asked of each kernel: {', '.join(needs['checks'])}\n" if needs["checks"] else "",
         f"asked themselves: {', '.join(needs['tools'])}\n" if needs["tools"] else "",
@@ -159,13 +158,12 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
         f"claims: {needs['claims']}. {'; '.join(parts)}\n"
         f"{''.join(asked)}{_apps_note(needs, options)}"
         f"about {total / 60:.1f} min in all, without set-up"
-        f"{f' and the experiments of {unknown}' if unknown else ''}"
     )
 
 
-def _app_seconds(name: str) -> int | None:
-    """What an experiment takes, where its package says so."""
-    seconds: int | None = getattr(import_module(f"runners.apps.{name}"), "TAKES", None)
+def _app_seconds(name: str) -> int:
+    """What an experiment takes, as its package says."""
+    seconds: int = import_module(f"runners.apps.{name}").TAKES
     return seconds
 
 

@@ -2,7 +2,7 @@
 """counts - what does a message cost, counted a second time without bpftrace?
 
 USAGE: sudo python3 probes/bcc/counts.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
-       sudo python3 probes/bcc/counts.py -p PID,PID --seconds 5
+       sudo python3 probes/bcc/counts.py -p PID,PID [--follow] --seconds 5
 
 HOOKS  probes/bcc/counts.tsv: function entries, calls and tracepoints, for each counter the best
        that this kernel has. A counter whose hook is absent is said to be missing, and is never 0.
@@ -199,13 +199,12 @@ def maps(bpf: Any, plan: Plan, failed: dict[Counter, str]) -> frame.Maps:
 def run(given: argparse.Namespace) -> None:
     table = read_table()
     plan = make_plan(table, lacks(dict.fromkeys(row.hook for row in table)))
-    with frame.waiting(given):
-        bpf = frame.load(given, program(plan), len(plan.counters))
-        failed = attach(bpf, plan)
-        for (quantity, key), why in (plan.missing | failed).items():
-            print(f"missing {quantity} {key}".rstrip() + f": {why}")
-    counted = maps(bpf, plan, failed)
-    frame.finish(given, counted, frame.events_lost(bpf), frame.show_counts)
+    frame.hold_signals()
+    bpf = frame.load(given, program(plan), len(plan.counters))
+    failed = attach(bpf, plan)
+    for (quantity, key), why in (plan.missing | failed).items():
+        print(f"missing {quantity} {key}".rstrip() + f": {why}")
+    frame.serve(given, bpf, lambda: maps(bpf, plan, failed), frame.show_counts)
 
 
 if __name__ == "__main__":

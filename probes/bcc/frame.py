@@ -5,6 +5,13 @@ A tool brings C that adds to `n[]` of a task's window. The frame opens a window 
 marker `window_begin(cell, role)` and closes it at `window_end`, or opens one for each task of `-p`
 and never closes it. What a task counts lies in its own window: one look-up an event, no atomic
 operation and no per-CPU copies, since a task runs on one CPU at a time.
+
+`--follow` counts by process: every thread of the processes of `-p`, and whatever thread or child
+these start later (sched_process_fork), has a window of its own. `--windows` follows too, and takes
+what to count from standard input, so that one start serves many measurements:
+
+    open PID,…     a window opens; the answer is `open`
+    close          it closes; the answer is a line of JSON, `maps` (of cell 0) and `lost`
 """
 
 from __future__ import annotations
@@ -17,7 +24,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +31,7 @@ from probes.bcc import headers
 
 READY = "attached"
 TRACEFS = Path("/sys/kernel/tracing")
+SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
 
 WINDOWS = """
@@ -108,6 +115,39 @@ int window_end(struct pt_regs *ctx)
 }
 """
 
+# A task is followed from before its first instruction until it has ended: its last switch, which
+# comes after this event, is nobody's.
+FOLLOW = """
+TRACEPOINT_PROBE(sched, sched_process_fork)
+{
+	struct window *own = mine(), *window;
+	u32 child = args->child_pid;
+	int zero = 0;
+	if (!own)
+		return PASS;
+	window = blank.lookup(&zero);
+	if (!window)
+		return PASS;
+	window->cell = own->cell;
+	if (windows.update(&child, window))
+		lose();
+	return PASS;
+}
+
+TRACEPOINT_PROBE(sched, sched_process_exit)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct window *window = windows.lookup(&tid);
+	if (!window)
+		return PASS;
+	struct task task = {.cell = window->cell, .tid = tid};
+	if (closed.insert(&task, window))
+		lose();
+	windows.delete(&tid);
+	return PASS;
+}
+"""
+
 
 class ToolError(Exception):
     """The tool cannot run; the message is one sentence."""
@@ -122,6 +162,12 @@ def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
     who = parser.add_mutually_exclusive_group(required=True)
     who.add_argument("workload", nargs="?", help="count in this program's windows (its markers)")
     who.add_argument("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
+    who.add_argument(
+        "--windows", action="store_true", help="count when standard input says so (frame.py)"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="of -p: all threads, and what they start later"
+    )
     parser.add_argument("--seconds", type=float, help="stop by itself (default: at Ctrl-C)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write maps there, as bpftrace")
     parser.add_argument(
@@ -130,7 +176,10 @@ def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
         default=int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096")),
         help="room for closed windows; what does not fit is lost, and said (default: 4096)",
     )
-    return parser.parse_args(argv)
+    given = parser.parse_args(argv)
+    if given.follow and not given.pids:
+        parser.error("--follow belongs to -p.")
+    return given
 
 
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
@@ -145,7 +194,8 @@ def load(given: argparse.Namespace, program: str, counters: int, fields: str = "
         except ImportError as error:
             raise ToolError("BCC is not installed (Debian: python3-bpfcc).") from error
         try:
-            bpf = BPF(text=text + WINDOWS + program)
+            follow = FOLLOW if given.follow or given.windows else ""
+            bpf = BPF(text=text + WINDOWS + follow + program)
             _mend_uprobes()
         except Exception as error:  # BCC raises a bare Exception, its reason on stderr
             raise ToolError(f"the kernel did not take the program: {error}.") from error
@@ -174,15 +224,37 @@ def _open(given: argparse.Namespace, bpf: Any) -> None:
                 bpf.attach_uprobe(name=given.workload, sym=marker, fn_name=marker)
         except Exception as error:
             raise ToolError(f"{given.workload} has no marker to attach to: {error}.") from error
-        return
-    table, opened = bpf["windows"], bpf["open_cell"]
-    for word in given.pids.split(","):
+    elif given.pids:
+        open_windows(bpf, given.pids, given.follow)
+
+
+def open_windows(bpf: Any, pids: str, follow: bool) -> None:
+    """Count in these tasks from now on, as cell 0. Raises ToolError."""
+    table, opened, every = bpf["windows"], bpf["open_cell"], bpf["anyone"]
+    for word in pids.split(","):
         if not word.isdecimal() or not Path("/proc", word).is_dir():
             raise ToolError(f"there is no task {word}.")
-        table[table.Key(int(word))] = table.Leaf()
-    every = bpf["anyone"]
+        # A thread that starts meanwhile is either listed, or its parent is watched already.
+        for task in sorted(Path("/proc", word, "task").iterdir()) if follow else (Path(word),):
+            table[table.Key(int(task.name))] = table.Leaf()
     every[every.Key(0)] = every.Leaf()
     opened[opened.Key(0)] = opened.Leaf(1)
+
+
+def _close_windows(bpf: Any) -> None:
+    """Of all tasks: from now on nothing is counted."""
+    opened, table, closed = bpf["open_cell"], bpf["windows"], bpf["closed"]
+    opened[opened.Key(0)] = opened.Leaf(0)
+    for task, window in table.items():
+        closed[closed.Key(0, task.value)] = window
+        del table[task]
+
+
+def _forget(bpf: Any) -> None:
+    """What was counted, for the next window."""
+    for name in ("closed", "anyone"):
+        bpf[name].clear()
+    bpf["lost"][0] = bpf["lost"].Leaf(0)
 
 
 def windows(bpf: Any) -> Iterator[tuple[int, list[int]]]:
@@ -205,20 +277,43 @@ def has_event(event: str) -> bool:
     return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
 
 
-@contextmanager
-def waiting(given: argparse.Namespace) -> Iterator[None]:
-    """Attach inside it; at its end a signal or the time is waited for."""
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    yield
+def hold_signals() -> None:
+    """Before anything is attached: a signal waits until `serve` asks for it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def serve(
+    given: argparse.Namespace, bpf: Any, read: Callable[[], Maps], show: Callable[[Maps], None]
+) -> None:
+    """Everything is attached: count, as long as it is asked for, and hand out what `read` reads."""
     print(READY, flush=True)
+    if given.windows:
+        _serve_windows(bpf, read)
+        return
     if given.seconds:
-        signal.sigtimedwait(signals, given.seconds)
+        signal.sigtimedwait(SIGNALS, given.seconds)
     else:
-        signal.sigwait(signals)
+        signal.sigwait(SIGNALS)
+    _hand_out(given, read(), events_lost(bpf), show)
 
 
-def finish(given: argparse.Namespace, maps: Maps, lost: int, show: Callable[[Maps], None]) -> None:
+def _serve_windows(bpf: Any, read: Callable[[], Maps]) -> None:
+    for line in sys.stdin:
+        word, _, pids = line.strip().partition(" ")
+        if word == "open":
+            open_windows(bpf, pids, follow=True)
+            print("open", flush=True)
+        elif word == "close":
+            _close_windows(bpf)
+            print(json.dumps({"maps": read(), "lost": events_lost(bpf)}), flush=True)
+            _forget(bpf)
+        else:
+            raise ToolError(f"'{word}' is no word of --windows: there is open and close.")
+
+
+def _hand_out(
+    given: argparse.Namespace, maps: Maps, lost: int, show: Callable[[Maps], None]
+) -> None:
     """Write what was counted as bpftrace would, or show it."""
     if given.json:
         lines: list[dict[str, Any]] = [{"type": "map", "data": maps}]

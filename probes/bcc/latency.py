@@ -165,9 +165,9 @@ def run(given: argparse.Namespace) -> None:
     for event in EVENTS:
         if not frame.has_event(event):
             raise frame.ToolError(f"this kernel has no tracepoint {event}.")
-    with frame.waiting(given):
-        bpf = frame.load(given, PROGRAM, COUNTERS, FIELDS)
-    frame.finish(given, maps(list(frame.windows(bpf))), frame.events_lost(bpf), show)
+    frame.hold_signals()
+    bpf = frame.load(given, PROGRAM, COUNTERS, FIELDS)
+    frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), show)
 
 
 if __name__ == "__main__":

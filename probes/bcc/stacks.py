@@ -45,6 +45,11 @@ TRACEPOINT_PROBE(sched, sched_waking)
 		return PASS;
 	struct way way = {.cell = woken->cell, .elsewhere = !mine()};
 	way.stack = stacks.get_stackid(args, 0);
+	/* Another has its place: without its innermost function it has a place elsewhere. */
+	if (way.stack < 0)
+		way.stack = stacks.get_stackid(args, 1);
+	if (way.stack < 0)
+		way.stack = stacks.get_stackid(args, 2);
 	if (way.stack < 0) {
 		lose();
 		return PASS;
@@ -60,12 +65,14 @@ TRACEPOINT_PROBE(sched, sched_waking)
 
 
 def read(bpf: Any) -> list[tuple[int, bool, list[str], int]]:
-    """(cell, woken from elsewhere, functions from the outermost in, how often)."""
+    """(cell, woken from elsewhere, functions from the outermost in, how often), and forget it."""
     found = []
     for way, count in bpf["ways"].items():
         # With its offset an address of another call in the same function would be another stack.
         names = [bpf.ksym(address).decode() for address in bpf["stacks"].walk(way.stack)]
         found.append((way.cell, bool(way.elsewhere), names[::-1], count.value))
+    for table in ("ways", "stacks"):
+        bpf[table].clear()
     return found
 
 
@@ -93,10 +100,13 @@ def show(found: frame.Maps) -> None:
 
 def run(given: argparse.Namespace) -> None:
     ways = 1 << (given.entries - 1).bit_length()  # the kernel wants a power of two
-    with frame.waiting(given):
-        bpf = frame.load(given, f"#define WAYS {ways}\n{PROGRAM}", 1)
-    cells = sorted({cell for cell, _ in frame.windows(bpf)})
-    frame.finish(given, maps(cells, read(bpf)), frame.events_lost(bpf), show)
+    frame.hold_signals()
+    bpf = frame.load(given, f"#define WAYS {ways}\n{PROGRAM}", 1)
+
+    def counted() -> frame.Maps:
+        return maps(sorted({cell for cell, _ in frame.windows(bpf)}), read(bpf))
+
+    frame.serve(given, bpf, counted, show)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Event, Timer
-from typing import IO, Any
+from typing import Any
 
 from runners.apps import counters
+from runners.apps.probes import Watch
 from runners.collect.children import User, command
+from runners.collect.instrument import AttachError
 
 SECONDS = 60  # for one measurement, and for a server to come up
 
@@ -30,23 +33,67 @@ def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:
     return result | {"error": None}
 
 
-def run_whole(argv: Sequence[str], user: User | None, server: int) -> dict[str, Any]:
+def run_whole(
+    argv: Sequence[str], user: User | None, server: int | None, watch: Watch | None = None
+) -> dict[str, Any]:
     """The same, and what the kernel counted meanwhile as `counters`: of the server from before the
     client starts until it has ended, and of the client's whole life.
+
+    With a watch what that counted is `probed`.
     """
-    before = counters.read([server], ended=True)
+    if watch is not None:
+        return _run_held(argv, user, server, watch)
+    pids = [server] if server is not None else []
+    before = counters.read(pids, ended=True)
     result = run_client(argv, user)
     if result["error"] is None:
-        after = counters.read([server], ended=True)
+        after = counters.read(pids, ended=True)
         result["counters"] = counters.between(before, after)
     return result
 
 
-def run_counted(argv: Sequence[str], user: User | None, server: int) -> dict[str, Any]:
+def run_counted(
+    argv: Sequence[str], user: User | None, server: int, watch: Watch | None = None
+) -> dict[str, Any]:
     """The same, and what the kernel counted of both processes meanwhile, as `counters`.
 
-    The client says "ready", measures when it is told to, and lives until its input ends.
+    The client says "ready", measures when it is told to, and lives until its input ends. With a
+    watch what that counted in between is `probed`.
     """
+    return _talk(argv, user, lambda process: _between_words(process, server, watch))
+
+
+# Says that it is there, and becomes the client when it is told to.
+HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
+
+
+def _run_held(
+    argv: Sequence[str], user: User | None, server: int | None, watch: Watch
+) -> dict[str, Any]:
+    """A client that knows no words: it is watched before it is one, and until it has ended."""
+
+    def listen(process: subprocess.Popen[str]) -> dict[str, Any] | None:
+        assert process.stdin and process.stdout
+        if process.stdout.readline() != "ready\n":
+            return None
+        watch.open([process.pid, *([server] if server is not None else [])])
+        print("go", file=process.stdin, flush=True)
+        text = process.stdout.read()
+        # It has closed its output; what it does until it has ended belongs to it.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        counted = watch.close()
+        result: dict[str, Any] | None = json.loads(text) if text else None
+        return result and result | {"probed": counted}
+
+    return _talk([*HELD, *argv], user, listen)
+
+
+def _talk(
+    argv: Sequence[str],
+    user: User | None,
+    listen: Callable[[subprocess.Popen[str]], dict[str, Any] | None],
+) -> dict[str, Any]:
+    """What `listen` made of a client that hears and speaks, with `error` null, or why not."""
     process = subprocess.Popen(
         command(argv, user), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
@@ -60,9 +107,10 @@ def run_counted(argv: Sequence[str], user: User | None, server: int) -> dict[str
     watch = Timer(SECONDS, end)
     watch.start()
     try:
-        assert process.stdin and process.stdout
-        found = _between_words(process.stdin, process.stdout, (process.pid, server))
+        found = listen(process)
         complaint = process.communicate()[1]
+    except AttachError as error:
+        return {"error": str(error)}
     finally:
         watch.cancel()
         process.kill()
@@ -72,16 +120,24 @@ def run_counted(argv: Sequence[str], user: User | None, server: int) -> dict[str
     return found | {"error": None}
 
 
-def _between_words(stdin: IO[str], stdout: IO[str], pids: Sequence[int]) -> dict[str, Any] | None:
-    if stdout.readline() != "ready\n":
+def _between_words(
+    process: subprocess.Popen[str], server: int, watch: Watch | None
+) -> dict[str, Any] | None:
+    assert process.stdin and process.stdout
+    pids = (process.pid, server)
+    if process.stdout.readline() != "ready\n":
         return None
+    if watch is not None:
+        watch.open(pids)
     before = counters.read(pids)
-    print("go", file=stdin, flush=True)
-    line = stdout.readline()
+    print("go", file=process.stdin, flush=True)
+    line = process.stdout.readline()
+    after = counters.read(pids) if line else before
+    probed = {} if watch is None else {"probed": watch.close()}
     if not line:
         return None
     result: dict[str, Any] = json.loads(line)
-    return result | {"counters": counters.between(before, counters.read(pids))}
+    return result | {"counters": counters.between(before, after)} | probed
 
 
 def _hangs() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.apps.client import run_counted
+from runners.apps.probes import Probes, rounds
 from runners.apps.server import serving
 from runners.collect.children import User
 from runners.collect.workload import private_directory
@@ -28,20 +29,23 @@ TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle
 
 
 def run(
-    app: str, client: Sequence[str], user: User | None, say: Callable[[str], None]
+    app: str,
+    client: Sequence[str],
+    user: User | None,
+    say: Callable[[str], None],
+    probes: Probes | None,
 ) -> Iterator[dict[str, Any]]:
     """One record for each measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory:
         ends = {"unix": str(directory / "echo"), "tcp": str(free_port())}
         argv = [str(SERVER), ends["tcp"], ends["unix"]]
         with serving("the echo server", argv, user, ends) as server:
-            for repeat in range(REPEATS):
-                order = list(TRANSPORTS.items())
-                for transport, (network, nagle) in order if repeat % 2 == 0 else reversed(order):
-                    say(f"{app} {transport}, repeat {repeat}")
-                    words = [network, ends[network], nagle, str(WARMUP), str(MESSAGES)]
-                    yield {
-                        **{"app": app, "variant": "echo", "clients": 1, "size": SIZE},
-                        **{"transport": transport, "repeat": repeat, "sent": MESSAGES},
-                        **run_counted([*client, *words], user, server),
-                    }
+            todo = list(TRANSPORTS.items())
+            for repeat, (transport, (network, nagle)), watch in rounds(todo, REPEATS, probes):
+                say(f"{app} {transport}, repeat {repeat}")
+                words = [network, ends[network], nagle, str(WARMUP), str(MESSAGES)]
+                yield {
+                    **{"app": app, "variant": "echo", "clients": 1, "size": SIZE},
+                    **{"transport": transport, "repeat": repeat, "sent": MESSAGES},
+                    **run_counted([*client, *words], user, server, watch),
+                }

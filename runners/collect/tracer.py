@@ -32,6 +32,8 @@ class Child:
     sentences.
     """
 
+    stdin = subprocess.DEVNULL
+
     def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
         self.name = name
         self.file = file
@@ -64,7 +66,7 @@ class Child:
         with self.words.open("wb") as words:
             self._process = subprocess.Popen(
                 command(argv),
-                stdin=subprocess.DEVNULL,
+                stdin=self.stdin,
                 stdout=words,
                 stderr=words,
                 env=os.environ | self.environment(),

@@ -20,9 +20,23 @@ import pytest
 from analysis.counts.apps import FIGURES
 from analysis.counts.quantities import APPS as PATTERN_APPS
 from runners import options, run
-from runners.apps import APPS, asyncio, client, counters, dotnet, echo, gin, go, java, redis
+from runners.apps import (
+    APPS,
+    asyncio,
+    client,
+    counters,
+    dotnet,
+    echo,
+    gin,
+    go,
+    java,
+    probes,
+    redis,
+)
 from runners.apps.gin import fastcgi
+from runners.apps.probes import Probes
 from runners.apps.server import serving
+from runners.collect import bcc
 from runners.errors import RunError, UsageError
 from runners.invoker import invoker
 from runners.lanes import REPOSITORY
@@ -175,6 +189,22 @@ def test_a_client_is_counted_between_its_words() -> None:
     assert counted["machine"] >= 23
 
 
+def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what could not be attached is said, with the reason."""
+    monkeypatch.setattr(bcc, "PYTHON", "/bin/false")
+    watches = Probes()
+    found = list(probes.rounds(("unix", "tcp"), 3, watches))
+    assert found == [
+        (repeat, case, None)
+        for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))
+        for case in order
+    ]
+    assert watches.lacks == {
+        f"what {tool}.py counts": f"{tool}.py could not be attached: it gave no reason."
+        for tool in probes.TOOLS
+    }
+
+
 def test_a_server_that_does_not_come_up_is_a_sentence() -> None:
     wanted = "^a server did not come up, so its experiment cannot run[.]$"
     with (
@@ -230,6 +260,7 @@ def test_every_app_is_set_up_run_and_read(name: str) -> None:
     app = import_module(f"runners.apps.{name}")
     assert callable(app.lack)
     assert callable(app.run)
+    assert 5 <= app.TAKES <= 120  # what --claims says beforehand
     assert name in FIGURES
     assert name in PATTERN_APPS.values()
 

@@ -15,7 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import run_client
+from runners.apps.client import run_counted
+from runners.apps.probes import Probes, rounds
 from runners.apps.server import serving
 from runners.collect.children import User
 from runners.collect.workload import private_directory
@@ -31,7 +32,7 @@ MESSAGES = {
     "stream": {64: 20000, 4096: 20000, 65536: 4000},
 }
 REPEATS = 6
-TAKES = 50
+TAKES = 55
 
 
 def lack() -> str:
@@ -46,25 +47,26 @@ def loops() -> list[str]:
     return [loop for loop in LOOPS if loop != "uvloop" or there]
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement, interleaved A B B A. Raises RunError."""
     cases = [(p, size, n) for p, sizes in MESSAGES.items() for size, n in sizes.items()]
     with private_directory(user) as directory, ExitStack() as stack:
-        ends = {}
+        servers = {}
         for loop, transport in product(loops(), TRANSPORTS):
             end = str(directory / loop) if transport == "unix" else str(free_port())
             argv = _argv(loop, "server", transport, end)
-            stack.enter_context(serving(f"the {loop} server", argv, user, {transport: end}))
-            ends[loop, transport] = end
-        for repeat in range(REPEATS):
-            order = list(product(ends.items(), cases))
-            for ((loop, transport), end), case in order if repeat % 2 == 0 else reversed(order):
-                pattern, size, messages = case
-                say(f"{loop} {transport} {pattern} {size} B, repeat {repeat}")
-                record = {"app": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
-                          "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
-                argv = _argv(loop, "client", transport, end)
-                yield record | run_client([*argv, pattern, str(size), str(messages)], user)
+            up = serving(f"the {loop} server", argv, user, {transport: end})
+            servers[loop, transport] = (stack.enter_context(up), end)
+        todo = list(product(servers, cases))
+        for repeat, ((loop, transport), case), watch in rounds(todo, REPEATS, probes):
+            (pattern, size, messages), (server, end) = case, servers[loop, transport]
+            say(f"{loop} {transport} {pattern} {size} B, repeat {repeat}")
+            record = {"app": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
+                      "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
+            argv = [*_argv(loop, "client", transport, end), pattern, str(size), str(messages)]
+            yield record | run_counted(argv, user, server, watch)
 
 
 def _argv(loop: str, role: str, transport: str, end: str) -> list[str]:

@@ -5,7 +5,8 @@
     streams.py LOOP client TRANSPORT ADDRESS PATTERN SIZE MESSAGES
 
 LOOP is asyncio or uvloop, ADDRESS a socket's path or a port of the loopback. The server serves
-until it is ended. The client measures one connection, and prints one line of JSON.
+until it is ended. After a warm-up the client prints "ready" and waits for a line; then it measures
+one connection, prints one line of JSON and waits for the end of its input.
 
 A connection begins with a line that says what it is for. `echo` sends everything back as it comes;
 `sink` reads it. When the client has sent its last byte the server says what it has received and
@@ -58,7 +59,11 @@ async def serve(transport: str, address: str) -> None:
 
 async def measure(transport: str, address: str, pattern: str, size: int, messages: int) -> None:
     await once(transport, address, pattern, size, min(WARMUP, messages))
-    print(json.dumps(await once(transport, address, pattern, size, messages)))
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        sys.exit("nobody said go")
+    print(json.dumps(await once(transport, address, pattern, size, messages)), flush=True)
+    sys.stdin.read()  # whoever counts what this process did needs it alive
 
 
 async def once(

@@ -12,7 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import run_client
+from runners.apps.client import run_whole
+from runners.apps.probes import Probes, rounds
 from runners.collect.children import User
 from runners.collect.workload import private_directory
 
@@ -22,7 +23,7 @@ TRANSPORTS = ("unix", "tcp")
 SIZES = (1024, 4096, 8192, 16384)
 CALLS = 10_000
 REPEATS = 6
-TAKES = 10
+TAKES = 20
 
 
 def lack() -> str:
@@ -30,15 +31,16 @@ def lack() -> str:
     return ""
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement, interleaved A B B A."""
     cases = list(product(SIZES, VARIANTS, TRANSPORTS))
     with private_directory(user) as directory:
         end = {"unix": str(directory / "benchmark"), "tcp": "-"}
-        for repeat in range(REPEATS):
-            for size, variant, transport in cases if repeat % 2 == 0 else reversed(cases):
-                say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
-                record = {"app": "dotnet", "variant": variant, "clients": 1,
-                          "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
-                argv = [str(PROGRAM), transport, end[transport], variant, str(size), str(CALLS)]
-                yield record | run_client(argv, user)
+        for repeat, (size, variant, transport), watch in rounds(cases, REPEATS, probes):
+            say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
+            record = {"app": "dotnet", "variant": variant, "clients": 1,
+                      "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
+            argv = [str(PROGRAM), transport, end[transport], variant, str(size), str(CALLS)]
+            yield record | run_whole(argv, user, None, watch)

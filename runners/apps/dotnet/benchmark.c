@@ -160,10 +160,11 @@ int main(int argc, char **argv)
 		last = end;
 	}
 	qsort(took, calls, sizeof(*took), ascending);
-	printf("{\"calls\": %zu, \"messages\": %zu, \"sent\": %ju, \"received\": %ju, "
+	printf("{\"calls\": %zu, \"messages\": %zu, \"with_warm_up\": %zu, \"sent\": %ju, "
+	       "\"received\": %ju, "
 	       "\"message_ns\": [%ju, %ju]}\n",
-	       calls, calls * messages, (uintmax_t)sent, (uintmax_t)received,
-	       (uintmax_t)(took[calls / 2] / messages),
+	       calls, calls * messages, (calls + WARM_UP) * messages, (uintmax_t)sent,
+	       (uintmax_t)received, (uintmax_t)(took[calls / 2] / messages),
 	       (uintmax_t)(took[calls * 99 / 100] / messages));
 	return 0;
 }

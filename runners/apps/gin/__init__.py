@@ -19,6 +19,7 @@ from typing import Any
 
 from runners.apps.client import SECONDS, run_whole
 from runners.apps.gin import fastcgi
+from runners.apps.probes import Probes, Watch, rounds
 from runners.apps.server import serving
 from runners.collect.children import User
 from runners.collect.workload import private_directory
@@ -34,6 +35,7 @@ LOGS = ("log", "quiet")
 TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
 FASTCGI_REQUESTS = 23
+TAKES = 50
 
 
 def lack() -> str:
@@ -42,7 +44,9 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --gin)"
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory, ExitStack() as stack:
         servers = {}
@@ -55,23 +59,27 @@ def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any
         cases = list(product(LOGS, REQUESTS, TRANSPORTS))
         for log, _, transport in cases:  # the first requests of a server are slow
             _measure(*servers[log], "keep", transport, user)
-        for repeat in range(REPEATS):
-            for log, connections, transport in cases if repeat % 2 == 0 else reversed(cases):
-                say(f"gin {transport} {connections} {log}, repeat {repeat}")
-                yield {
-                    **{"app": "gin", "variant": connections, "log": log == "log"},
-                    **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
-                    **_measure(*servers[log], connections, transport, user),
-                }
-            for transport in TRANSPORTS:
-                yield {
-                    **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
-                    **{"repeat": repeat, **_ask_in_fastcgi(servers["quiet"][1], transport)},
-                }
+        for repeat, (log, connections, transport), watch in rounds(cases, REPEATS, probes):
+            say(f"gin {transport} {connections} {log}, repeat {repeat}")
+            yield {
+                **{"app": "gin", "variant": connections, "log": log == "log"},
+                **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
+                **_measure(*servers[log], connections, transport, user, watch),
+            }
+        for repeat, transport in product(range(REPEATS), TRANSPORTS):
+            yield {
+                **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+                **{"repeat": repeat, **_ask_in_fastcgi(servers["quiet"][1], transport)},
+            }
 
 
 def _measure(
-    server: int, ends: Mapping[str, str], connections: str, transport: str, user: User | None
+    server: int,
+    ends: Mapping[str, str],
+    connections: str,
+    transport: str,
+    user: User | None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     requests = REQUESTS[connections]
     way = ("--unix-socket", ends["unix"]) if transport == "unix" else ()
@@ -80,7 +88,7 @@ def _measure(
         str(OHA), "--no-tui", "--output-format", "json", "--no-color", "-c", str(CONNECTIONS),
         "-n", str(requests), *WORDS[connections], *way, f"http://127.0.0.1:{port}/ping",
     ]  # fmt: skip
-    found = run_whole(argv, user, server)
+    found = run_whole(argv, user, server, watch)
     if found["error"]:
         return found
     summary, laps = found["summary"], found["latencyPercentiles"]
@@ -92,7 +100,7 @@ def _measure(
             "mean": round(summary["average"] * 1e9),
             **{key: round(laps[key] * 1e9) for key in ("p50", "p99")},
         },
-        "counters": found["counters"],
+        **{key: found[key] for key in ("counters", "probed") if key in found},
         "error": None,
     }
 

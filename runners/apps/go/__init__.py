@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from runners.apps import echo
+from runners.apps.probes import Probes
 from runners.collect.children import User
 
 CLIENT = Path(__file__).parent / "build/client"
+TAKES = 35
 
 
 def lack() -> str:
@@ -19,6 +21,8 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --go)"
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement. Raises RunError."""
-    return echo.run("go", [str(CLIENT)], user, say)
+    return echo.run("go", [str(CLIENT)], user, say, probes)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from runners.apps import echo
+from runners.apps.probes import Probes
 from runners.collect.children import User
 
 JAVA = "/usr/bin/java"  # Debian's
 CLASSES = Path(__file__).parent / "build"
+TAKES = 35
 
 
 def lack() -> str:
@@ -22,6 +24,8 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --java)"
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement. Raises RunError."""
-    return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say)
+    return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say, probes)

@@ -20,7 +20,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import SECONDS, run_client
+from runners.apps.client import SECONDS, run_whole
+from runners.apps.probes import Probes, Watch, rounds
 from runners.collect.children import User, command, stop
 from runners.collect.workload import private_directory
 from runners.errors import RunError
@@ -33,7 +34,7 @@ CLIENTS = {1: 5000, 20: 250}
 CONNECTIONS = ("new", "keep")
 TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
-TAKES = 20
+TAKES = 25
 SOCKSTAT = Path("/proc/net/sockstat")
 
 
@@ -42,26 +43,34 @@ def lack() -> str:
     return "" if shutil.which(PROGRAM) else "there is no redis here (apt-get install redis-tools)"
 
 
-def run(user: User | None, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
     """One record for each measurement, interleaved A B B A. Raises RunError."""
-    with private_directory(user) as directory, _server(directory, user) as ends:
-        for repeat in range(REPEATS):
-            cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
-            for clients, connection, transport in cases if repeat % 2 == 0 else reversed(cases):
-                say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
-                record = {"app": "redis", "variant": connection, "clients": clients,
-                          "transport": transport, "repeat": repeat}  # fmt: skip
-                yield record | _measure(ends, transport, connection, clients, user)
+    cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
+    with private_directory(user) as directory, _server(directory, user) as (server, ends):
+        for repeat, (clients, connection, transport), watch in rounds(cases, REPEATS, probes):
+            say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
+            record = {"app": "redis", "variant": connection, "clients": clients,
+                      "transport": transport, "repeat": repeat}  # fmt: skip
+            yield record | _measure(server, ends, transport, connection, clients, user, watch)
 
 
 def _measure(
-    ends: dict[str, str], transport: str, connection: str, clients: int, user: User | None
+    server: int,
+    ends: dict[str, str],
+    transport: str,
+    connection: str,
+    clients: int,
+    user: User | None,
+    watch: Watch | None,
 ) -> dict[str, Any]:
     _ask(ends, "config", "resetstat")
     _ask(ends, "set", "foo", "0")
     before = _time_wait()
-    argv = [str(CLIENT), transport, ends[transport], connection]
-    result = run_client([*argv, str(clients), str(CLIENTS[clients])], user)
+    argv = [str(CLIENT), transport, ends[transport], connection, str(clients)]
+    argv += [str(CLIENTS[clients])] + ([] if watch else ["address"])  # whose calls are no request's
+    result = run_whole(argv, user, server, watch)
     if result["error"]:
         return result
     stats = _ask(ends, "info", "commandstats")
@@ -76,8 +85,8 @@ def _measure(
 
 
 @contextmanager
-def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
-    """A redis-server of our own, and where it listens: transport → path or port."""
+def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str, str]]]:
+    """A redis-server of our own: its process id, and where it listens: transport → path or port."""
     name = directory / "redis-server"
     name.symlink_to(shutil.which(PROGRAM) or PROGRAM)
     ends = {"unix": str(directory / "redis"), "tcp": str(free_port())}
@@ -92,7 +101,7 @@ def _server(directory: Path, user: User | None) -> Iterator[dict[str, str]]:
     )  # fmt: skip
     try:
         _wait(process, Path(ends["unix"]))
-        yield ends
+        yield process.pid, ends
     finally:
         stop(process)
 

@@ -3,13 +3,13 @@
  * INCR against a redis-server, as an article's clients do it: a socket, a connection, one request
  * and its answer, close; again and again. `keep` uses one connection for all of them instead.
  *
- * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS
+ * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  [address]
  *
  * Each client is a process with REQUESTS requests; all start together. Over TCP a new connection
  * resolves "127.0.0.1" by gethostbyname() first, inside the loop, as the article's client does.
  * Prints one JSON object: requests, window_ns from the start to the last client's end, the CPU time
- * of the clients, and over TCP address_ns: how long filling in the address takes, outside the
- * window.
+ * of the clients, and over TCP, if asked for, address_ns: how long filling in the address takes,
+ * outside the window.
  */
 #include <err.h>
 #include <netdb.h>
@@ -126,8 +126,8 @@ int main(int argc, char **argv)
 	struct rusage usage;
 	char go;
 
-	if (argc != 6)
-		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS");
+	if (argc != 6 && argc != 7)
+		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS [address]");
 	int clients = atoi(argv[4]);
 	long requests = atol(argv[5]);
 
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	printf("{\"requests\": %ld, \"window_ns\": %lld, \"user_us\": %ld, \"system_us\": %ld",
 	       clients * requests, took, microseconds(usage.ru_utime),
 	       microseconds(usage.ru_stime));
-	if (strcmp(argv[1], "tcp") == 0)
+	if (strcmp(argv[1], "tcp") == 0 && argc == 7)
 		printf(", \"address_ns\": %lld", address_ns(argv[2]));
 	printf("}\n");
 	return 0;

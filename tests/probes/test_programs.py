@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes on programs of several threads and processes: what is counted is what they must do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runners import lanes, mounts, preflight
+from runners.apps import asyncio, client, probes, redis
+from runners.apps.probes import Probes, Watch
+
+pytestmark = pytest.mark.root
+NOBODY = (65534, 65534)
+N = 23
+# System calls of a client's whole life beside its messages: the loader's, the result's line, and
+# of the server meanwhile: redis looks at its memory ten times a second.
+EDGES = 40
+REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
+
+
+@pytest.fixture(scope="module")
+def watch() -> Iterator[Watch]:
+    mounts.private_mounts()
+    if preflight.rung(preflight.checks()) == "counters":
+        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
+    with Probes().attached() as attached:
+        assert attached is not None
+        yield attached
+
+
+# One thread and one child are there before the window opens, the others start in it.
+YIELDS = """
+import os, sys, threading
+def work():
+    for _ in range(23):
+        os.sched_yield()
+def child():
+    if (pid := os.fork()) == 0:
+        work()
+        os._exit(0)
+    os.waitpid(pid, 0)
+go = threading.Event()
+early = threading.Thread(target=lambda: (go.wait(), work()))
+early.start()
+print("ready", flush=True)
+sys.stdin.readline()
+go.set()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for one in threads: one.start()
+for one in (early, *threads): one.join()
+child()
+child()
+work()
+print("{}", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:
+    stranger = "import os\nwhile True: os.sched_yield()"
+    with subprocess.Popen([sys.executable, "-c", stranger]) as busy:
+        try:
+            with subprocess.Popen(["sleep", "60"]) as server:
+                try:
+                    argv = [sys.executable, "-c", YIELDS]
+                    found = client.run_counted(argv, None, server.pid, watch)
+                finally:
+                    server.kill()
+        finally:
+            busy.kill()
+    assert found["error"] is None
+    counted = found["probed"]["counts"]
+    # Early, three more threads, two children, and the main thread.
+    assert counted["syscount"]["syscalls"]["sched_yield"] == 7 * N
+    assert set(found["probed"]["lost"].values()) == {0}
+
+
+def test_a_window_forgets_the_one_before(watch: Watch) -> None:
+    argv = [sys.executable, "-c", YIELDS.replace("os.sched_yield()", "pass")]
+    with subprocess.Popen(["sleep", "60"]) as server:
+        try:
+            found = client.run_counted(argv, None, server.pid, watch)
+        finally:
+            server.kill()
+    assert found["error"] is None
+    assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
+
+
+def probed(app: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """An experiment's probed runs alone."""
+    monkeypatch.setattr(app, "REPEATS", 0)
+    monkeypatch.setattr(probes, "REPEATS", 1)
+    found = list(app.run(NOBODY, lambda _: None, Probes()))
+    assert [one["error"] for one in found if one["error"]] == []
+    return found
+
+
+def messages_known(counts: dict[str, Any]) -> bool:
+    return "messages" in counts  # sock:sock_send_length, Linux 6.3
+
+
+def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := redis.lack():
+        pytest.skip(why)
+    folder = str(lanes.REPOSITORY / "runners/apps/redis")
+    subprocess.run(["make", "--silent", "-C", folder], check=True)
+    monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
+    found = probed(redis, monkeypatch)
+    assert len(found) == 8
+    for one in found:
+        counts = one["probed"]["counts"]["counts"]
+        calls = one["probed"]["counts"]["syscount"]["syscalls"]
+        requests = N * one["clients"]
+        assert one["counted"] == requests
+        assert 2 * requests <= calls["write"] <= 2 * requests + EDGES
+        assert calls["read"] >= 2 * requests
+        connections = requests if one["variant"] == "new" else one["clients"]
+        if one["transport"] == "unix":
+            assert calls["connect"] == connections
+        assert calls["accept4"] >= connections
+        if messages_known(counts):
+            assert counts["messages"] == {"sent": 2 * requests, "received": 2 * requests}
+            answers = sum(len(f":{number}\r\n") for number in range(1, requests + 1))
+            both = REQUEST * requests + answers
+            assert counts["payload_bytes"] == {"sent": both, "received": both}
+
+
+def test_each_message_of_asyncio_is_a_sendto(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one line before them says what the connection is for, and one behind what came of it."""
+    monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: N}})
+    monkeypatch.setattr(asyncio, "loops", lambda: ["asyncio"])
+    found = probed(asyncio, monkeypatch)
+    assert [one["transport"] for one in found] == ["unix", "tcp"]
+    for one in found:
+        counts = one["probed"]["counts"]["counts"]
+        calls = one["probed"]["counts"]["syscount"]["syscalls"]
+        assert calls["sendto"] == 2 * N + 2
+        assert calls["recvfrom"] >= 2 * N + 1  # the first line may come with the first message
+        if messages_known(counts):
+            assert counts["messages"]["sent"] == 2 * N + 2
+            assert 2 * N + 1 <= counts["messages"]["received"] <= 2 * N + 2
+            payload = counts["payload_bytes"]
+            assert payload["sent"] == payload["received"]
+            lines = payload["sent"] - 2 * N * 64
+            assert len("echo\n") < lines < 200
