@@ -14,6 +14,8 @@ from analysis.counts.kernels import Kernels, compare_kernels
 from analysis.counts.ledger import Ledger, build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
 from analysis.counts.programs import Row, program_rows
+from analysis.counts.quantities import APPS
+from analysis.counts.twins import Calls, Survival, calls_by_name, survivals
 from analysis.exact import cells as exact
 from analysis.exact.files import read_exact
 from analysis.exact.knobs import KnobTable, knob_tables
@@ -62,6 +64,8 @@ class Analysis:
     crosschecks: tuple[Crosscheck, ...]
     knobs: tuple[KnobTable, ...]
     programs: tuple[Row, ...]
+    survivals: tuple[Survival, ...]
+    calls: tuple[Calls, ...]
 
     @property
     def folders(self) -> dict[tuple[str, str], str]:
@@ -73,26 +77,39 @@ class Analysis:
             (f"exact-{s}", name): f"exact-{name}" for name in exact for s in schedulings
         }
 
-    def raw_cells(self) -> list[tuple[str, int, str, tuple[str, ...]]]:
-        """Folder, id, words and raw files of every cell run that a verdict rests on."""
+    def raw_cells(self) -> list[tuple[str, str, int, str, tuple[str, ...]]]:
+        """File, folder, id, words and raw files of every run that a verdict rests on."""
         wanted = {
-            (folder, cell)
+            (one.file, folder, cell)
             for verdict in self.verdicts
             for one in verdict.evidence
-            if one.file == CELLS
             if (folder := self.folders.get(one.where))
             for cell in one.cells
         }
         named = {
-            (lane.folder, cell.id): (
+            (CELLS, lane.folder, cell.id): (
                 f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
                 f"{say('repeat {number}', number=cell.repeat)} · {probes_text(*cell.probes)}",
                 self._raw_files(lane, cell),
             )
             for lane in self.run.lanes
             for cell in lane.cells
-        }
-        return [(*one, *named.get(one, ("", (CELLS,)))) for one in sorted(wanted)]
+        } | self._program_runs()
+        return [(*one, *named.get(one, ("", (one[0],)))) for one in sorted(wanted)]
+
+    def _program_runs(self) -> dict[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
+        """The same of articles' programs, which are lines of one file."""
+        rows = self.tables.tidy
+        runs = rows[rows["pattern"].isin(APPS)].drop_duplicates(["lane", "kernel", "cell"])
+        found: dict[tuple[str, str, int], tuple[str, tuple[str, ...]]] = {}
+        for _, row in runs.iterrows():
+            folder = self.folders[str(row["lane"]), str(row["kernel"])]
+            where = (apps.FILE, folder, int(row["cell"]))
+            probes = probes_text("bcc" if row["probed"] else "", "")
+            words = f"{row['transport']} · {row['pattern']} · {size_text(int(row['size']))} · "
+            words += f"{row['placement']} · repeat {row['repeat']} · {probes}"
+            found[where] = (words, (apps.FILE,))
+        return found
 
     @staticmethod
     def _raw_files(lane: Lane, cell: Cell) -> tuple[str, ...]:
@@ -110,11 +127,13 @@ def analyse(run: Run) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
     cells = read_exact(run)
     tables = build_tables(run, cells)
-    asked = _asked(run, tables, cells)
     claims = load_claims()
-    measured = measure_all(asked, quantities(claims))
-    # An article's program has no ledger: nothing is counted in it.
-    figures = over_repeats(measured[measured["instrument"] != apps.INSTRUMENT])
+    everything = _asked(run, tables, cells)
+    measured = measure_all(everything, quantities(claims))
+    # An article's program has a table of its own, and no ledger.
+    asked = everything[~everything["pattern"].isin(APPS)]
+    workload = measured[~measured["pattern"].isin(APPS)]
+    figures = over_repeats(workload)
     ledgers = build_ledgers(figures, tables.missing)
     unsound = {(one.lane.folder, one.cell.id) for one in tables.unsound}
     laps = read_laps(run, unsound)
@@ -130,7 +149,7 @@ def analyse(run: Run) -> Analysis:
         verdicts=verdicts,
         comparisons=compare(tables.tidy),
         laps=laps,
-        switching=switch_regimes(measured),
+        switching=switch_regimes(workload),
         agreements=agreements(tables.tidy),
         regimes=regimes,
         parts=parts,
@@ -146,6 +165,8 @@ def analyse(run: Run) -> Analysis:
         crosschecks=crosschecks(asked),
         knobs=knob_tables(cells),
         programs=program_rows(measured),
+        survivals=survivals(measured),
+        calls=calls_by_name(tables.tidy),
     )
 
 

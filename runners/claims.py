@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -23,9 +24,11 @@ from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
 from runners.lanes import CHECKS, GUEST_NOBODY, WORKLOAD
-from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, Options
+from runners.options import PATTERNS, PLACEMENTS, TRANSPORTS, USUAL_IN_FLIGHT, Options
 
 HERE = Path(__file__).parent
+# What a placement may say of pipeline, as the tidy table does: `cross-cpu+256-in-flight`.
+IN_FLIGHT = re.compile(r"\+([1-9]\d{0,4})-in-flight$")
 FUNCTIONS = "functions"  # the script that sees every function
 COUNTED_REPEATS = 2  # counts repeat: the second run shows it
 SECONDS = 10  # for a tool's answer
@@ -53,7 +56,7 @@ def read_needs(python: Path, options: Options) -> Needs:
             ("pattern", PATTERNS),
             ("placement", PLACEMENTS),
         ):
-            if cell[key] not in known:
+            if IN_FLIGHT.sub("", cell[key]) not in known:
                 raise UsageError(
                     f"a claim needs the {key} '{cell[key]}': there is {', '.join(known)}."
                 )
@@ -119,12 +122,14 @@ def _cells(wanted: Iterable[dict[str, Any]], options: Options, defaults: Default
         found.setdefault(where, {})[one["transport"]] = None
     made = []
     for (pattern, size, placement), transports in found.items():
+        many = IN_FLIGHT.search(placement)
         asked = replace(
             options,
+            in_flight=int(many[1]) if many else USUAL_IN_FLIGHT,
             transports=tuple(transports),
             patterns=(pattern,),
             sizes=(size,),
-            placements=(placement,),
+            placements=(IN_FLIGHT.sub("", placement),),
             waits=("block",),
             scheds=("other",),
             topologies=("one",),

@@ -28,6 +28,7 @@ WAITS = ("block", "epoll", "spin")
 SCHEDULERS = ("other", "batch", "fifo")
 TOPOLOGIES = ("one", "two")
 MOST_IN_FLIGHT = 65_536
+USUAL_IN_FLIGHT = 8
 MOST_CLIENTS = 4_096
 LANES = ("auto", "host", "vm")
 LARGEST = 1 << 30
@@ -94,7 +95,7 @@ def parse(argv: list[str]) -> Options:
         waits=choices("way of waiting", given.wait, WAITS),
         scheds=choices("scheduler", given.sched or SCHEDULERS[0], SCHEDULERS),
         topologies=choices("topology", given.topology, TOPOLOGIES),
-        in_flight=whole_number("--in-flight", given.in_flight, MOST_IN_FLIGHT) or 8,
+        in_flight=whole_number("--in-flight", given.in_flight, MOST_IN_FLIGHT) or USUAL_IN_FLIGHT,
         clients=whole_number("--clients", given.clients, MOST_CLIENTS) or 4,
         seed=draw_seed(given.seed),
         messages=check_messages(given.messages),

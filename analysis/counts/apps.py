@@ -11,6 +11,11 @@ from analysis.raw.run import Lane, Missing, Run
 
 FILE = "apps.jsonl"
 INSTRUMENT = "app"
+PROBES = "bcc"  # which counts in runs of their own
+# Counted by another tool as well, or better.
+IN_ANOTHER = {("counts", "syscalls"), ("counts", "function_calls")}
+# A program's messages are what its author calls so; these are sends and reads of its sockets.
+RENAMED = {("messages", "sent"): ("sends", ""), ("messages", "received"): ("reads", "")}
 INCR_BYTES = 23  # of a request to redis: `*2 $4 INCR $3 foo` in its protocol
 PONG_BYTES = 18  # of Gin's answer: {"message":"pong"}
 Row = tuple[Any, ...]
@@ -41,15 +46,43 @@ def _records(lane: Lane) -> list[Record]:
 
 
 def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterator[Row]:
-    where = (run.name, lane.lane, lane.kernel, lane.rung, INSTRUMENT, record.text("transport"))
     if app not in FIGURES:
         raise RunError(
             f"{record.name}: there is no app '{app}', so its figures cannot be read. {AGAIN}"
         )
     what, messages, sound, figures = FIGURES[app](record)
-    for (quantity, key), value in figures.items():
-        unit = unit_of(quantity)
-        yield (*where, *what, number, False, quantity, key, value, unit, messages, sound)
+    probed = "probed" in record.fields
+    instrument = PROBES if probed else INSTRUMENT
+    where = (run.name, lane.lane, lane.kernel, lane.rung, instrument, record.text("transport"))
+    rows = _probed(record) if probed else [(figures, True)]
+    if probed and "with_warm_up" in record.fields:  # a client that was watched from its start
+        messages = record.whole("with_warm_up", 1)
+    for found, whole in rows:
+        for (quantity, key), value in found.items():
+            figure = (probed, quantity, key, value, unit_of(quantity), messages, sound and whole)
+            yield (*where, *what, number, *figure)
+
+
+def _probed(record: Record) -> Iterator[tuple["Figures", bool]]:
+    """What each tool counted of the client, the server, their threads and children; and whether it
+    lost nothing. Times of such a run are none.
+
+    Calls are counted by syscount, by name; sends and reads that brought something by counts.
+    """
+    watched = record.object("probed")
+    lost, counts = watched.object("lost"), watched.object("counts")
+    calls_missed = watched.fields.get("calls_missed") or 0
+    for tool in counts.fields:
+        found: Figures = {}
+        quantities = counts.object(tool)
+        for quantity in quantities.fields:
+            keys = quantities.object(quantity)
+            if (tool, quantity) not in IN_ANOTHER:
+                found |= {
+                    RENAMED.get((quantity, key), (quantity, key)): float(keys.whole(key))
+                    for key in keys.fields
+                }
+        yield found, not lost.whole(tool) and not calls_missed
 
 
 What = tuple[str, int, str, int]  # pattern, size, placement, repeat
@@ -66,6 +99,7 @@ def _redis(record: Record) -> tuple[What, int, bool, Figures]:
         ("requests_per_s", ""): requests * 1e9 / record.whole("window_ns", 1),
         ("server_ns", ""): 1000 * record.whole("server_usec") / requests,
     }
+    figures |= _segments_and_switches(record)
     filling = record.fields.get("address_ns")
     if isinstance(filling, int) and clients == 1:
         figures["address_share", ""] = filling * requests / record.whole("window_ns", 1)
@@ -88,6 +122,7 @@ def _asyncio(record: Record) -> tuple[What, int, bool, Figures]:
             for mode in ("user", "system")
         },
     }
+    figures |= _segments_and_switches(record)
     for key, value in zip(("p50", "p99"), record.fields.get("laps_ns") or (), strict=False):
         figures["rtt_ns", key] = float(value)
     return what, messages, record.whole("sent") == record.whole("received"), figures
@@ -123,13 +158,14 @@ def _gin(record: Record) -> tuple[What, int, bool, Figures]:
     log = "-log" if record.fields.get("log") else ""
     what = (f"gin-{record.text('variant')}{log}", PONG_BYTES, "free", record.whole("repeat"))
     laps = record.object("laps_ns")
-    machine = record.object("counters").whole("machine")
     figures: Figures = {
         ("requests_per_s", ""): requests * 1e9 / window,
-        ("machine_switches_per_s", ""): machine * 1e9 / window,
         **{("rtt_ns", key): laps.whole(key) for key in ("mean", "p50", "p99")},
         **_counters(record, window),
     }
+    if "counters" in record.fields:
+        machine = record.object("counters").whole("machine")
+        figures["machine_switches_per_s", ""] = machine * 1e9 / window
     return what, 2 * requests, record.whole("answered") == requests, figures
 
 
@@ -145,13 +181,24 @@ def _in_fastcgi(record: Record) -> tuple[What, int, bool, Figures]:
 
 def _counters(record: Record, window_ns: int) -> Figures:
     """Of both processes; segments are the whole machine's."""
+    if "counters" not in record.fields:
+        return {}
+    counted, figures = record.object("counters"), _segments_and_switches(record)
+    switches = figures["switches", "voluntary"] + figures["switches", "involuntary"]
+    return {
+        **figures,
+        ("switches_per_s", ""): switches * 1e9 / window_ns,
+        **{("cpu_ns", mode): counted.whole(f"{mode}_ns") for mode in ("user", "system")},
+    }
+
+
+def _segments_and_switches(record: Record) -> Figures:
+    if "counters" not in record.fields:
+        return {}
     counted = record.object("counters")
-    switches = {key: counted.whole(key) for key in ("voluntary", "involuntary")}
     return {
         **{("segments", key): counted.whole(key) for key in ("data", "out")},
-        **{("switches", key): number for key, number in switches.items()},
-        ("switches_per_s", ""): sum(switches.values()) * 1e9 / window_ns,
-        **{("cpu_ns", mode): counted.whole(f"{mode}_ns") for mode in ("user", "system")},
+        **{("switches", key): counted.whole(key) for key in ("voluntary", "involuntary")},
     }
 
 

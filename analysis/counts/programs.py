@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.counts.apps import INSTRUMENT
 from analysis.counts.ledger import Entry
-from analysis.counts.measures import REGIME, over_repeats
+from analysis.counts.measures import REGIME, SOURCE, over_repeats, source_rank
 from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
 from analysis.intervals import interval
 from analysis.languages import say, to_say
@@ -48,20 +47,28 @@ class Row:
 
 
 def program_rows(measured: pd.DataFrame) -> tuple[Row, ...]:
-    """Experiment by experiment, its measures in the order of measures.tsv."""
-    own = measured[measured["instrument"] == INSTRUMENT]
-    if own.empty:
-        return ()
-    figures = over_repeats(own)
-    by = [*REGIME, "measure"]
-    sound = dict(iter(own[own["sound"].astype(bool)].groupby(by)))
+    """Experiment by experiment, its measures in the order of measures.tsv, each by its best source:
+    times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
+    probes.
+    """
+    own = measured[measured["pattern"].isin(APPS)]
     found = []
-    for key, rows in figures.groupby(by, sort=True):
-        pattern, size, placement, name = (rows.iloc[0][column] for column in by)
-        ratio = _ratio(sound[key]) if key in sound else None
-        entries = _entries(rows)
-        found.append(Row(pattern, int(size), placement, MEASURE_BY_ID[name], entries, ratio))
+    for key, rows in own.groupby([*REGIME, "measure"], sort=True):
+        pattern, size, placement, name = key
+        measure = MEASURE_BY_ID[str(name)]
+        best = best_source(rows, measure)
+        sound = best[best["sound"].astype(bool)]
+        entries = _entries(over_repeats(best))
+        found.append(
+            Row(str(pattern), int(str(size)), str(placement), measure, entries, _ratio(sound))
+        )
     return tuple(sorted(found, key=_place))
+
+
+def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """Rows of one measure and regime, of the best source only."""
+    groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
+    return min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
 
 
 def _place(row: Row) -> tuple[int, int, int]:

@@ -16,7 +16,11 @@ REPOSITORY = ANALYSIS.parent
 KEYWORDS = {"say": None, "say_many": (1, 2), "to_say": None}
 TEMPLATE_KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2), "say": None}
 # Columns of tables that are read by people.
-TABLES = {"counts/measures.tsv": ("words", "per", "unit"), "counts/reasons.tsv": ("why",)}
+TABLES = {
+    "counts/measures.tsv": ("words", "per", "unit"),
+    "counts/reasons.tsv": ("why",),
+    "counts/twins.tsv": ("why",),
+}
 # What a reader sees of a source and of a claim. A quote stays in its own language.
 SOURCE_TEXTS = ("description", "conditions")
 CLAIM_TEXTS = ("statement", "reading", "mechanism", "conditions")

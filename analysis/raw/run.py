@@ -15,6 +15,8 @@ LANES = ("host", "vm")
 RUNGS = ("function", "tracepoint", "counters")
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]*")
 
+USUAL_IN_FLIGHT = 8  # what pipeline has on its way where --in-flight does not say
+
 
 @dataclass(frozen=True)
 class Process:
@@ -233,7 +235,9 @@ def _placement(line: Record) -> str:
         for key, usual in (("wait", "block"), ("sched", "other"), ("topology", "one"))
         if (value := line.optional(key, str) or usual) != usual
     ]
-    return "+".join([_word(line, "placement"), *unusual])
+    in_flight = line.optional("in_flight", int) or USUAL_IN_FLIGHT
+    more = [f"{in_flight}-in-flight"] if in_flight != USUAL_IN_FLIGHT else []
+    return "+".join([_word(line, "placement"), *unusual, *more])
 
 
 def _programs(line: Record) -> dict[str, tuple[int, int]]:

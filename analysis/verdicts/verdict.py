@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.counts import apps
 from analysis.counts.measures import measure_of
+from analysis.counts.quantities import APPS
 from analysis.languages import say, say_many, to_say
 from analysis.verdicts.files import Claim
 from analysis.wording import listed, size_text
@@ -73,7 +74,8 @@ class Evidence:
     @property
     def file(self) -> str:
         """Which file of raw/ holds its runs."""
-        return apps.FILE if self.instrument == apps.INSTRUMENT else CELLS
+        pattern = str(self.condition["pattern"]).partition(" / ")[0]
+        return apps.FILE if pattern in APPS else CELLS
 
     def figure(self, label: str) -> Figure | None:
         return next((one for one in self.figures if one.label == label), None)

@@ -2,6 +2,7 @@
 """Measurements of an article's own program: into the table and the verdicts, or said why not."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis, analyse
+from analysis.counts import twins
+from analysis.counts.quantities import APPS
 from analysis.errors import RunError
 from analysis.raw.run import read_run
 from analysis.report import pages
 from analysis.verdicts.verdict import Verdict
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import SIZE, MadeUp, make_run
 
 
 def line(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
@@ -231,3 +234,108 @@ def test_a_line_that_did_not_come_back_is_unsound(tmp_path: Path) -> None:
 def test_bytes_that_did_not_arrive_are_unsound(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, round_trips, received=63_999), "latency-in-asyncio")
     assert found.why == "The only cells that measured it are unsound."
+
+
+def watched(lost: int = 0, calls_missed: int | None = 0) -> dict[str, Any]:
+    """17 requests, each a read and a write on either side, and the server's epoll_wait."""
+    return {
+        "counts": {
+            "counts": {
+                "switches": {"voluntary": 51, "involuntary": 0},
+                "syscalls": {"read": 34, "write": 34, "other": 17},
+                "messages": {"sent": 34, "received": 34},
+            },
+            "syscount": {"syscalls": {"read": 34, "write": 34, "epoll_wait": 17}},
+            "stacks": {"wakeup_causes": {"sock_def_readable": 34, "unix_write_space": 17}},
+        },
+        "lost": {"counts": 0, "syscount": 0, "stacks": lost},
+        **{"missed": 5, "calls_missed": calls_missed},
+    }
+
+
+def beside(tmp_path: Path, **more: Any) -> Analysis:
+    """Timed runs of redis, and two probed ones of each transport, ten times as slow."""
+    run = make_run(tmp_path, MadeUp())
+    timed = [line(t, r, clients=1) for r in range(6) for t in ("unix", "tcp")]
+    probed = [
+        line(t, r, clients=1, window_ns=170_000_000, probed=watched(**more))
+        for r in range(2)
+        for t in ("unix", "tcp")
+    ]
+    text = "".join(json.dumps(one) + "\n" for one in [*timed, *probed])
+    (run / "raw/host/apps.jsonl").write_text(text)
+    return analyse(read_run(run))
+
+
+def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
+    analysis = beside(tmp_path)
+    rows = {row.measure.id: row.entries for row in analysis.programs}
+    assert rows["requests_per_s"]["unix"].value == pytest.approx(2000)
+    # Once, by name, for each of 34 messages; not a second time out of the other tool.
+    assert rows["syscalls"]["tcp"].value == pytest.approx(2.5)
+    assert rows["reads_per_message"]["tcp"].value == pytest.approx(1)
+    assert rows["wakeups_write_space_per_message"]["unix"].value == pytest.approx(0.5)
+    (calls, _) = analysis.calls
+    assert calls.calls == (("read", 1.0), ("write", 1.0), ("epoll_wait", 0.5))
+    assert {one.pattern for one in analysis.ledgers} == {"pingpong"}
+
+
+def test_what_a_tool_lost_is_unsound_and_no_more(tmp_path: Path) -> None:
+    analysis = beside(tmp_path, lost=1)
+    rows = {row.measure.id: row.entries for row in analysis.programs}
+    assert not rows["wakeups_write_space_per_message"]["unix"].sound
+    assert rows["syscalls"]["unix"].sound
+
+
+def test_calls_that_a_program_missed_make_its_counts_unsound(tmp_path: Path) -> None:
+    rows = {row.measure.id: row for row in beside(tmp_path, calls_missed=1).programs}
+    assert not rows["syscalls"].entries["unix"].sound
+    assert rows["requests_per_s"].entries["unix"].sound
+
+
+def test_the_same_in_c_stands_beside_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program is redis with kept connections; the run's ping-pong has another size."""
+    monkeypatch.setattr(twins, "read_twins", lambda: {"redis-keep": ("pingpong", SIZE, "")})
+    run = make_run(tmp_path, MadeUp())
+    lines = [
+        line(t, r, clients=1, variant="keep", window_ns=w)
+        for r in range(6)
+        for t, w in (("unix", 17_000_000), ("tcp", 17_100_000))
+    ]
+    (run / "raw/host/apps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    analysis = analyse(read_run(run))
+    (found,) = analysis.survivals
+    assert found.program.ns == pytest.approx({"unix": 1e6, "tcp": 1.006e6}, rel=1e-3)
+    assert {one.placement for one in found.twins} == {"same-cpu", "cross-cpu"}
+    assert {(one.pattern, one.size) for one in found.twins} == {("pingpong", SIZE)}
+    for twin in found.twins:
+        assert twin.ratio == pytest.approx(twin.ns["tcp"] / twin.ns["unix"])
+        assert twin.ratio > found.program.ratio  # what redis does is the same for both
+    page = pages.html(analysis, [])
+    assert "How much survives" in page
+    assert page.count("in C:</span>") == 2
+    assert f"in C: pingpong, {SIZE} B, cross-cpu" in pages.markdown(analysis, [])
+
+
+def test_every_program_but_one_question_has_a_twin() -> None:
+    """fastcgi asks which protocol answers; there is nothing to time."""
+    assert set(APPS) - set(twins.read_twins()) == {"gin-fastcgi"}
+
+
+def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
+    """Claim, figure, run and raw file, by links."""
+    analysis = analysed(tmp_path)
+    page = pages.html(analysis, [])
+    article = page[page.index('id="claim-twenty-clients"') :].partition("</article>")[0]
+    anchors = re.findall(r'href="#(app-host-\d+)"', article)
+    assert len(anchors) == 12
+    lines = (analysis.run.path / "raw/host/apps.jsonl").read_text().splitlines()
+    for anchor in anchors:
+        row = page[page.index(f'id="{anchor}"') :].partition("</tr>")[0]
+        record = json.loads(lines[int(anchor.rpartition("-")[2]) - 1])
+        assert f"{record['transport']} · redis-new · " in row
+        assert f"repeat {record['repeat']} · " in row
+        (file,) = re.findall(r'href="([^"]+)"', row)
+        assert (analysis.run.path / file).exists()
