@@ -72,11 +72,11 @@ def make_report(folder: Path, languages: Sequence[str] = (), quiet: bool = False
     """Read, analyse, draw, write, show."""
     run = read_run(folder)
     others = [one for one in dict.fromkeys(languages) if one != SOURCE]
-    analysis, figures = _say(run)
+    analysis, figures = said(run)
     files = _files(analysis, figures, others)
     for language in others:
         with use(language):
-            files |= pages(*_say(run), others)
+            files |= pages(*said(run), others)
     output.write_all(folder, files)
     if quiet:
         print(folder / "report.html")
@@ -85,7 +85,7 @@ def make_report(folder: Path, languages: Sequence[str] = (), quiet: bool = False
     return 0
 
 
-def _say(run: Run) -> tuple[Analysis, tuple[Drawn, ...]]:
+def said(run: Run) -> tuple[Analysis, tuple[Drawn, ...]]:
     """In the language in use: sentences are made with the figures that they hold."""
     analysis = analyse(run)
     counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)

@@ -5,6 +5,7 @@ Colours of ink, rules and background are marked with hex codes that nothing else
 report can swap them for its own: the figures then follow its dark mode and its print style.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,10 +13,11 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.languages import say
+from analysis.languages import SOURCE, say, used
 
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
@@ -50,17 +52,41 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 PNG_DPI = 110
+EAST_ASIAN = ("Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic")
 
 
 def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
-    """A figure as SVG and PNG, the same bytes for the same data."""
+    """A figure as SVG and PNG, the same bytes for the same data. English alone has a PNG."""
+    if used() != SOURCE:
+        return _draw_translated(plot, *data), b""
     with mpl.rc_context(STYLE):
         figure = plot(*data)
-        svg, png = BytesIO(), BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        svg, png = _svg(figure), BytesIO()
         figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return svg.getvalue().decode("utf-8"), png.getvalue()
+    return svg, png.getvalue()
+
+
+def _svg(figure: Figure) -> str:
+    svg = BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return svg.getvalue().decode("utf-8")
+
+
+def _draw_translated(plot: Callable[..., Figure], *data: Any) -> str:
+    """Letters that DejaVu lacks are measured with another font, where one is installed.
+
+    The page's reader has fonts for their own language, so no other is named in what is drawn.
+    """
+    installed = set(font_manager.get_font_names())
+    others = [name for name in EAST_ASIAN if name in installed]
+    fonts = [*STYLE["font.sans-serif"], *others]
+    with mpl.rc_context(STYLE | {"font.sans-serif": fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        svg = _svg(plot(*data))
+    for name in others:
+        svg = svg.replace(f", '{name}'", "")
+    return svg
 
 
 def colour(transport: str, transports: list[str]) -> str:

@@ -71,7 +71,7 @@ def run(options: Options, argv: list[str]) -> int:
         who.own(scratch)
         python = _set_up(session)
         _measure(session, folder, scratch, argv)
-    return _analyse(python, target, who, session.progress)
+    return _analyse(session, python, target)
 
 
 def _run_exact(options: Options, who: Invoker, target: Path, argv: list[str]) -> int:
@@ -81,7 +81,7 @@ def _run_exact(options: Options, who: Invoker, target: Path, argv: list[str]) ->
     with session.progress.step("set-up"):
         python = _setup_sh(session, "--exact") / "bin/python"
     exact.run(options, who, target, session.progress, argv)
-    return _analyse(python, target, who, session.progress)
+    return _analyse(session, python, target)
 
 
 def compare(options: Options) -> int:
@@ -276,11 +276,12 @@ def _count_exactly(
     return exact.run_fast(session.options, folder.raw, scratch, session.invoker, session.progress)
 
 
-def _analyse(python: Path, target: Path, who: Invoker, progress: Progress) -> int:
-    if _analysis(python, who, str(target)) != 0:
+def _analyse(session: Session, python: Path, target: Path) -> int:
+    asked = [str(target), *(f"--lang={one}" for one in session.options.languages)]
+    if _analysis(python, session.invoker, *asked) != 0:
         raise RunError(
             f"measured, but not analysed: the raw files are in {target}; "
-            f"try again with python -m analysis {target}."
+            f"try again with python -m analysis {' '.join(asked)}."
         )
     return 0
 

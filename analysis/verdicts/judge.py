@@ -311,7 +311,7 @@ def _why_not(
         return say("There is no sound figure for {names} in this run.", names=listed(lacking))
     if sound:
         return say("No condition and source of this run has all of its transports.")
-    return f"{say(measure.words)}: {why_missing(measure, missing)}.".capitalize()
+    return f"{capital(say(measure.words))}: {why_missing(measure, missing)}."
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
