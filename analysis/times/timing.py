@@ -73,11 +73,6 @@ class Regime:
     def lap(self) -> str:
         return LAP.get(self.pattern, ROUND_TRIP)
 
-    @property
-    def compared(self) -> str:
-        """What a ratio is of."""
-        return "message" if self.pattern in BY_THROUGHPUT else self.lap
-
 
 def build_regimes(tidy: pd.DataFrame, laps: Mapping[Key, Sequence[Laps]]) -> tuple[Regime, ...]:
     """Latency, throughput and ratios of every regime that has sound, unprobed times."""
