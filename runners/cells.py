@@ -45,6 +45,8 @@ HOST = Defaults("host", messages=10_000, watched=2_000, warmup=2_000, repeats=6,
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.
 GUEST = Defaults("vm", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
+# This machine's own kernel, on an emulated CPU: it gives counts, and is as slow as a guest.
+EMULATED = replace(GUEST, lane="host")
 # Fewer repeats are for counts, and all instruments together give those.
 LEAST_ALONE = 3
 # One thread holds both ends.

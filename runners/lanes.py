@@ -62,8 +62,8 @@ def plan_for(
     watched = None if options.messages else defaults.watched
     todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)
     # An emulated CPU's times are not times, so a guest keeps none.
-    on_host = defaults is HOST
-    return Plan(str(workload), todo, user, samples=on_host, own_kernel=not on_host)
+    timed, own_kernel = defaults is HOST, defaults is GUEST
+    return Plan(str(workload), todo, user, samples=timed, own_kernel=own_kernel)
 
 
 def beyond(options: Options, lane: str, rung: str) -> list[Missing]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from runners import claims, guest, lanes, leftovers, mounts, preflight, show
 from runners.apps.probes import Probes
-from runners.cells import HOST
+from runners.cells import EMULATED, HOST
 from runners.collect.children import command
 from runners.errors import RunError
 from runners.exact import run as exact
@@ -224,7 +224,8 @@ def _run_lanes(
     cpu = {"emulated": preflight.emulated(session.checks)}
     done = []
     if "host" in session.lanes and needs is None:
-        plan = lanes.plan_for(options, HOST, rung, lanes.WORKLOAD, session.invoker.drop)
+        usual = EMULATED if cpu["emulated"] else HOST
+        plan = lanes.plan_for(options, usual, rung, lanes.WORKLOAD, session.invoker.drop)
         lacks = lanes.beyond(options, "host", rung)
         lane = lanes.run_plan_on_host(plan, rung, raw, scratch, session.progress, lacks, **cpu)
         done.append(lane)

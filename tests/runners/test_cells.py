@@ -184,3 +184,18 @@ def test_what_is_asked_for_is_not_added_again() -> None:
     given = options.parse(["--patterns", "pingpong,selfecho", "--wait", "block,spin"])
     assert not any(cell.extra for cell in cells.cells(given, cells.HOST))
     assert not any(cell.extra for cell in cells.cells(options.parse([]), cells.GUEST))
+
+
+def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
+    asked = options.parse(["--seed", "1"])
+    real, emulated = (
+        lanes.plan_for(asked, defaults, "function", Path("w"), None)
+        for defaults in (cells.HOST, cells.EMULATED)
+    )
+    assert (real.samples, emulated.samples) == (True, False)
+    assert not real.own_kernel
+    assert not emulated.own_kernel, "this kernel has other users, and keeps its settings"
+    assert {name for one in emulated.passes for name in one.scripts} == {
+        name for one in real.passes for name in one.scripts
+    }
+    assert emulated.runs < real.runs / 2
