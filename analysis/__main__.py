@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
             return make_diff(first, second, options.out, options.quiet)
         return make_report(options.run_dir, options.lang, options.quiet)
     except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"pathcost: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
 
 

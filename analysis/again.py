@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Two runs may have one name, in two folders.
         print(compare([replace(read_run(one), name=str(one)) for one in folders], load_claims()))
     except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"pathcost: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     return 0
 

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     try:
         print(table(read(Path(arguments[0]))))
     except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"pathcost: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -78,7 +78,7 @@ def test_one_sentence_and_no_report(
     assert main([str(run)]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("error: ")
+    assert printed.err.startswith("pathcost: ")
     assert said in printed.err
     assert printed.err.count("\n") == 1
     assert sorted(run.rglob("*")) == before

@@ -35,6 +35,7 @@ COMMAND = ["./runners/run.sh", "--out", str(RUN)]
 REFRESH = "python -m tests.docs.reference"
 TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
 UNSEEN = {"svg", "style", "script"}
+INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
 WIDTH, TALL, MARGIN = 1180, 6000, 10  # pixels
 DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 # Where the first screen's table ends.
@@ -42,27 +43,31 @@ LEDGER_ENDS = 'answer(document.querySelector("#ledger table").getBoundingClientR
 
 
 class _Words(HTMLParser):
+    """Text, with a line for each block: marking a part of one changes nothing."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.lines: list[str] = []
+        self.text = ""
         self._within = 0  # how many elements that hold no words are open
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         self._within += tag in UNSEEN
+        self.text += "" if tag in INLINE else "\n"
 
     def handle_endtag(self, tag: str) -> None:
         self._within -= tag in UNSEEN
+        self.text += "" if tag in INLINE else "\n"
 
     def handle_data(self, data: str) -> None:
-        if not self._within and (line := " ".join(data.split())):
-            self.lines.append(line)
+        self.text += "" if self._within else re.sub(r"\s+", " ", data)
 
 
 def words(html: str) -> str:
     """A page's text, without its drawings: these differ with the fonts of a machine."""
     parser = _Words()
     parser.feed(html)
-    return "\n".join(parser.lines) + "\n"
+    lines = (" ".join(line.split()) for line in parser.text.splitlines())
+    return "\n".join(filter(None, lines)) + "\n"
 
 
 def products(run: Path) -> dict[str, str]:
