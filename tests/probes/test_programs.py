@@ -33,6 +33,11 @@ def watch() -> Iterator[Watch]:
         yield attached
 
 
+def as_many(count: int, wanted: int, found: dict[str, Any]) -> bool:
+    """So many, less what the kernel says it did not run our programs for."""
+    return wanted - (found["probed"]["missed"] or 0) <= count <= wanted
+
+
 # One thread and one child are there before the window opens, the others start in it.
 YIELDS = """
 import os, sys, threading
@@ -76,7 +81,7 @@ def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> N
     assert found["error"] is None
     counted = found["probed"]["counts"]
     # Early, three more threads, two children, and the main thread.
-    assert counted["syscount"]["syscalls"]["sched_yield"] == 7 * N
+    assert as_many(counted["syscount"]["syscalls"]["sched_yield"], 7 * N, found)
     assert set(found["probed"]["lost"].values()) == {0}
 
 
@@ -119,17 +124,19 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
         calls = one["probed"]["counts"]["syscount"]["syscalls"]
         requests = N * one["clients"]
         assert one["counted"] == requests
-        assert 2 * requests <= calls["write"] <= 2 * requests + EDGES
-        assert calls["read"] >= 2 * requests
+        missed = one["probed"]["missed"] or 0
+        assert 2 * requests - missed <= calls["write"] <= 2 * requests + EDGES
+        assert calls["read"] >= 2 * requests - missed
         connections = requests if one["variant"] == "new" else one["clients"]
         if one["transport"] == "unix":
-            assert calls["connect"] == connections
-        assert calls["accept4"] >= connections
+            assert as_many(calls["connect"], connections, one)
+        assert calls["accept4"] >= connections - missed
         if messages_known(counts):
-            assert counts["messages"] == {"sent": 2 * requests, "received": 2 * requests}
             answers = sum(len(f":{number}\r\n") for number in range(1, requests + 1))
             both = REQUEST * requests + answers
-            assert counts["payload_bytes"] == {"sent": both, "received": both}
+            for way in ("sent", "received"):
+                assert as_many(counts["messages"][way], 2 * requests, one)
+                assert missed or counts["payload_bytes"][way] == both
 
 
 def test_each_message_of_asyncio_is_a_sendto(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,12 +148,14 @@ def test_each_message_of_asyncio_is_a_sendto(watch: Watch, monkeypatch: pytest.M
     for one in found:
         counts = one["probed"]["counts"]["counts"]
         calls = one["probed"]["counts"]["syscount"]["syscalls"]
-        assert calls["sendto"] == 2 * N + 2
-        assert calls["recvfrom"] >= 2 * N + 1  # the first line may come with the first message
+        missed = one["probed"]["missed"] or 0
+        assert as_many(calls["sendto"], 2 * N + 2, one)
+        # The first line may come with the first message.
+        assert calls["recvfrom"] >= 2 * N + 1 - missed
         if messages_known(counts):
-            assert counts["messages"]["sent"] == 2 * N + 2
-            assert 2 * N + 1 <= counts["messages"]["received"] <= 2 * N + 2
+            assert as_many(counts["messages"]["sent"], 2 * N + 2, one)
+            assert 2 * N + 1 - missed <= counts["messages"]["received"] <= 2 * N + 2
             payload = counts["payload_bytes"]
-            assert payload["sent"] == payload["received"]
+            assert missed or payload["sent"] == payload["received"]
             lines = payload["sent"] - 2 * N * 64
-            assert len("echo\n") < lines < 200
+            assert missed or len("echo\n") < lines < 200
