@@ -201,7 +201,7 @@ def _regime(regimes: Sequence[Regime]) -> str:
                 for where, text in texts.items()
                 if text
             ]
-    text = "; ".join(filter(None, said))
+    text = say("; ").join(filter(None, said))
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -209,7 +209,7 @@ def _modes(regimes: Sequence[Regime]) -> list[str]:
     """Where a median stands for several times: how often each comes is in the table of times."""
     found = [text for one in regimes if (text := gathering(place(one.placement), _first(one)))]
     if found:
-        values = "; ".join(found)
+        values = say("; ").join(found)
         return [
             say("Times that gather at several values (modes), not at one: {values}.", values=values)
         ]

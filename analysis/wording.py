@@ -80,7 +80,7 @@ def ways(placement: str) -> str:
     for usual, words in WAYS:
         found = [words[one] for one in unusual if one in words]
         said += found or [usual]
-    return ", ".join(map(say, said))
+    return say(", ").join(map(say, said))
 
 
 def place(placement: str) -> str:
@@ -116,7 +116,7 @@ def listed(items: list[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`; `or` is the other joint."""
     if len(items) < 2:
         return "".join(items)
-    first, last = ", ".join(items[:-1]), items[-1]
+    first, last = say(", ").join(items[:-1]), items[-1]
     if joint == "or":
         return say("{first} or {last}", first=first, last=last)
     return say("{first} and {last}", first=first, last=last)

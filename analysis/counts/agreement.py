@@ -242,7 +242,7 @@ def _comparison(
         runs=len(runs),
         together=together,
         equal=bool((difference < LEAST_EVENT / messages).all()),
-        why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
+        why="" if None in whys else say("; ").join(dict.fromkeys(filter(None, whys))),
         agree=bool(close.all()) or None not in whys,
         **cell | {"key": _key_text(cell["key"])},
     )

@@ -182,7 +182,7 @@ def version(kernel: str) -> tuple[int, ...]:
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
     reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
-    return "; ".join(dict.fromkeys(reasons)) or say("not measured in this run")
+    return say("; ").join(dict.fromkeys(reasons)) or say("not measured in this run")
 
 
 def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:

@@ -77,7 +77,7 @@ def explain(
         low, high = _bounds(ones, messages)
         least, most = _bounds(others, messages)
         if low - most <= difference <= high - least:
-            return "; ".join(dict.fromkeys(say(one.why) for one in (*ones, *others)))
+            return say("; ").join(dict.fromkeys(say(one.why) for one in (*ones, *others)))
     return None
 
 

@@ -242,7 +242,9 @@ def _waterfall_caption(size: int) -> str:
         "costs a message, and begins where the one above ends. {steps}. A round trip is two "
         "messages. Black: 95 % interval, where there are repeats enough.",
         size=size_text(size),
-        steps="; ".join(say("“{step}”: {cells}", step=step, cells=cells) for step, cells in steps),
+        steps=say("; ").join(
+            say("“{step}”: {cells}", step=step, cells=cells) for step, cells in steps
+        ),
     )
 
 

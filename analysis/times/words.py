@@ -138,7 +138,7 @@ def packing(latencies: Sequence[Latency]) -> str:
     """`1.00 messages a segment (tcp), 1.00 a read (unix, tcp)`; empty where unknown."""
     segments = {one.transport: one.per_segment for one in latencies}
     reads = {one.transport: one.per_read for one in latencies}
-    return "; ".join(filter(None, (_packed(PER_SEGMENT, segments), _packed(PER_READ, reads))))
+    return say("; ").join(filter(None, (_packed(PER_SEGMENT, segments), _packed(PER_READ, reads))))
 
 
 def _packed(texts: tuple[str, str], figures: Mapping[str, Spread | None]) -> str:
@@ -155,7 +155,7 @@ def modes_text(latencies: Sequence[Latency]) -> str:
     known = {one.transport: one.modality for one in latencies if one.modality}
     if known and not any(modality.several() for modality in known.values()):
         return say("one mode ({transports})", transports=", ".join(known))
-    return "; ".join(f"{name}: {modality.words()}" for name, modality in known.items())
+    return say("; ").join(f"{name}: {modality.words()}" for name, modality in known.items())
 
 
 def gathering(where: str, latencies: Sequence[Latency]) -> str:
@@ -166,13 +166,13 @@ def gathering(where: str, latencies: Sequence[Latency]) -> str:
         if one.modality and (several := one.modality.several())
         for of, modes in [several]
     ]
-    return say("{where} {what}", where=where, what=", ".join(found)) if found else ""
+    return say("{where} {what}", where=where, what=say(", ").join(found)) if found else ""
 
 
 def regime_of_ratio(regime: Regime, ratio: Ratio) -> str:
     """All that a ratio means nothing without."""
     parts = [regime_text(regime), packing(ratio.both), modes_text(ratio.both)]
-    return "; ".join(part for part in parts if part)
+    return say("; ").join(part for part in parts if part)
 
 
 def part_text(part: Part) -> str:

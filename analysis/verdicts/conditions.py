@@ -104,4 +104,4 @@ def _said(sides: Sides, undecided: str) -> str:
         names = [name for name, held in sides.items() if held == {state}]
         if names:
             said.append(say(text, places=listed(names)))
-    return ", ".join(said)
+    return say(", ").join(said)

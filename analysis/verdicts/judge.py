@@ -94,7 +94,7 @@ def _consistent(claim: Claim, rule: Consistent) -> Verdict:
             "{count} {of_checks} fail: {texts}.",
             len(wrong),
             of_checks=of_checks,
-            texts=". ".join(one.text for one in wrong),
+            texts=say(". ").join(one.text for one in wrong),
         )
     verdict = REFUTED if wrong else CONFIRMED
     shown = tuple(Finding(one.text, one.holds) for one in found)
@@ -265,7 +265,7 @@ def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
     return say(
         "Within {tolerance} of what is claimed: {fits}.",
         tolerance=f"{rule.tolerance:g}",
-        fits=", ".join(said),
+        fits=say(", ").join(said),
     )
 
 
@@ -280,7 +280,7 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
             claimed = amount(rule.expected[label], unit)
             text = say("{figure} (claimed: {claimed})", figure=text, claimed=claimed)
         said.append(text)
-    return "; ".join(said)
+    return say("; ").join(said)
 
 
 def _apps_left_out(claim: Claim, patterns: Container[str]) -> list[str]:

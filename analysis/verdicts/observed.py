@@ -126,7 +126,7 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     )
     kernels = _on_each_kernel(found, held)
     if all(held) or not any(held):
-        said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
+        said = say("; ").join(dict.fromkeys(_words(one, rule) for one in found))
         why = f"{_asked(kernels)}: {said}."
         return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
     condition = _flips(found, held)
@@ -136,7 +136,7 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
 
 def _why_not(rule: Check, answers: list[Answer]) -> str:
     """Why a check found nothing that the rule is over: in its own words, where it has some."""
-    errors = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
+    errors = say("; ").join(dict.fromkeys(one.error for one in answers if one.error))
     if errors:
         return f"{capital(errors)}."
     if not answers:

@@ -127,7 +127,7 @@ def tally(verdicts: Iterable[Verdict]) -> str:
         "{count} claim: {verdicts}",
         "{count} claims: {verdicts}",
         len(found),
-        verdicts=", ".join(said),
+        verdicts=say(", ").join(said),
     )
 
 
@@ -163,7 +163,7 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
     found: dict[str, list[str]] = {}
     for kernel, said in kernels:
         found.setdefault(said, []).append(kernel)
-    return "; ".join(
+    return say("; ").join(
         say("{verdict} on {kernels}", verdict=say(said), kernels=listed(names))
         for said, names in found.items()
     )
