@@ -12,7 +12,7 @@ from runners.lanes import REPOSITORY
 from tests.docs import transcripts
 from tests.docs.transcripts import Step
 
-HEADING = re.compile("<h2>([^<{]+)</h2>")
+HEADING = re.compile(r'<h2>\{\{ _\("([^"]+)"\) \}\}</h2>')
 LESSONS = sorted((REPOSITORY / "docs/lessons").glob("[0-9]*.md"))
 STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
 
