@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command line of box.sh: make a box, or prove that it works."""
+"""The command line of box.sh: make a box, prove that it works, make an emulator for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runners.box import disk, root
+from runners.box import disk, emulator, root
 from runners.box.prove import prove
 from runners.errors import RunError
 from runners.guest.errors import GuestError
@@ -43,11 +43,18 @@ def main(argv: list[str]) -> int:
     proving.add_argument("--out", type=Path, required=True, help="a new folder: transcript, report")
     proving.add_argument("--driver", choices=("kvm", "qemu"), help="default: kvm where it boots")
     proving.epilog = "Options after -- go to run.sh in the machine."
+    emulating = actions.add_parser("emulator", help="QEMU 10 for libvirt, where KVM is missing")
+    emulating.add_argument("folder", type=Path, help="a new folder, e.g. /opt/pathcost-qemu")
     end = argv.index("--") if "--" in argv else len(argv)
     given, options = parser.parse_args(argv[:end]), argv[end + 1 :]
     try:
         if given.action == "make":
             make(given.box.absolute(), given.guest)
+        elif given.action == "emulator":
+            progress = Progress()
+            with progress.step("box: emulator"):
+                made = emulator.install(given.folder.absolute(), invoker().cache, progress.say)
+            progress.note(f"export PATHCOST_EMULATOR={made}")
         else:
             prove(given.box.absolute(), given.out.absolute(), given.driver, options)
     except (RunError, GuestError, OSError) as error:

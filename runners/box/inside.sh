@@ -41,21 +41,18 @@ echo pathcost >/etc/hostname
 printf '127.0.0.1\tlocalhost\n127.0.1.1\tpathcost\n' >/etc/hosts
 echo "PARTUUID=$1 / ext4 errors=remount-ro 0 1" >/etc/fstab
 
-# The Vagrantfile says by SMBIOS where the CPU is emulated, and why that matters.
 # Debian keeps /vmlinuz and /initrd.img as links to the newest kernel, so this needs no update-grub.
 install -d /boot/grub
 cat >/boot/grub/grub.cfg <<-END
 	set timeout=0
 	serial --unit=0
 	terminal_output console serial
-	smbios --type 1 --get-string 26 --set family
-	if [ "\$family" = pathcost-emulated ]; then set emulated=clearcpuid=cx16; fi
-	linux /vmlinuz root=PARTUUID=$1 ro quiet console=tty0 console=ttyS0 \$emulated
+	linux /vmlinuz root=PARTUUID=$1 ro quiet console=tty0 console=ttyS0
 	initrd /initrd.img
 	boot
 END
 grub-mkimage -O i386-pc -o /boot/grub/core.img -p '(hd0,msdos1)/boot/grub' \
-	biosdisk part_msdos ext2 linux normal serial terminal configfile smbios test
+	biosdisk part_msdos ext2 linux normal serial terminal configfile
 
 # As `vagrant up` and run.sh do: the user's environment, from the packages that came with us.
 chown -R $user:$user /pathcost

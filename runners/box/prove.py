@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from runners import guest
+from runners.box import emulator
 from runners.collect.children import command, stop
 from runners.errors import RunError
 from runners.guest.process import find_program
@@ -105,6 +107,11 @@ def prove(box: Path, out: Path, driver: str | None, options: Sequence[str]) -> N
         )
         (home / "Vagrantfile").write_text(AT_HOME, encoding="utf-8")
         chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
+        if chosen["PATHCOST_DRIVER"] == "qemu":
+            home.chmod(0o755)  # libvirt's own user starts what lies in it
+            chosen["PATHCOST_EMULATOR"] = str(
+                emulator.install(home / "qemu", invoker().cache, lambda _: None)
+            )
         env = os.environ | chosen | {"VAGRANT_HOME": str(home), "VAGRANT_CHECKPOINT_DISABLE": "1"}
         transcript = stack.enter_context((out / "transcript.txt").open("w", encoding="utf-8"))
         shell = Shell(checkout, env, transcript)
@@ -129,7 +136,8 @@ def _environment(shell: Shell, box: Path, chosen: dict[str, str]) -> None:
     today = datetime.datetime.now(datetime.UTC).date()
     shell.say(f"# {today}, {os.cpu_count()} CPUs, {box.name} of {box.stat().st_size >> 20} MiB")
     shell.say(f"# {', '.join(f'{name}={value}' for name, value in chosen.items())}")
-    shell.run("vagrant --version && virsh --version && qemu-system-x86_64 --version | head -n 1")
+    shell.run("vagrant --version && virsh --version")
+    shell.run("${PATHCOST_EMULATOR:-qemu-system-x86_64} --version | head -n 1")
 
 
 def _judge(shell: Shell, checkout: Path, out: Path) -> None:
@@ -184,6 +192,8 @@ def _virsh(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _leave(shell: Shell) -> None:
     """Remove the machine, the box, its volume in libvirt's pool, and the network."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # nobody else would remove them
     for line in ("vagrant destroy --force", f"vagrant box remove --force {NAME}"):
         with suppress(RunError):
             shell.run(line)

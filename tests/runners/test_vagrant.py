@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import struct
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.box import disk, root
+from runners.box import disk, emulator, root
+from runners.errors import RunError
 from runners.guest.image import DISK_ID, MEBI, SECTOR
+from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 
 VAGRANT = shutil.which("vagrant")
@@ -101,3 +104,24 @@ def test_the_file_system_behind_it_is_sound_and_has_room(bootable: Path) -> None
     assert done.returncode == 0, done.stdout
     assert bootable.stat().st_size > disk.ROOM * MEBI
     assert bootable.stat().st_blocks * SECTOR < bootable.stat().st_size / 10
+
+
+@pytest.mark.emulated
+def test_the_emulator_answers_all_that_libvirt_asks(tmp_path: Path) -> None:
+    """Listing its types loads every module there is: another release's would end it."""
+    program = emulator.install(tmp_path / "qemu", invoker().cache, lambda _: None)
+    asked = [{"execute": name} for name in ("qmp_capabilities", "qom-list-types", "quit")]
+    done = subprocess.run(
+        [program, "-nodefaults", "-nographic", "-machine", "none", "-qmp", "stdio"],
+        input="".join(map(json.dumps, asked)), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert '"name": "EPYC-x86_64-cpu"' in done.stdout
+
+
+def test_an_emulator_takes_no_folder_that_is_there(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError, match="is there already"):
+        emulator.install(tmp_path, invoker().cache, lambda _: None)
+    assert kept.read_text(encoding="utf-8") == "mine"
