@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.counts.quantities import unit_of
+from analysis.counts.quantities import TIMES, unit_of
 from analysis.errors import RunError
 from analysis.raw.record import AGAIN, Record, parse_object, read_text
 from analysis.raw.run import Lane, Missing, Run
@@ -59,6 +59,8 @@ def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterat
         messages = record.whole("with_warm_up", 1)
     for found, whole in rows:
         for (quantity, key), value in found.items():
+            if quantity in TIMES and not lane.timed:
+                continue  # of an emulated CPU
             figure = (probed, quantity, key, value, unit_of(quantity), messages, sound and whole)
             yield (*where, *what, number, *figure)
 

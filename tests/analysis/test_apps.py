@@ -11,7 +11,8 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.counts import twins
-from analysis.counts.quantities import APPS
+from analysis.counts.apps import INSTRUMENT
+from analysis.counts.quantities import APPS, TIMES
 from analysis.errors import RunError
 from analysis.raw.run import read_run
 from analysis.report import pages
@@ -52,6 +53,19 @@ def round_trips(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
         **{"laps_ns": [took, 2 * took]},
         **more,
     }
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: bool) -> None:
+    run = make_run(tmp_path, MadeUp(emulated=emulated))
+    lines = [json.dumps(of("unix", 0)) + "\n" for of in (line, round_trips)]
+    (run / "raw/host/apps.jsonl").write_text("".join(lines))
+    tidy = analyse(read_run(run)).tables.tidy
+    program = tidy[tidy["instrument"] == INSTRUMENT]
+    assert set(program["quantity"]) & TIMES == (
+        set() if emulated else {"requests_per_s", "server_ns", "messages_per_s", "cpu_ns", "rtt_ns"}
+    )
+    assert "time_wait" in set(program["quantity"])
 
 
 def verdict(analysis: Analysis, claim: str) -> Verdict:
