@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.invoker import invoker
 from tests.main.conftest import RunSh, wait_for
 
 pytestmark = pytest.mark.guest
@@ -27,6 +28,13 @@ MOMENTS = [
     pytest.param(GUEST, "qemu-system-x86_64", id="guest"),
     pytest.param(("--exact",), "qemu-system-x86_64", id="exact"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """Cells that an interrupted exact run kept leave the next one nothing to boot a guest for."""
+    for kept in (invoker().cache / "exact-kept").glob("*.json"):
+        kept.unlink()
 
 
 @pytest.mark.parametrize(("arguments", "program"), MOMENTS)
