@@ -20,7 +20,7 @@ from analysis.languages import SOURCE, available, use
 from analysis.raw.run import Run, read_run
 from analysis.report import output
 from analysis.report.exports import exports
-from analysis.report.pages import pages
+from analysis.report.pages import figures_folder, pages
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.verdicts.verdict import claims_table
@@ -76,7 +76,8 @@ def make_report(folder: Path, languages: Sequence[str] = (), quiet: bool = False
     files = _files(analysis, figures, others)
     for language in others:
         with use(language):
-            files |= pages(*said(run), others)
+            analysis_there, figures_there = said(run)
+            files |= pages(analysis_there, figures_there, others) | _drawings(figures_there)
     output.write_all(folder, files)
     if quiet:
         print(folder / "report.html")
@@ -112,15 +113,23 @@ def _files(
         "measurements.csv": output.text(_csv(tidy)),
         "claims.csv": output.text(_csv(claims)),
     }
-    files |= pages(analysis, figures, languages)
+    files |= pages(analysis, figures, languages) | _drawings(figures)
     for figure in figures:
-        if figure.svg:
-            files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
+        if figure.png:
             files[f"figures/{figure.name}.png"] = output.data(figure.png)
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
     files |= exports(analysis)
     return files
+
+
+def _drawings(figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    """The same that the page holds, for report.md, in the language in use."""
+    return {
+        f"{figures_folder()}/{figure.name}.svg": output.text(figure.svg)
+        for figure in figures
+        if figure.svg
+    }
 
 
 def _csv(table: pd.DataFrame) -> str:

@@ -87,11 +87,7 @@ class Analysis:
             for cell in one.cells
         }
         named = {
-            (CELLS, lane.folder, cell.id): (
-                f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.placement} · "
-                f"{say('repeat {number}', number=cell.repeat)} · {probes_text(*cell.probes)}",
-                self._raw_files(lane, cell),
-            )
+            (CELLS, lane.folder, cell.id): (_of_cell(cell), self._raw_files(lane, cell))
             for lane in self.run.lanes
             for cell in lane.cells
         } | self._program_runs()
@@ -105,9 +101,9 @@ class Analysis:
         for _, row in runs.iterrows():
             folder = self.folders[str(row["lane"]), str(row["kernel"])]
             where = (apps.FILE, folder, int(row["cell"]))
+            names = str(row["transport"]), str(row["pattern"]), str(row["placement"])
             probes = probes_text("bcc" if row["probed"] else "", "")
-            words = f"{row['transport']} · {row['pattern']} · {size_text(int(row['size']))} · "
-            words += f"{row['placement']} · repeat {row['repeat']} · {probes}"
+            words = _run_text(*names, int(row["size"]), int(row["repeat"]), probes)
             found[where] = (words, (apps.FILE,))
         return found
 
@@ -121,6 +117,19 @@ class Analysis:
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
         return tuple(c for c in self.comparisons if not c.agree)
+
+
+def _of_cell(cell: Cell) -> str:
+    names = cell.transport, cell.pattern, cell.placement
+    return _run_text(*names, cell.size, cell.repeat, probes_text(*cell.probes))
+
+
+def _run_text(
+    transport: str, pattern: str, placement: str, size: int, repeat: int, probes: str
+) -> str:
+    """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
+    time = say("repeat {number}", number=repeat)
+    return " · ".join((transport, pattern, size_text(size), placement, time, probes))
 
 
 def analyse(run: Run) -> Analysis:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
+from unicodedata import east_asian_width
 
 import matplotlib as mpl
 import pandas as pd
@@ -86,7 +87,13 @@ def _draw_translated(plot: Callable[..., Figure], *data: Any) -> str:
         svg = _svg(plot(*data))
     for name in others:
         svg = svg.replace(f", '{name}'", "")
-    return svg
+    # On its own, in report.md: the same character is drawn otherwise in Chinese and in Japanese.
+    return svg.replace("<svg ", f'<svg xml:lang="{used()}" ', 1)
+
+
+def columns(text: str) -> int:
+    """How wide it is, in letters: Chinese and Japanese characters are two wide."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def colour(transport: str, transports: list[str]) -> str:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tidy table: one row for each figure, whoever measured it."""
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,11 @@ from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit
 from analysis.counts.soundness import unsound_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
-from analysis.languages import say, to_say
+from analysis.languages import say
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
+from analysis.raw.reasons import in_words
 from analysis.raw.run import Cell, Lane, Missing, Result, Run
 
 COLUMNS = (
@@ -37,13 +37,6 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
 )
-# Reasons that the runner gives for most of what is missing; any other stands as it was recorded.
-REASONS = {
-    re.compile(r"not asked for: (?P<option>--.+), or all"): to_say(
-        "not asked for: {option}, or all"
-    ),
-    re.compile(r"(?P<script>\S+) needs function probes"): to_say("{script} needs function probes"),
-}
 # Percentile → how many round trips there must be for it to be more than the maximum.
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
 
@@ -82,7 +75,7 @@ def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
     unsound: list[Unsound] = []
-    missing = list(map(_said, run.missing))
+    missing = list(map(in_words, run.missing))
     for lane in run.lanes:
         scripts = read_scripts(lane)
         missing += failures(lane)
@@ -103,13 +96,6 @@ def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
     return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
-
-
-def _said(one: Missing) -> Missing:
-    for reason, text in REASONS.items():
-        if found := reason.fullmatch(one.why):
-            return replace(one, why=say(text, **found.groupdict()), said=True)
-    return one
 
 
 def _once(figures: list[Figure]) -> Iterable[Figure]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import CARD, INK, RULE, colour
+from analysis.drawing import CARD, INK, RULE, colour, columns
 from analysis.exact.journey import Journey
 from analysis.exact.lap import Slice
 from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
@@ -35,10 +35,11 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
         )
         ax.set_title(title, color=colour(one.transport, transports))
         for stage in one.stages:
-            _bar(ax, stage, -1, RULE, widest, INK)
+            _bar(ax, stage, stage.name, -1, RULE, widest, INK)
         for box in one.boxes:
             if _seen(box, widest):
-                _bar(ax, box, box.depth, colours.get(box.name, REST_COLOUR), widest, DARK)
+                fill = colours.get(box.name, REST_COLOUR)
+                _bar(ax, box, say(box.name), box.depth, fill, widest, DARK)
         _marks(ax, one, widest)
         ax.set_ylim(depth, -1 - ABOVE)
         ax.set_yticks([])
@@ -56,10 +57,12 @@ def _seen(box: Slice, widest: int) -> bool:
     return box.width >= LEAST_SHARE * widest
 
 
-def _bar(ax: Axes, box: Slice, row: int, fill: str, widest: int, ink: str) -> None:
+def _bar(ax: Axes, box: Slice, name: str, row: int, fill: str, widest: int, ink: str) -> None:
     ax.broken_barh([(box.start, box.width)], (row, 0.92), color=fill, edgecolor=CARD, linewidth=0.4)
     room = int(box.width / widest / CHARACTER)
-    text = box.name if room >= len(box.name) else f"{box.name[: room - 1]}…" if room >= 4 else ""
+    wide = columns(name)
+    cut = f"{name[: (room - 1) * len(name) // wide]}…"
+    text = name if room >= wide else cut if room >= 4 else ""
     if text:
         ax.text(box.start, row + 0.48, f" {text}", va="center", fontsize=8, color=ink, clip_on=True)
 
@@ -72,7 +75,7 @@ def _marks(ax: Axes, one: Journey, widest: int) -> None:
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue
-        wide = len(mark.words) * CHARACTER * widest
+        wide = columns(mark.words) * CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=8, color=INK, va="bottom")

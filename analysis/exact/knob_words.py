@@ -7,9 +7,23 @@ from itertools import pairwise
 from pathlib import Path
 
 from analysis.exact.cells import Knob
-from analysis.languages import say
+from analysis.languages import say, to_say
 
 TABLE = Path(__file__).parents[2] / "runners/exact/knobs.toml"
+
+SAME = to_say("{thing}: a message over {transport} costs the same however many there are.")
+ONE = to_say("{thing}: the first costs a message over {transport} {cost} instructions more.")
+SOME = to_say(
+    "{thing}: the first {count} cost a message over {transport} {cost} instructions more."
+)
+EACH_AND_ONE = to_say(
+    "{thing}: each costs a message over {transport} {slopes}; the first, with all that comes with "
+    "it, {cost}."
+)
+EACH_AND_SOME = to_say(
+    "{thing}: each costs a message over {transport} {slopes}; the first {count}, with all that "
+    "comes with them, {cost}."
+)
 
 
 @cache
@@ -27,33 +41,24 @@ def in_words(knob: Knob) -> str:
 
 
 def cost_of_one(one: str, transport: str, points: list[tuple[int, float]]) -> str:
-    """`points`: how many there are, and how many instructions more a message takes then."""
-    thing = say(one)
-    if not any(cost for _, cost in points):
-        return say(
-            "A message over {transport} costs the same however many {thing}s there are.",
-            transport=transport,
-            thing=thing,
-        )
+    """`points`: how many there are, and how many instructions more a message takes then.
+
+    The thing stands before the sentence, where no language has to bend its name.
+    """
     least, first = points[0]
-    count = say("the first {thing}", thing=thing)
-    if least != 1:
-        count = say("{count} {thing}s", count=least, thing=thing)
-    if len(points) == 1:
-        return say(
-            "A message over {transport} costs {cost} instructions more with {things}.",
-            transport=transport,
-            cost=f"{first:,.1f}",
-            things=count,
-        )
+    if not any(cost for _, cost in points):
+        text = SAME
+    elif len(points) == 1:
+        text = ONE if least == 1 else SOME
+    else:
+        text = EACH_AND_ONE if least == 1 else EACH_AND_SOME
     return say(
-        "Each {thing} costs a message over {transport} {slopes}; {things}, with all that comes "
-        "with it, {cost}.",
-        thing=thing,
+        text,
+        thing=say(one),
         transport=transport,
-        slopes=", ".join(_slopes(points)),
-        things=count,
+        count=least,
         cost=f"{first:,.1f}",
+        slopes=say(", ").join(_slopes(points)),
     )
 
 

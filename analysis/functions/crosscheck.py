@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
-from analysis.functions.layers import CALLER, own_layer
+from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
 from analysis.languages import to_say
 
 EXACT_LANE = "exact-other"  # probed guests use the default scheduler
@@ -113,7 +113,7 @@ def _rows(exact: pd.DataFrame, probed: pd.DataFrame) -> Iterator[Row]:
         measured = [_Probed(there[name], float(messages[name][function])) for name in there]
         yield Row(
             function,
-            own_layer(function) or "unclassified",
+            own_layer(function) or UNCLASSIFIED,
             there.get("bpftrace"),
             there.get("ftrace"),
             value,

@@ -101,10 +101,7 @@ def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
 
 
 def legend(figure: Figure, colours: dict[str, str]) -> None:
-    handles = [
-        Patch(facecolor=colour, label=say(name) if name == REST else name)
-        for name, colour in colours.items()
-    ]
+    handles = [Patch(facecolor=colour, label=say(name)) for name, colour in colours.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9)
 
 

@@ -9,10 +9,14 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from analysis.languages import to_say
+
 TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
-UNCLASSIFIED = "unclassified"
+# Layers that no row names; those of the table are said as well.
+UNCLASSIFIED = to_say("unclassified")
+HELPERS = to_say("helpers")
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 
 
@@ -48,7 +52,7 @@ def function_layer(function: str) -> str:
     if function == USER:
         return "user"
     layer = own_layer(function) or UNCLASSIFIED
-    return "helpers" if layer == CALLER else layer
+    return HELPERS if layer == CALLER else layer
 
 
 def layer_of(path: tuple[str, ...]) -> Layer:

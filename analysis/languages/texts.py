@@ -21,6 +21,8 @@ TABLES = {
     "counts/reasons.tsv": ("why",),
     "counts/twins.tsv": ("why",),
 }
+# Stands in probes/functions.tsv where a layer does, and is none.
+NO_LAYER = {"caller"}
 # What a reader sees of a source and of a claim. A quote stays in its own language.
 SOURCE_TEXTS = ("description", "conditions")
 CLAIM_TEXTS = ("statement", "reading", "mechanism", "conditions")
@@ -38,6 +40,7 @@ def all_texts() -> Catalog:
         (ANALYSIS / "report/templates", "*.j2", _template),
         (ANALYSIS, "**/*.tsv", _table),
         (ANALYSIS / "claims", "*.toml", _claims),
+        (REPOSITORY / "probes", "functions.tsv", _layers),
         (REPOSITORY / "runners/exact", "knobs.toml", _knobs),
     ):
         for path in sorted(folder.glob(pattern)):
@@ -70,10 +73,17 @@ def _marked(method: str, path: Path, keywords: dict[str, Any], options: dict[str
 
 def _table(path: Path) -> Found:
     columns = TABLES.get(str(path.relative_to(ANALYSIS)), ())
+    for row in _rows(path):
+        yield from ((row[column], []) for column in columns if row[column])
+
+
+def _layers(path: Path) -> Found:
+    yield from ((layer, []) for layer in sorted({row["layer"] for row in _rows(path)} - NO_LAYER))
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
     with path.open(encoding="utf-8") as file:
-        rows = (line for line in file if not line.startswith("#"))
-        for row in csv.DictReader(rows, delimiter="\t"):
-            yield from ((row[column], []) for column in columns if row[column])
+        yield from csv.DictReader((line for line in file if line[0] != "#"), delimiter="\t")
 
 
 def _claims(path: Path) -> Found:

@@ -64,6 +64,11 @@ def page_name(kind: str, language: str | None = None) -> str:
     return f"report.{kind}" if language == SOURCE else f"report.{language}.{kind}"
 
 
+def figures_folder() -> str:
+    """`figures`, `figures.ru`: where the figures are that `report.md` links to."""
+    return "figures" if used() == SOURCE else f"figures.{used()}"
+
+
 def html(analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] = ()) -> str:
     """One self-contained page that needs no network; its script sorts and searches tables only."""
     template = html_environment().get_template("report.html.j2")
@@ -116,6 +121,7 @@ def _environment(autoescape: bool) -> Environment:
     environment.filters.update(number=wording.number, size=wording.size_text, listed=wording.listed)
     environment.globals.update(
         lang=used,
+        figures_folder=figures_folder,
         say=say,
         gettext=partial(_gettext, environment),
         ngettext=partial(_ngettext, environment),

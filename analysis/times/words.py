@@ -25,12 +25,27 @@ STEPS = {
     SLEEP: (to_say("\N{MINUS SIGN} sleep"), to_say("on two CPUs that poll and never sleep")),
 }
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
-OF_GAP_WORDS = {
-    # For translators: {time} may end with its share of the whole, ", 35 %,".
-    PATH: to_say("{time} is stack"),
-    SWITCH: to_say("{time} is the switch"),
-    WAKEUP: to_say("{time} is wake-up and idle exit"),
+
+
+class OfGap(NamedTuple):
+    """What a part of a gap is, and the same with its share of the whole."""
+
+    plain: str
+    with_share: str
+
+
+OF_GAP = {
+    # For translators: stands in a list, in "Of the … that a message of … takes longer over …".
+    PATH: OfGap(to_say("{time} is stack"), to_say("{time}, {share} %, is stack")),
+    SWITCH: OfGap(to_say("{time} is the switch"), to_say("{time}, {share} %, is the switch")),
+    WAKEUP: OfGap(
+        to_say("{time} is wake-up and idle exit"),
+        to_say("{time}, {share} %, is wake-up and idle exit"),
+    ),
 }
+STACK_AND_SWITCH = OfGap(
+    to_say("{time} is stack and switch"), to_say("{time}, {share} %, is stack and switch")
+)
 LONGER = to_say(
     "Of the {time} that a message of {size} takes longer over {transport} than over {than} "
     "across two CPUs, {parts} ({median})."
@@ -39,7 +54,6 @@ LESS = to_say(
     "Of the {time} that a message of {size} takes less over {transport} than over {than} "
     "across two CPUs, {parts} ({median})."
 )
-STACK_AND_SWITCH = to_say("{time} is stack and switch")
 
 
 class LapWords(NamedTuple):
@@ -213,10 +227,11 @@ def gap_text(gap: Gap, size: int) -> str:
 
 
 def _part_of_gap(gap: Gap, name: str, factor: int) -> str:
-    text = OF_GAP_WORDS[name]
+    texts = OF_GAP[name]
     if name == SWITCH and PATH not in gap.parts:
-        text = STACK_AND_SWITCH
-    return say(text, time=f"{part_text(_times(gap.parts[name], factor))}{_share(gap, name)}")
+        texts = STACK_AND_SWITCH
+    time, share = part_text(_times(gap.parts[name], factor)), _share(gap, name)
+    return say(texts.with_share, time=time, share=share) if share else say(texts.plain, time=time)
 
 
 def _doubtful(gap: Gap) -> bool:
@@ -239,13 +254,13 @@ def _median_of(gap: Gap) -> str:
 
 
 def _share(gap: Gap, name: str) -> str:
-    """Its share, where that is known well: shares of what may be 0 mean nothing."""
+    """Percent of the whole, where that is known well: shares of what may be 0 mean nothing."""
     share = gap.shares[name]
     if _doubtful(gap) or share.low is None or share.high is None:
         return ""
     if not share.high - share.low <= WIDEST_SHARE:
         return ""
-    return f", {share.value * 100:.0f} %,".replace("-", "\N{MINUS SIGN}")
+    return f"{share.value * 100:.0f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _times(part: Part, factor: int) -> Part:

@@ -27,6 +27,11 @@ from analysis.wording import capital, listed
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
+# Circumstances of the checks that are words (runners/checks); a umask or a run's name is none.
+CIRCUMSTANCES = (
+    to_say("connection"), to_say("own"), to_say("inherited"),
+    to_say("server"), to_say("alive"), to_say("gone"),
+)  # fmt: skip
 # How a tool answered: whether it accepts an option, whether its help lists that.
 ANSWERS = {
     (True, True): to_say("{tool} accepts {option}, and its help lists it"),
@@ -49,12 +54,12 @@ class Answer:
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
-        return (
-            self.kernel if name == KERNEL else self.when[name] if name in self.when else say("none")
-        )
+        if name == KERNEL:
+            return self.kernel
+        return _word(self.when[name]) if name in self.when else say("none")
 
     def circumstances(self) -> str:
-        return ", ".join(f"{key} {value}" for key, value in self.when.items())
+        return ", ".join(f"{_word(key)} {_word(value)}" for key, value in self.when.items())
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class Observed:
         """With what another run observed, whose answers are told apart by its name."""
         named = (replace(one, when=one.when | {"run": run}) for one in other.answers)
         return Observed((*self.answers, *named), self.tools | other.tools)
+
+
+def _word(name: str) -> str:
+    """A circumstance, or its value: in words, where it is one."""
+    return say(name) if name in CIRCUMSTANCES else name
 
 
 def read_observed(run: Run) -> Observed:
@@ -197,7 +207,7 @@ def _flips(found: list[Answer], held: list[bool]) -> str:
 
 def _name(circumstance: str) -> str:
     """As the check calls it; the kernel is none of its own."""
-    return say("kernel") if circumstance == KERNEL else circumstance
+    return say("kernel") if circumstance == KERNEL else _word(circumstance)
 
 
 def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:

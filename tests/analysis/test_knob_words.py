@@ -50,6 +50,6 @@ def test_what_one_more_costs_is_said_of_the_thing() -> None:
     with use("de", German()):
         said = cost_of_one("nftables rule", "tcp", points)
     assert said == (
-        "Each Regel costs a message over tcp 10.0 instructions (from 1 to 10); "
-        "the first Regel, with all that comes with it, 16.0."
+        "Regel: each costs a message over tcp 10.0 instructions (from 1 to 10); "
+        "the first, with all that comes with it, 16.0."
     )

@@ -111,7 +111,7 @@ def test_an_unsound_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     assert not next(row for row in table.rows if row.name == "nft=10").changes[0].sound
     assert table.costs_of_one() == [
-        "A message over tcp costs 13.0 instructions more with the first rule."
+        "rule: the first costs a message over tcp 13.0 instructions more."
     ]
 
 
@@ -120,8 +120,8 @@ def test_what_one_more_costs(run: Path) -> None:
     path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
     (table,) = analyse(read_run(run)).knobs
     assert table.costs_of_one() == [
-        "Each rule costs a message over tcp 10.0 instructions (from 1 to 10); "
-        "the first rule, with all that comes with it, 13.0."
+        "rule: each costs a message over tcp 10.0 instructions (from 1 to 10); "
+        "the first, with all that comes with it, 13.0."
     ]
 
 

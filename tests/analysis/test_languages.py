@@ -4,6 +4,7 @@
 import gettext
 import json
 import re
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 
 from analysis.__main__ import main, said
+from analysis.analyse import Analysis
+from analysis.counts.quantities import APPS as PROGRAMS
 from analysis.languages import FOLDER, SOURCE, available, use
 from analysis.languages.__main__ import translated, written
 from analysis.languages.texts import all_texts
@@ -20,22 +23,24 @@ from analysis.report.pages import html, markdown
 from runners.apps import APPS
 from runners.lanes import REPOSITORY
 from runners.options import PATTERNS, TRANSPORTS, WAITS
-from tests.analysis.make_run import make_run
+from tests.analysis.make_run import MadeUp, make_run
 
 OTHERS = [one for one in available() if one != SOURCE]
 # What is put into a text, and markup: a translation has the same.
 KEPT = re.compile(r"(\{[^{}]*\}|%\(\w+\)[sd]|%%|</?\w[^>]*>)")
 REFERENCE = REPOSITORY / "reports/reference/default"
-# Names that no run needs to hold: what claims speak of, what tools and errno say, kinds of layers.
+# Names that no run needs to hold: what claims speak of, what tools and errno say, processes, files.
 NAMES = {
-    *(TRANSPORTS + PATTERNS + WAITS + tuple(APPS)),
-    *("runners", "claims", "apps", "transports", "socket", "QEMU", "wrk", "cells", "jsonl", "echo"),
+    *(TRANSPORTS + PATTERNS + WAITS + tuple(APPS) + tuple(PROGRAMS)),
     *("abstract-names", "peercred", "permissions", "same-interface", "scm-rights", "stale-file"),
-    *("sun-path", "EACCES", "EADDRINUSE", "ENAMETOOLONG", "helpers", "unclassified", "log"),
-    "keep",
+    *("sun-path", "EACCES", "EADDRINUSE", "ENAMETOOLONG", "QEMU", "wrk", "redis-server"),
+    *("client", "server", "samples", "cache-misses", "dTLB-load-misses"),
 }
+# Columns of the tidy table that are names; a key may be a function's.
+NAMED = ("lane", "kernel", "rung", "instrument", "transport", "pattern", "placement", "quantity")
 REFRESH = "python -m analysis.languages puts new texts into the catalogues; then translate them"
-WORD = re.compile(r"[A-Za-z]{3,}(?!\w*…)")  # a name that is cut short is none
+# What has an underscore, a digit or a dot is a name; so is what is cut short.
+WORD = re.compile(r"(?<![\w.])[A-Za-z][A-Za-z-]{2,}(?![\w…])")
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +88,12 @@ def test_a_catalogue_is_as_its_command_writes_it(language: str) -> None:
 class Wordless(gettext.NullTranslations):
     """Says nothing of a text but what is put into it: words that are left went past `say`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
     def gettext(self, message: str) -> str:
+        self.asked.add(message)
         return " ".join(KEPT.findall(message)) or "¤"
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
@@ -110,12 +120,15 @@ class Words(HTMLParser):
             self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        if not any(self.open) and WORD.search(data):
-            self.words.append(" ".join(data.split()))
+        if not any(self.open):
+            self.words.append(" ".join(OPTION.sub("", data).split()))
 
 
-# Of report.md: code, a source's own words, links, a command that stands alone.
-UNSAID = re.compile(r"`[^`]*`|“[^”]*”|!?\[[^\]]*\]\([^)]*\)|^ *python -m .*$", re.MULTILINE)
+# An option with what it is given, a path, and what perf answers.
+OPTION = re.compile(r"--[a-z-]+(?: [\w,]+)?|\S*/\S+|\w+\.[a-z]\w+|(?:<|&lt;)not supported>")
+# Of report.md: code, a source's own words, where links lead, a command that stands alone.
+UNSAID = re.compile(rf"`[^`]*`|“[^”]*”|\]\([^)]*\)|^ *python -m .*$|{OPTION.pattern}", re.MULTILINE)
+FIGURE = re.compile(r"!\[[^\]]*\]\(([^)]*)\)")
 VOID = ("meta", "br", "img", "input", "hr", "link", "col", "wbr")
 
 
@@ -127,34 +140,60 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return make_run(tmp_path_factory.mktemp("made"))
 
 
-def test_every_text_goes_through_a_catalogue(run: Path) -> None:
-    """In a language that says nothing but values and names, no other word is left."""
-    with use("xx", Wordless()):
+def test_every_text_goes_through_a_catalogue(run: Path, texts: Catalog) -> None:
+    """In a language that says nothing but values and names, no other word is left.
+
+    And what was asked for stands in the catalogues, unless it is but names.
+    """
+    wordless = Wordless()
+    with use("xx", wordless):
         analysis, figures = said(read_run(run))
         pages = html(analysis, figures), markdown(analysis, figures)
-    names = known_names(run).union(*(WORD.findall(figure.name) for figure in figures))
+    names = known_names(analysis).union(*(WORD.findall(figure.name) for figure in figures))
+
+    def unnamed(texts: Iterable[str]) -> list[str]:
+        return [text for text in texts if not set(WORD.findall(text)) <= names]
+
     words = Words()
     words.feed(pages[0])
     assert words.open == []
-    for texts in (words.words, UNSAID.sub("", pages[1].replace("\\", "")).splitlines()):
-        assert [text for text in texts if not set(WORD.findall(text)) <= names] == []
+    assert unnamed(words.words) == []
+    assert unnamed(UNSAID.sub("", pages[1].replace("\\", "")).splitlines()) == []
+    known = {one for text in texts for one in ([text.id] if isinstance(text.id, str) else text.id)}
+    assert unnamed(wordless.asked - known) == [], REFRESH
 
 
-def known_names(run: Path) -> set[str]:
-    """Words that nobody translates: of what was asked for and recorded, and of the tables."""
-    asked = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    said = [json.dumps({key: asked[key] for key in asked.keys() - {"missing", "preflight"}})]
-    said += [path.read_text("utf-8", "replace") for path in run.glob("raw/**/*") if path.is_file()]
-    said += [path.read_text(encoding="utf-8") for path in (REPOSITORY / "probes").glob("*.tsv")]
-    return {word for text in (*said, *NAMES) for word in WORD.findall(text)}
+def known_names(analysis: Analysis) -> set[str]:
+    """Words that nobody translates: of what was asked for and measured, and of where.
+
+    A layer's name is no such word, nor is a reason why something is missing.
+    """
+    manifest, tidy = analysis.run.manifest, analysis.tables.tidy
+    asked = {key: manifest[key] for key in manifest.keys() - {"missing", "preflight"}}
+    places = [(lane.folder, lane.environment) for lane in analysis.run.lanes]
+    scripts = [cell.scripts for lane in analysis.run.lanes for cell in lane.cells]
+    found = [
+        json.dumps([asked, places, scripts]),
+        (REPOSITORY / "probes/scripts.tsv").read_text("utf-8"),
+    ]
+    found += [str(one) for column in NAMED for one in tidy[column].unique()]
+    found += [one for one in tidy["key"].unique() if "layer:" not in one]
+    found += [one["what"] for one in manifest["missing"]]
+    return {word for text in (*found, *NAMES) for word in WORD.findall(text)}
 
 
 def test_pages_in_other_languages_stand_beside_the_english_one(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    assert main([str(run), "--quiet", "--lang", OTHERS[0]]) == 0
-    english, other = (run / "report.html"), (run / f"report.{OTHERS[0]}.html")
+    language = OTHERS[0]
+    run = make_run(tmp_path, MadeUp(guest=False, repeats=1))
+    assert main([str(run), "--quiet", "--lang", language]) == 0
+    english, other = run / "report.html", run / f"report.{language}.html"
     assert f'href="{other.name}"' in english.read_text(encoding="utf-8")
     page = other.read_text(encoding="utf-8")
-    assert f'<html lang="{OTHERS[0]}">' in page
+    assert f'<html lang="{language}">' in page
     assert 'href="report.html"' in page
-    assert (run / f"report.{OTHERS[0]}.md").exists()
+    for extension in ("", f".{language}"):
+        name, folder = f"report{extension}.md", f"figures{extension}"
+        linked = FIGURE.findall((run / name).read_text(encoding="utf-8"))
+        assert linked
+        assert [one for one in linked if not (run / one).is_file()] == []
+        assert {one.partition("/")[0] for one in linked} == {folder}
