@@ -18,4 +18,9 @@ clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch
 ruff check .
 ruff format --check .
 mypy
-exec python -m pytest "$@"
+[ $# = 0 ] || exec python -m pytest "$@"
+# All CPUs for what neither attaches a probe nor boots a machine; the others have it to themselves.
+status=0
+python -m pytest --numprocesses auto --dist loadfile -m 'not (root or guest or emulated)' || status=$?
+python -m pytest -m 'root or guest or emulated' || status=$?
+exit "$status"

@@ -4,7 +4,7 @@
 import re
 import shlex
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ def html(analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] 
     return template.render(_context(analysis, figures), languages=_others(languages))
 
 
+@cache  # compiling the templates takes longer than filling them in
 def html_environment() -> Environment:
     """Templates of pages: everything escaped, figures inline."""
     environment = _environment(autoescape=True)
@@ -84,11 +85,16 @@ def html_environment() -> Environment:
 
 def markdown(analysis: Analysis, figures: Sequence[Drawn]) -> str:
     """The same for a terminal, a diff or a forge."""
+    template = _markdown_environment().get_template("report.md.j2")
+    return re.sub(r"\n{3,}", "\n\n", template.render(_context(analysis, figures)))
+
+
+@cache
+def _markdown_environment() -> Environment:
     environment = _environment(autoescape=False)
     environment.finalize = _escape_markdown
     environment.filters["mark"] = Markup
-    text = environment.get_template("report.md.j2").render(_context(analysis, figures))
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return environment
 
 
 def _others(languages: Sequence[str]) -> list[tuple[str, str, str]]:

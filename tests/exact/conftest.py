@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from runners.exact import lane
 from runners.guest import GuestError
 from runners.invoker import invoker
+from tests.build import make
 
 REPOSITORY = Path(__file__).parent.parent.parent
 PARTS = ("runners/workload", "runners/exact/init", "runners/exact/knob", "probes/exact")
@@ -20,7 +20,7 @@ PARTS = ("runners/workload", "runners/exact/init", "runners/exact/knob", "probes
 def built() -> None:
     """The three programs of exact mode."""
     for part in PARTS:
-        subprocess.run(["make", "--silent", "-C", str(REPOSITORY / part)], check=True)
+        make(REPOSITORY / part)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 from runners import lanes, mounts, preflight
 from runners.apps import asyncio, client, probes, redis
 from runners.apps.probes import Probes, Watch
+from tests.build import make
 
 pytestmark = pytest.mark.root
 NOBODY = (65534, 65534)
@@ -114,8 +115,7 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
 ) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    folder = str(lanes.REPOSITORY / "runners/apps/redis")
-    subprocess.run(["make", "--silent", "-C", folder], check=True)
+    make(lanes.REPOSITORY / "runners/apps/redis")
     monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
     found = probed(redis, monkeypatch)
     assert len(found) == 8

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +41,7 @@ from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 from runners.ports import free_port
 from runners.progress import Progress
+from tests.build import make
 
 NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
@@ -49,7 +49,7 @@ NOBODY = (65534, 65534) if os.getuid() == 0 else None
 def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/apps/redis")], check=True)
+    make(REPOSITORY / "runners/apps/redis")
     monkeypatch.setattr(redis, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
     found = list(redis.run(NOBODY, lambda _: None))
@@ -77,7 +77,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two messages over Unix sockets against one over TCP; corrected, one each."""
-    subprocess.run(["make", "--silent", "-C", str(REPOSITORY / "runners/apps/dotnet")], check=True)
+    make(REPOSITORY / "runners/apps/dotnet")
     monkeypatch.setattr(dotnet, "REPEATS", 1)
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
@@ -100,7 +100,7 @@ def test_every_line_comes_back(
         if not Path("/usr/bin", tool).exists():
             pytest.skip(f"there is no /usr/bin/{tool} here")
     for name in ("go", *(["java"] if app is java else [])):
-        subprocess.run(["make", "--silent", "-C", f"{REPOSITORY}/runners/apps/{name}"], check=True)
+        make(REPOSITORY / "runners/apps" / name)
     assert app.lack() == ""
     monkeypatch.setattr(echo, "REPEATS", 1)
     monkeypatch.setattr(echo, "WARMUP", 23)

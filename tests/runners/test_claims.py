@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
 from runners.invoker import Invoker
 from runners.lanes import CHECKS, REPOSITORY
+from tests.build import make
 
 WANTED: dict[str, Any] = {
     "claims": 3,
@@ -112,7 +112,7 @@ def test_exact_mode_and_claims_exclude_each_other() -> None:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Every check of the registry, run here."""
-    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
+    make(CHECKS)
     out = tmp_path_factory.mktemp("answers")
     found: dict[str, list[dict[str, Any]]] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -138,7 +138,7 @@ def test_each_kernel_is_asked() -> None:
 
 
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
-    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
+    make(CHECKS)
     asked = plan.Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
     asked.dump(tmp_path / "plan.json")
     assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
@@ -193,7 +193,7 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Else the check would blame the kernel for what the folder above keeps out."""
-    subprocess.run(["make", "--silent", "-C", str(CHECKS)], check=True)
+    make(CHECKS)
     tmp_path.chmod(0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (answer,) = checks.run_check(CHECKS / "build", "permissions", None)

@@ -2,20 +2,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.build import make
+
 from .workload import SOURCE, run
 
 
 def build(target: str, program: str) -> Path:
-    jobs = len(os.sched_getaffinity(0))
-    subprocess.run(
-        ["make", "-C", str(SOURCE), f"-j{jobs}", target], check=True, stdout=subprocess.DEVNULL
-    )
+    make(SOURCE, target)
     return SOURCE / "build" / program
 
 
