@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One measurement at a time: two at once would spoil both.
+"""One measurement at a time: two at once would spoil both. One proof of a box at a time, too.
 
 The lock is an abstract Unix socket (unix(7)): the kernel frees the name when its owner dies,
 however it dies, and SO_PEERCRED tells a second run who holds it.
@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from runners.errors import RunError
@@ -21,15 +21,20 @@ ASKERS = 128
 CREDENTIALS = struct.Struct("iII")
 
 
-@contextmanager
-def measuring() -> Iterator[None]:
+def measuring() -> AbstractContextManager[None]:
     """Hold the lock. Raises RunError, naming the holder, where another run has it."""
+    return alone(NAME, "another run is measuring")
+
+
+@contextmanager
+def alone(name: str, what: str) -> Iterator[None]:
+    """Hold the lock called `name`. Raises RunError where another process does `what` already."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
-            lock.bind(NAME)
+            lock.bind(name)
         except OSError as error:
             raise RunError(
-                f"another run is measuring on this machine ({_holder()}), and two at once would "
+                f"{what} on this machine ({_holder(name)}), and two at once would "
                 "spoil both: wait until it has ended."
             ) from error
         # Nobody is ever accepted: those who asked wait in the queue, which must not be full soon.
@@ -37,11 +42,11 @@ def measuring() -> Iterator[None]:
         yield
 
 
-def _holder() -> str:
+def _holder(name: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.setblocking(False)
         try:
-            peer.connect(NAME)
+            peer.connect(name)
         except OSError:
             return "which does not answer"
         raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)

@@ -12,27 +12,27 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import tarfile
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TextIO
 
 from runners import guest
-from runners.box import emulator
-from runners.collect.children import command, stop
-from runners.errors import RunError
+from runners.box import emulator, room
+from runners.box.libvirt import NAME, libvirt
+from runners.box.shell import HungError, Shell
+from runners.errors import RunError, UsageError
+from runners.folder import place
 from runners.guest.process import find_program
-from runners.invoker import invoker
+from runners.invoker import Invoker, invoker
 from runners.lanes import REPOSITORY
+from runners.leftovers import journal, sweep
+from runners.lock import alone
 from runners.options import DEFAULT_KERNEL
 
-# Of box, network and folder, and so of the machine: nothing of the user's is called so.
-NAME = "pathcost-proof"
-URI = "qemu:///system"
+LOCK = "\0pathcost-is-proving-a-box"
+# libvirt writes it, so it lies where libvirt may write; it comes to the transcript in the end.
+CONSOLE = Path(f"/var/log/libvirt/qemu/{NAME}-console.log")
 # Vagrant reads a Vagrantfile in its home before the project's.
 AT_HOME = f"""\
 Vagrant.configure("2") do |config|
@@ -40,90 +40,151 @@ Vagrant.configure("2") do |config|
     machine.management_network_name = "{NAME}"
     machine.management_network_address = "192.168.223.0/24"
     machine.management_network_mode = "none"
+    machine.serial type: "file", source: {{ path: "{CONSOLE}" }}
   end
 end
 """
-PROGRAMS = ("vagrant", "virsh", "libvirtd", "qemu-img", "rsync")
-PACKAGES = ("vagrant", "vagrant-libvirt", "libvirt-daemon-system", "libvirt-clients", "rsync")
+PROGRAMS = ("vagrant", "virsh", "libvirtd", "rsync", "ip")
+PACKAGES = (
+    "vagrant", "vagrant-libvirt", "libvirt-daemon-system", "libvirt-clients", "rsync", "iproute2",
+)  # fmt: skip
+ROOM = 3 << 30  # beside the box: the box unpacked, the emulator, the report
 LEFT_AT_HOME = (".git", "build", "__pycache__", ".*_cache", ".vagrant", "20*")
 ABOUT = "uname -r; grep PRETTY /etc/os-release; systemd-detect-virt; systemd-analyze | head -n 1"
 MEASURE = "cd /vagrant && sudo ./runners/run.sh"
 FETCH = "vagrant ssh --no-tty -c 'tar -C /vagrant -c reports' | tar -x"
-START_SECONDS = 30
-ERASE = "\x1b[K"
-PROGRESS = f"{ERASE}Progress: "  # a line for each change, without a terminal
+CONSOLE_LOG = "console.log"
+A_WEEK = 7 * 24 * 60
+PATIENCE_MINUTES = 30.0  # an emulated machine boots and sets up in 68 s, and measures in 191 s
 
 
-class Shell:
-    """Runs commands as a student would; each goes into the transcript with output and seconds."""
-
-    def __init__(self, folder: Path, env: dict[str, str], transcript: TextIO) -> None:
-        self._folder = folder
-        self._env = env
-        self._transcript = transcript
-
-    def say(self, text: str) -> None:
-        """A line of the transcript, and on the terminal."""
-        print(text, flush=True)
-        self._transcript.write(text + "\n")
-        self._transcript.flush()
-
-    def run(self, line: str) -> None:
-        """A line for the shell. Raises RunError if it fails."""
-        self.say(f"$ {line}")
-        began = time.monotonic()
-        with subprocess.Popen(
-            command(["bash", "-o", "pipefail", "-c", line]), cwd=self._folder, env=self._env,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace",
-        ) as process:  # fmt: skip
-            assert process.stdout is not None
-            for printed in process.stdout:
-                if PROGRESS not in printed:
-                    self.say(printed.rstrip().removeprefix(ERASE))
-        self.say(f"# {time.monotonic() - began:.0f} s\n")
-        if process.returncode != 0:
-            raise RunError(f"the box does not pass: '{line}' ended with {process.returncode}.")
-
-
-def prove(box: Path, out: Path, driver: str | None, options: Sequence[str]) -> None:
+def prove(
+    box: Path,
+    out: Path,
+    driver: str | None,
+    options: Sequence[str],
+    patience: float = PATIENCE_MINUTES,
+) -> None:
     """Add the box, boot it, measure in it, fetch the report into the new folder `out`.
 
-    `options` go to run.sh in the machine. Raises RunError, GuestError, OSError.
+    `options` go to run.sh in the machine. A boot or a run.sh that has not ended after `patience`
+    minutes hangs. Raises UsageError, RunError, GuestError, OSError, KeyboardInterrupt.
     """
+    _check(box, out, patience)
+    who = invoker()
+    who.make(who.cache / "running")
+    with (
+        alone(LOCK, "another proof of a box is running"),
+        journal(who.cache) as notes,
+        ExitStack() as stack,
+    ):
+        sweep(who.cache)
+        home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
+        with room.written(out, "choose another place with --out"):
+            out.mkdir(exist_ok=True)
+        stack.callback(_give_away, who, out)
+        with room.written(box.parent, "copy the box to another folder"):
+            home.mkdir()
+        home.chmod(0o755)  # libvirt's own user starts the emulator in it
+        chosen = _prepare(home, driver, who)
+        try:
+            _as_a_student(box, out, home, chosen, options, patience)
+        except RunError as error:
+            raise RunError(_with_traces(error, out)) from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; the machine is removed, and what was printed is in {out}."
+            ) from None
+
+
+def _give_away(who: Invoker, out: Path) -> None:
+    with suppress(OSError):
+        out.rmdir()  # nothing came into it
+        return
+    who.own(out)
+
+
+def _check(box: Path, out: Path, patience: float) -> None:
+    """All that can be known before anything is made. Raises UsageError, RunError."""
+    if not 0 < patience <= A_WEEK:
+        raise UsageError(f"--patience {patience:g} is no number of minutes above 0, up to a week.")
+    if not box.is_file():
+        raise UsageError(f"there is no box {box}: make one with box.sh make.")
+    place(out, out.parent)
     if os.geteuid() != 0:
         raise RunError("the proof talks to the system's libvirt: run it with sudo.")
+    if not tarfile.is_tarfile(box):
+        raise UsageError(f"{box} is no box, which is a tar file: make one with box.sh make.")
     for program in PROGRAMS:
-        if not shutil.which(program):
-            raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.")
-    if not box.is_file():
-        raise RunError(f"there is no box {box}: make one with box.sh make.")
-    out.mkdir()
-    with ExitStack() as stack:
-        home = Path(stack.enter_context(TemporaryDirectory(prefix=".pathcost-", dir=box.parent)))
-        checkout = home / NAME
-        shutil.copytree(
-            REPOSITORY, checkout, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_AT_HOME)
+        try:
+            find_program(program)
+        except guest.GuestError:
+            raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.") from None
+    room.check(box.parent, ROOM, "a proof", "copy the box to another folder")
+
+
+def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
+    """Fill Vagrant's home: the checkout, and the emulator if need be. What the student chooses."""
+    shutil.copytree(
+        REPOSITORY, home / NAME, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_AT_HOME)
+    )
+    (home / "Vagrantfile").write_text(AT_HOME, encoding="utf-8")
+    chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
+    if chosen["PATHCOST_DRIVER"] == "qemu":
+        emulator.check_reachable(home, "copy the box to another folder")
+        chosen["PATHCOST_EMULATOR"] = str(
+            emulator.install(home / "qemu", who.cache, lambda _: None)
         )
-        (home / "Vagrantfile").write_text(AT_HOME, encoding="utf-8")
-        chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
-        if chosen["PATHCOST_DRIVER"] == "qemu":
-            home.chmod(0o755)  # libvirt's own user starts what lies in it
-            chosen["PATHCOST_EMULATOR"] = str(
-                emulator.install(home / "qemu", invoker().cache, lambda _: None)
-            )
-        env = os.environ | chosen | {"VAGRANT_HOME": str(home), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    return chosen
+
+
+def _as_a_student(
+    box: Path,
+    out: Path,
+    home: Path,
+    chosen: dict[str, str],
+    options: Sequence[str],
+    patience: float,
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("VAGRANT_")}
+    env = kept | chosen | {"VAGRANT_HOME": str(home), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    CONSOLE.unlink(missing_ok=True)  # of a proof that was killed
+    with ExitStack() as stack:
         transcript = stack.enter_context((out / "transcript.txt").open("w", encoding="utf-8"))
-        shell = Shell(checkout, env, transcript)
-        stack.enter_context(libvirt(out / "libvirtd.log"))
+        stack.callback(_keep_console, out)
+        enter = stack.enter_context(libvirt(out / "libvirtd.log"))
+        shell = Shell(home / NAME, env, transcript, enter)
         _environment(shell, box, chosen)
         stack.callback(_leave, shell)
         shell.run(f"vagrant box add --name {NAME} {shlex.quote(str(box))}")
-        shell.run("vagrant up --provider=libvirt")
+        shell.run("vagrant up --provider=libvirt", patience)
         shell.run(f"vagrant ssh --no-tty -c '{ABOUT}'")
-        shell.run(f"vagrant ssh --no-tty -c {shlex.quote(' '.join([MEASURE, *options]))}")
+        measure = " ".join([MEASURE, *options])
+        shell.run(f"vagrant ssh --no-tty -c {shlex.quote(measure)}", patience)
         shell.run(FETCH)
-        _judge(shell, checkout, out)
+        _judge(shell, home / NAME, out)
+
+
+def _leave(shell: Shell) -> None:
+    """As a student would; whatever that does not remove, `libvirt` does."""
+    for line in ("vagrant destroy --force", f"vagrant box remove --force {NAME}"):
+        with suppress(RunError):
+            shell.run(line)
+
+
+def _keep_console(out: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.move(CONSOLE, out / CONSOLE_LOG)
+
+
+def _with_traces(error: RunError, out: Path) -> str:
+    """What went wrong, where to look, what to do."""
+    said = f"{str(error).rstrip('.')}: see {out}/transcript.txt"
+    if (out / CONSOLE_LOG).exists():
+        said += f" and the machine's console, {out}/{CONSOLE_LOG}"
+    if isinstance(error, HungError):
+        said += "; a machine that is only slow gets longer with --patience"
+    return f"{said}."
 
 
 def _driver() -> str:
@@ -142,63 +203,20 @@ def _environment(shell: Shell, box: Path, chosen: dict[str, str]) -> None:
 
 def _judge(shell: Shell, checkout: Path, out: Path) -> None:
     """Keep the report that came back, and look into it."""
-    (run,) = (checkout / "reports").glob("20*")
-    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    lanes = [(lane["lane"], lane["rung"]) for lane in manifest["lanes"]]
-    if lanes != [("host", "function")]:
+    runs = list((checkout / "reports").glob("20*"))
+    if len(runs) != 1:
         raise RunError(
-            f"the machine's own kernel was to allow every probe, and the lanes are {lanes}."
+            f"{len(runs)} reports came back, and one was to: the options after -- have to measure"
         )
+    (run,) = runs
+    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    counted = manifest["lanes"] or manifest.get("exact", [])
+    weak = [lane["rung"] for lane in manifest["lanes"] if lane["rung"] != "function"]
+    if weak or not counted:
+        raise RunError(f"the machine was to allow every probe, and it allows {weak or 'nothing'}")
     for name in ("report.html", "report.md", "measurements.csv"):
         if not (run / name).stat().st_size:
-            raise RunError(f"{name} came back empty.")
+            raise RunError(f"{name} came back empty")
     shutil.move(run, out / "run")
-    shell.say(f"# passed: {manifest['lanes'][0]['kernel']}, rung function, {manifest['seconds']} s")
-
-
-@contextmanager
-def libvirt(log: Path) -> Iterator[None]:
-    """The system's libvirt; where no init starts it, ours for the time being."""
-    if _answers():
-        yield
-        return
-    with log.open("w") as words, ExitStack() as stack:
-        for daemon in ("virtlogd", "libvirtd"):
-            process = subprocess.Popen(
-                command([find_program(daemon)]),
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-            )
-            stack.callback(stop, process)
-        until = time.monotonic() + START_SECONDS
-        while not _answers():
-            if time.monotonic() > until:
-                raise RunError(f"libvirtd does not answer; its words are in {log}.")
-            time.sleep(0.2)
-        yield
-
-
-def _answers() -> bool:
-    return _virsh("version").returncode == 0
-
-
-def _virsh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["virsh", "--connect", URI, *arguments],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
-def _leave(shell: Shell) -> None:
-    """Remove the machine, the box, its volume in libvirt's pool, and the network."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # nobody else would remove them
-    for line in ("vagrant destroy --force", f"vagrant box remove --force {NAME}"):
-        with suppress(RunError):
-            shell.run(line)
-    for volume in _virsh("vol-list", "default").stdout.split():
-        if volume.startswith(f"{NAME}_vagrant_box_image"):
-            _virsh("vol-delete", "--pool", "default", volume)
-    for action in ("net-destroy", "net-undefine"):  # where vagrant has not
-        _virsh(action, NAME)
+    kernels = ", ".join(dict.fromkeys(lane["kernel"] for lane in counted))
+    shell.say(f"# passed: {kernels}, rung function, {manifest['seconds']} s")

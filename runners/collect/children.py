@@ -28,7 +28,11 @@ def command(
     return [*prefix, "--", *argv]
 
 
-def stop(process: subprocess.Popen[bytes], patience: float = 5.0, how: int = signal.SIGTERM) -> int:
+def stop(
+    process: subprocess.Popen[bytes] | subprocess.Popen[str],
+    patience: float = 5.0,
+    how: int = signal.SIGTERM,
+) -> int:
     """End `process` by the signal `how`, by force after `patience` seconds; its status."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

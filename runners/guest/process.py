@@ -17,9 +17,10 @@ PACKAGE_OF = {
     "apt-config": "apt",
     "apt-get": "apt",
     "dpkg-deb": "dpkg",
+    "ip": "iproute2",
+    "libvirtd": "libvirt-daemon-system",
     "mke2fs": "e2fsprogs",
-    "mmdebstrap": "mmdebstrap",
-    "tar": "tar",
+    "qemu-img": "qemu-utils",
 }
 SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
 
