@@ -4,6 +4,7 @@
 from analysis.languages import say, to_say
 
 DASH = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
 NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 PLACEMENTS = {
@@ -23,21 +24,23 @@ WAYS = (
     (to_say("one connection"), {"two": to_say("two one-way connections")}),
 )
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
+RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 def number(value: float) -> str:
     """About three significant figures; what is almost 0 is told from 0."""
-    size = abs(value)
-    if size == 0:
+    if value < 0:
+        return MINUS + number(-value)
+    if value == 0:
         return "0"
-    if size >= 100:
+    if value >= 100:
         return f"{value:,.0f}"
-    if size >= 10:
+    if value >= 10:
         return f"{value:.1f}"
-    if size >= 0.01:
+    if value >= 0.01:
         return f"{value:.2f}"
-    return f"{value:.3f}" if size >= 0.0005 else "<0.001"
+    return f"{value:.3f}" if value >= 0.0005 else "<0.001"
 
 
 def amount(value: float, unit: str) -> str:
@@ -48,7 +51,7 @@ def amount(value: float, unit: str) -> str:
         for scale, name in TIME_UNITS:
             if abs(value) >= scale:
                 return f"{number(value / scale)} {name}"
-    return f"{number(value)} {unit}".strip()
+    return f"{number(value)} {'' if unit == RATE else unit}".strip()
 
 
 def spread(low: float, high: float, unit: str = "") -> str:
@@ -58,6 +61,12 @@ def spread(low: float, high: float, unit: str = "") -> str:
         return ""
     head, _, tail = first.rpartition(" ")
     return f"{head if head and last.endswith(f' {tail}') else first}{DASH}{last}"
+
+
+def extent(low: float, high: float, unit: str = "") -> str:
+    """`1.00` to `2.00` in a sentence; one figure where both are written alike or are almost 0."""
+    last = amount(high, unit)
+    return last if last.startswith("<") else spread(low, high, unit) or last
 
 
 def capital(text: str) -> str:

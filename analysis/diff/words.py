@@ -6,9 +6,17 @@ from itertools import groupby
 
 from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift
 from analysis.exact.knobs import Moved
-from analysis.wording import amount, counted, listed, number, place, size_text, source_text
+from analysis.wording import (
+    MINUS,
+    amount,
+    counted,
+    listed,
+    number,
+    place,
+    size_text,
+    source_text,
+)
 
-MINUS = "\N{MINUS SIGN}"
 LAYERS = 3  # in a sentence
 MOST_TIMES = 4  # sentences
 
@@ -90,14 +98,14 @@ def value(shift: Shift, figure: float) -> str:
 def change(shift: Shift) -> str:
     """With its sign: `+12.0 ns`."""
     sign = "+" if shift.change > 0 else ""
-    return f"{sign}{amount(shift.change, shift.measure.unit)}".replace("-", MINUS)
+    return f"{sign}{amount(shift.change, shift.measure.unit)}"
 
 
 def interval(shift: Shift) -> str:
     if shift.low is None or shift.high is None:
         return ""
     unit = shift.measure.unit
-    return f"{amount(shift.low, unit)} to {amount(shift.high, unit)}".replace("-", MINUS)
+    return f"{amount(shift.low, unit)} to {amount(shift.high, unit)}"
 
 
 def source(shift: Shift) -> str:

@@ -21,8 +21,8 @@ from analysis.times.plots import (
 )
 from analysis.times.timing import LAP, ROUND_TRIP, Regime
 from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part, Waterfall
-from analysis.times.words import OF_LAP, STEPS, lacking, signed, uneven
-from analysis.wording import listed, size_text
+from analysis.times.words import OF_LAP, STEPS, lacking, uneven
+from analysis.wording import amount, listed, size_text
 
 QUANTILES = 300
 FAMILIES = {
@@ -257,9 +257,8 @@ def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
     for name, step in steps.items():
         start = bars[-1].end if bars else 0.0
         ends = [None if end is None else start + end / 1000 for end in (step.low, step.high)]
-        bars.append(
-            Bar(say(STEPS[name][0]), start, start + step.value / 1000, signed(step.value), *ends)
-        )
+        name_said, text = say(STEPS[name][0]), amount(step.value, "ns")
+        bars.append(Bar(name_said, start, start + step.value / 1000, text, *ends))
     return tuple(bars)
 
 

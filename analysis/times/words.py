@@ -191,20 +191,14 @@ def regime_of_ratio(regime: Regime, ratio: Ratio) -> str:
 
 def part_text(part: Part) -> str:
     """`2.51 µs (2.40 to 2.60)`: the ends without a unit where it is the same."""
-    value = signed(part.value)
+    value = amount(part.value, "ns")
     if part.low is None or part.high is None:
         return value
-    ends = [signed(part.low), signed(part.high)]
+    ends = [amount(part.low, "ns"), amount(part.high, "ns")]
     unit = value.rpartition(" ")[2]
     if all(end.endswith(f" {unit}") for end in ends):
         ends = [end.removesuffix(f" {unit}") for end in ends]
     return say("{value} ({low} to {high})", value=value, low=ends[0], high=ends[1])
-
-
-def signed(nanoseconds: float) -> str:
-    """With a real minus sign."""
-    text = amount(abs(nanoseconds), "ns")
-    return f"\N{MINUS SIGN}{text}" if nanoseconds < 0 else text
 
 
 def gap_text(gap: Gap, size: int) -> str:

@@ -43,7 +43,7 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import amount, capital, listed, spread
+from analysis.wording import amount, capital, extent, listed
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
@@ -275,7 +275,7 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
         figures = [f for one in evidence for f in one.figures if f.label == label]
         unit = "" if figures[0].quotient else _measure(claim).unit
         low, high = min(f.low for f in figures), max(f.high for f in figures)
-        text = f"{label} {spread(low, high, unit) or amount(low, unit)}"
+        text = f"{label} {extent(low, high, unit)}"
         if isinstance(rule, Values):
             claimed = amount(rule.expected[label], unit)
             text = say("{figure} (claimed: {claimed})", figure=text, claimed=claimed)
@@ -336,4 +336,4 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     order = sorted(set(ranks))
     ranked = figures.assign(rank=[order.index(one) for one in ranks])
     best = ranked[ranked["rank"] == ranked.groupby(list(REGIME))["rank"].transform("min")]["value"]
-    return spread(best.min(), best.max(), measure.unit) or amount(best.min(), measure.unit)
+    return extent(best.min(), best.max(), measure.unit)

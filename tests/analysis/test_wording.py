@@ -8,6 +8,7 @@ import pytest
 from analysis.languages import use
 from analysis.wording import (
     amount,
+    extent,
     listed,
     number,
     probes_text,
@@ -19,7 +20,10 @@ from analysis.wording import (
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.0001, "<0.001"), (0.004, "0.004"), (1, "1.00"), (17.17, "17.2"), (1717, "1,717")],
+    [
+        *((0, "0"), (0.0001, "<0.001"), (0.004, "0.004"), (1, "1.00")),
+        *((17.17, "17.2"), (1717, "1,717"), (-17.17, "\N{MINUS SIGN}17.2")),
+    ],
 )
 def test_number(value: float, text: str) -> None:
     assert number(value) == text
@@ -28,12 +32,21 @@ def test_number(value: float, text: str) -> None:
 def test_amount() -> None:
     assert amount(1500, "ns") == "1.50 µs"
     assert amount(17, "functions") == "17"
+    assert amount(1717, "1/s") == "1,717"
+    assert amount(-1500, "ns") == "\N{MINUS SIGN}1.50 µs"
 
 
 def test_spread_is_empty_where_it_would_say_nothing() -> None:
     assert spread(1.001, 1.002) == ""
     assert spread(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
     assert spread(1000, 2e6, "ns") == "1.00 µs\N{EN DASH}2.00 ms"
+
+
+def test_what_a_sentence_says_of_a_range() -> None:
+    assert extent(1.001, 1.002) == "1.00"
+    assert extent(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
+    assert extent(0, 0.0001) == "<0.001"
+    assert extent(0, 0) == "0"
 
 
 def test_sizes_and_lists() -> None:
