@@ -38,8 +38,10 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
         kind = "undisturbed" if measure.undisturbed else "counted"
         kind = "timed" if measure.quantity in TIMES else kind
         cells[kind].update(dict.fromkeys(_cells(claim, claim.measured)))
-        if kind == "counted":
-            quantities.update(dict.fromkeys(_counted(claim)))
+        # A time's mechanism has the counts that others ask for: no cell runs for it alone.
+        if kind != "timed" and (counted := tuple(_counted(claim))):
+            cells["counted"].update(dict.fromkeys(_cells(claim, claim.measured)))
+            quantities.update(dict.fromkeys(counted))
     return {
         "claims": len(claims),
         **{kind: _tables(found) for kind, found in cells.items()},

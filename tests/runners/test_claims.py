@@ -97,6 +97,14 @@ def test_the_registry_needs_nothing_for_arithmetic() -> None:
     assert found["checks"] == [] and found["tools"] == {}
 
 
+def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
+    """Switches are counted undisturbed, and explained by wake-ups, which only probes count."""
+    found = needs(chosen(["context-switches"]))
+    assert found["quantities"] == ["wakeups"]
+    assert found["counted"] == found["undisturbed"] != []
+    assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time asks for no probed cells
+
+
 def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     both = claims.read_needs(Path(sys.executable), options.parse(["--claims", "go-afecho"]))
     assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
