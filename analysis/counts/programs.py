@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The articles' own programs: how much of a difference between transports survives in them."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import Entry
+from analysis.counts.ledger import FIRST_TRANSPORTS, Entry, order
 from analysis.counts.measures import REGIME, SOURCE, over_repeats, source_rank
 from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
-from analysis.intervals import interval
+from analysis.intervals import Values, interval
 from analysis.languages import say, to_say
 
 OVER, UNDER = "tcp", "unix"
@@ -23,6 +24,18 @@ PER = {
 
 
 @dataclass(frozen=True)
+class Paired:
+    """A figure of both transports: its median over interleaved repeats, each made of one pair.
+
+    `low` and `high` are the 95 % interval; of repeats that are too few for one, their range.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Row:
     """One measure of one experiment, transport by transport."""
 
@@ -31,7 +44,7 @@ class Row:
     placement: str
     measure: Measure
     entries: dict[str, Entry]
-    ratio: tuple[float, float, float] | None  # tcp / unix, with the interval or range of repeats
+    ratio: Paired | None  # tcp / unix
 
     @property
     def words(self) -> str:
@@ -60,7 +73,7 @@ def program_rows(measured: pd.DataFrame) -> tuple[Row, ...]:
         sound = best[best["sound"].astype(bool)]
         entries = _entries(over_repeats(best))
         found.append(
-            Row(str(pattern), int(str(size)), str(placement), measure, entries, _ratio(sound))
+            Row(str(pattern), int(str(size)), str(placement), measure, entries, ratio(sound))
         )
     return tuple(sorted(found, key=_place))
 
@@ -73,6 +86,14 @@ def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
 
 def _place(row: Row) -> tuple[int, int, int]:
     return list(APPS).index(row.pattern), row.size, MEASURES.index(row.measure)
+
+
+def transports(rows: Iterable[Row]) -> list[str]:
+    """All that the rows have, in the order of the report's columns."""
+    return sorted(
+        {name for row in rows for name in row.entries},
+        key=lambda name: order(name, FIRST_TRANSPORTS),
+    )
 
 
 def _entries(rows: pd.DataFrame) -> dict[str, Entry]:
@@ -88,15 +109,25 @@ def _entries(rows: pd.DataFrame) -> dict[str, Entry]:
     }
 
 
-def _ratio(rows: pd.DataFrame) -> tuple[float, float, float] | None:
-    """Of sound repeats in which both were measured."""
+def ratio(rows: pd.DataFrame) -> Paired | None:
+    """TCP's by a Unix socket's; of sound rows of one measure and regime."""
+    return _paired(rows, lambda over, under: over / under if under.all() else None)
+
+
+def difference(rows: pd.DataFrame) -> Paired | None:
+    """How much more it is over TCP."""
+    return _paired(rows, lambda over, under: over - under)
+
+
+def _paired(rows: pd.DataFrame, figure: Callable[[Values, Values], Values | None]) -> Paired | None:
+    """Of the repeats in which both were measured."""
     pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
     if not {OVER, UNDER} <= set(pairs):
         return None
     pairs = pairs[[OVER, UNDER]].dropna()
-    if pairs.empty or not pairs[UNDER].all():
+    found = figure(*(pairs[name].to_numpy(dtype=float) for name in (OVER, UNDER)))
+    if found is None or not found.size:
         return None
-    values = (pairs[OVER] / pairs[UNDER]).to_numpy(dtype=float)
-    low, high = interval(values)
-    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
-    return float(np.median(values)), float(ends[0]), float(ends[1])
+    low, high = interval(found)
+    ends = (found.min(), found.max()) if low is None or high is None else (low, high)
+    return Paired(float(np.median(found)), float(ends[0]), float(ends[1]))

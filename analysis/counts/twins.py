@@ -6,16 +6,18 @@ protocol adds is the same for both transports, and thins the ratio out.
 """
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
+from analysis.counts.ledger import Entry
 from analysis.counts.measures import REGIME
-from analysis.counts.programs import OVER, UNDER, best_source
-from analysis.counts.quantities import APPS, MEASURE_BY_ID, TIMES
+from analysis.counts.programs import OVER, UNDER, Paired, best_source, difference, ratio
+from analysis.counts.quantities import APPS, MEASURE_BY_ID
 from analysis.languages import to_say
+from analysis.wording import RATE
 
 TABLE = Path(__file__).with_name("twins.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
@@ -39,25 +41,18 @@ class Side:
     pattern: str
     size: int
     placement: str
-    ns: dict[str, float]  # transport → how long one takes
+    ns: dict[str, Entry]  # transport → how long one takes
+    extra: Paired  # how much longer over TCP, in ns
+    ratio: Paired  # tcp / unix
     costs: dict[str, dict[str, float]]  # measure → transport → for each message
-
-    @property
-    def ratio(self) -> float:
-        return self.ns[OVER] / self.ns[UNDER]
-
-    @property
-    def extra(self) -> float:
-        """How much longer it takes over TCP."""
-        return self.ns[OVER] - self.ns[UNDER]
 
 
 @dataclass(frozen=True)
 class Survival:
-    """A program beside its twins."""
+    """Programs of one pattern, and the same in C beside them."""
 
     unit: str  # what the times are of
-    program: Side
+    programs: tuple[Side, ...]
     twins: tuple[Side, ...]
     why: str
 
@@ -98,9 +93,26 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
                 alone = placement.partition("+")[2] == ""  # 20 clients have no twin
                 cells = sound[(sound["pattern"] == name) & (sound["size"] == (other or size))]
                 twins = tuple(_twins(cells, speed)) if alone else ()
-                found.append(Survival(unit, program, twins, why))
+                found.append(Survival(unit, (program,), twins, why))
                 break
-    return tuple(sorted(found, key=lambda one: (_order(one.program.pattern), one.program.size)))
+    return _together(sorted(found, key=lambda one: _place(one.programs[0])))
+
+
+def _together(found: Iterable[Survival]) -> tuple[Survival, ...]:
+    """What has the same twins stands above them once."""
+    groups: list[Survival] = []
+    for one in found:
+        for i, group in enumerate(groups):
+            if one.twins and (group.unit, group.twins, group.why) == (one.unit, one.twins, one.why):
+                groups[i] = replace(group, programs=(*group.programs, *one.programs))
+                break
+        else:
+            groups.append(one)
+    return tuple(groups)
+
+
+def _place(side: Side) -> tuple[int, int]:
+    return _order(side.pattern), side.size
 
 
 def _order(pattern: str) -> int:
@@ -115,24 +127,35 @@ def _twins(cells: pd.DataFrame, speed: str) -> Iterator[Side]:
 
 
 def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side | None:
-    times = _values(rows, speed)
-    if set(times) != {OVER, UNDER} or not all(times.values()):
+    times = _timed(rows, speed)
+    extra, factor = difference(times), ratio(times)
+    if extra is None or factor is None:
         return None
-    per_s = MEASURE_BY_ID[speed].unit == "1/s"
-    ns = {name: 1e9 / value if per_s else value for name, value in times.items()}
-    costs = {measure: found for measure in COSTS if (found := _values(rows, measure))}
-    return Side(*where, ns, costs)
+    ns = {
+        str(name): Entry(float(of.median()), float(of.min()), float(of.max()), len(of), True)
+        for name, of in times.groupby("transport")["value"]
+    }
+    costs = {measure: found for measure in COSTS if (found := _costs(rows, measure))}
+    return Side(*where, ns, extra, factor, costs)
 
 
-def _values(rows: pd.DataFrame, name: str) -> dict[str, float]:
+def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
+    """How long one takes, in ns: unprobed, on the host."""
+    own = rows[(rows["measure"] == speed) & (rows["lane"] == "host") & ~rows["probed"].astype(bool)]
+    own = own[own["value"] > 0]
+    if own.empty:
+        return own
+    best = best_source(own, MEASURE_BY_ID[speed])
+    of_a_rate = MEASURE_BY_ID[speed].unit == RATE
+    return best.assign(value=1e9 / best["value"]) if of_a_rate else best
+
+
+def _costs(rows: pd.DataFrame, name: str) -> dict[str, float]:
     """Transport → median over repeats, of the best source."""
-    measure = MEASURE_BY_ID[name]
     own = rows[rows["measure"] == name]
-    if measure.quantity in TIMES:
-        own = own[(own["lane"] == "host") & ~own["probed"].astype(bool)]
     if own.empty:
         return {}
-    medians = best_source(own, measure).groupby("transport")["value"].median()
+    medians = best_source(own, MEASURE_BY_ID[name]).groupby("transport")["value"].median()
     return {str(transport): float(value) for transport, value in medians.items()}
 
 

@@ -56,6 +56,7 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
                 "payload.",
                 qemu=comparison.cells[0].qemu,
             ),
+            *(_woken_ahead(one) for one in found if one.woken_ahead),
         )
     )
     alt = "; ".join(
@@ -88,6 +89,15 @@ def _softirq(one: Journey) -> str:
         transport=one.transport,
         share=f"{sum(one.softirq.values()) / one.total:.0%}",
         calls=listed(list(one.softirq)),
+    )
+
+
+def _woken_ahead(one: Journey) -> str:
+    return say(
+        "Over {transport} nobody is woken before the switch: the receiver is awake already. Such a "
+        "wake-up, ahead of the message, stands behind the switch: the reader wakes the sender "
+        "before it answers.",
+        transport=one.transport,
     )
 
 

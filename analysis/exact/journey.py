@@ -42,6 +42,12 @@ class Journey:
     marks: tuple[Mark, ...]
     softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
 
+    @property
+    def woken_ahead(self) -> bool:
+        """Whether the receiver is awake before its message comes: nobody is woken for it."""
+        kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]
+        return kinds[:1] == ["switch"] and "wake-up" in kinds
+
     def count(self, kind: str) -> int:
         return sum(mark.kind == kind for mark in self.marks)
 

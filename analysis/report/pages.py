@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from analysis import drawing, intervals, wording
 from analysis.analyse import Analysis
-from analysis.counts import agreement
+from analysis.counts import agreement, programs
 from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
@@ -138,6 +138,7 @@ def _environment(autoescape: bool) -> Environment:
         figure_text=figure_text,
         source=line_source,
         spread=wording.spread,
+        transports=programs.transports,
         branches=exact_figures.branches,
         least_branch=exact_figures.LEAST_SHARE,
         equally=crosscheck.EQUAL,
