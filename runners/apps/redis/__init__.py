@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -22,9 +20,9 @@ from typing import Any
 
 from runners.apps.client import SECONDS, run_whole
 from runners.apps.probes import Probes, Watch, rounds
-from runners.collect.children import User, command, stop
+from runners.apps.server import serving
+from runners.collect.children import User
 from runners.collect.workload import private_directory
-from runners.errors import RunError
 from runners.ports import free_port
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
@@ -95,29 +93,8 @@ def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str,
         **{"save": "", "appendonly": "no", "daemonize": "no", "dir": str(directory)},
     }
     argv = [word for key, value in options.items() for word in (f"--{key}", value)]
-    process = subprocess.Popen(
-        command([str(name), *argv], user), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        _wait(process, Path(ends["unix"]))
-        yield process.pid, ends
-    finally:
-        stop(process)
-
-
-def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not _listens(path):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RunError("redis-server did not come up, so its experiment cannot run.")
-        time.sleep(0.02)
-
-
-def _listens(path: Path) -> bool:
-    """Whether somebody does: the file is there a moment before."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0
+    with serving("redis-server", [str(name), *argv], user, ends) as server:
+        yield server, ends
 
 
 def _ask(ends: dict[str, str], *words: str) -> str:
