@@ -181,10 +181,12 @@ def _one_condition(
         for name in rule.labels
     ]  # fmt: skip
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
-    if isinstance(rule, Quotient) and (quotient := _quotient(rule, by_repeat)):
-        figures.append(quotient)
+    if isinstance(rule, Quotient):
+        quotient = _quotient(rule, by_repeat)
+        figures += [quotient] if quotient else []
         if _measure(claim).quantity in TIMES:
-            holds = _by_interval(rule, quotient)
+            # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
+            holds = _by_interval(rule, quotient) if quotient else None
     first = rows.iloc[0]
     return Evidence(
         condition=condition,

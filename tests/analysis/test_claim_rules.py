@@ -191,6 +191,14 @@ def test_an_interval_across_the_limit_leaves_it_open() -> None:
     assert found.verdict == "CONDITIONAL"
 
 
+def test_a_time_of_zero_leaves_a_quotient_open() -> None:
+    """Of 6 repeats' kernel time one is below what ticks see: there is no median quotient."""
+    found = verdict(RATIO, "cpu_system", lambda t, p, c, r: 0.0 if t == "unix" and r == 3 else 100)
+    assert (found.verdict, {one.holds for one in found.evidence}) == ("CONDITIONAL", {None})
+    assert "noise" in found.condition
+    assert verdict(RATIO, "cpu_system", lambda *_: 100).verdict == "REFUTED"
+
+
 def test_about_is_what_the_registry_says() -> None:
     rule = {"kind": "ratio", "over": "tcp", "under": "unix", "about": 4}
     limit = 4 * (1 + TERMS.about)
