@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis import loopback
 from analysis.answer import answer
 from analysis.counts import apps
 from analysis.counts.agreement import Agreement, Comparison, agreements, compare
@@ -169,7 +170,14 @@ def analyse(run: Run) -> Analysis:
         profiles=profiles(run, unsound),
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
-        answer=_answer(run, verdicts, answer(ledgers[0] if ledgers else None, regimes, parts)),
+        answer=_answer(
+            run,
+            verdicts,
+            (
+                *answer(ledgers[0] if ledgers else None, regimes, parts),
+                *loopback.sentences(run),
+            ),
+        ),
         exact=exact.compare(cells),
         crosschecks=crosschecks(asked),
         knobs=knob_tables(cells),

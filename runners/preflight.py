@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners import guest
-from runners.collect import bpftrace, ftrace
+from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
 
 # Attaching one probe takes 5 s in an emulated guest, and a multiple of that on a busy machine: too
@@ -24,6 +24,7 @@ SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
 CPU = "CPU"
+BARE = "bare loopback"
 QEMU = "qemu"  # systemd-detect-virt(1): "software virtualization, without KVM"
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
@@ -43,7 +44,7 @@ def checks() -> list[Check]:
     # Threads, since each bpftrace takes its time to start, and none of them works hard.
     tries: tuple[Callable[[], Check], ...] = (
         _root, _btf, _lockdown, _tracepoints, _uprobes, _kprobes, _fentry, _function_tracer, _pmu,
-        cpu,
+        cpu, bare_loopback,
     )  # fmt: skip
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda one: one(), tries))
@@ -91,6 +92,11 @@ def why_not_function(found: list[Check]) -> str:
     """What keeps this kernel from the function rung: `kprobes: …`, or nothing."""
     needed = ("tracepoints", "uprobes", "kprobes")
     return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
+
+
+def on_loopback(found: list[Check]) -> str:
+    """What TCP's figures will include besides the network stack: `nf_tables: …`, or nothing."""
+    return "; ".join(check.detail for check in found if check.name == BARE and not check.ok)
 
 
 def _root() -> Check:
@@ -224,3 +230,18 @@ def cpu() -> Check:
     if kind == QEMU:
         return Check(CPU, False, "emulated by QEMU, without KVM", lack)
     return Check(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
+
+
+def bare_loopback() -> Check:
+    """Rules that somebody loaded are part of every packet's path on lo."""
+    record = loopback.loopback()
+    met, unknown = loopback.met(record), loopback.not_known(record)
+    nothing = "no firewall, packet socket, queue or BPF program on it"
+    return Check(
+        BARE,
+        not met,
+        (met or nothing) + (f"; not known: {unknown}" if unknown else ""),
+        "TCP's times and counts include what that costs, a Unix socket's do not. Rules: nft list "
+        "ruleset. A network namespace of its own has none: sudo unshare --net sh -c 'ip link set "
+        "lo up; ./runners/run.sh'",
+    )

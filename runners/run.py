@@ -122,6 +122,8 @@ def _set_up(session: Session) -> Path:
         with session.progress.step("set-up for the guest"):
             _setup_sh(session, "--guest")
     session.progress.note(_intention(session))
+    if "host" in session.lanes and (met := preflight.on_loopback(session.checks)):
+        session.progress.note(f"on TCP's path, and in its figures: {met} (--preflight says more)")
     return environment / "bin/python"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap
 
+from analysis import loopback
 from analysis.analyse import Analysis
 from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, order, placement_order
 from analysis.counts.measures import measure_of, round_trips
@@ -323,8 +324,10 @@ def _settings(
 
 def _flat(environment: dict[str, Any]) -> dict[str, Any]:
     """Tools and settings among the rest."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(loopback.words(environment))
     for name, value in environment.items():
+        if name == loopback.KEY:
+            continue
         found |= _flat(value) if isinstance(value, dict) else {name: value}
     return found
 

@@ -12,7 +12,7 @@ from babel import Locale
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis import drawing, intervals, wording
+from analysis import drawing, intervals, loopback, wording
 from analysis.analyse import Analysis
 from analysis.counts import agreement, programs
 from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
@@ -128,6 +128,7 @@ def _environment(autoescape: bool) -> Environment:
     environment.globals.update(
         lang=used,
         figures_folder=figures_folder,
+        on_loopback=loopback.row,
         say=say,
         gettext=partial(_gettext, environment),
         ngettext=partial(_ngettext, environment),

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from runners.collect.loopback import loopback
+
 # Read as they are; a file that is absent is recorded as null, so that its absence is seen.
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -65,6 +67,7 @@ def environment() -> dict[str, Any]:
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
         "settings": {path: _read(Path(path)) for path in SETTINGS} | _topology() | _mitigations(),
+        "loopback": loopback(),
     }
 
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SYS_BPF = 321  # x86-64
-PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, ENABLE_STATS = 13, 15, 32
+PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, ENABLE_STATS = 13, 15, 16, 32
+EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: those of the groups above as well
+QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -
+MOST_ATTACHED = 64  # programs asked for at one hook: a control group holds no more of its own
 INFO_SIZE = 256
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
@@ -78,12 +81,12 @@ def _fields(file: Path) -> dict[str, str]:
 def name(program: int) -> str:
     """Its name, as the loader gave it, cut to 15 characters; empty where it is gone."""
     try:
-        descriptor = _bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
+        descriptor = bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
     except OSError:
         return ""
     info = ctypes.create_string_buffer(INFO_SIZE)
     try:
-        _bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", descriptor, INFO_SIZE, ctypes.addressof(info)))
+        bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", descriptor, INFO_SIZE, ctypes.addressof(info)))
     except OSError:
         return ""
     finally:
@@ -91,18 +94,34 @@ def name(program: int) -> str:
     return info.raw[NAME].split(b"\0")[0].decode(errors="replace")
 
 
+def attached(target: int, hook: int, flags: int = 0) -> list[str]:
+    """Names of the programs at a hook (enum bpf_attach_type) of a group's descriptor or a device.
+
+    BPF_PROG_QUERY, Linux 4.15. Raises OSError: EINVAL where this kernel has no such hook.
+    """
+    ids = (ctypes.c_uint32 * MOST_ATTACHED)()
+    query = QUERY.pack(target, hook, flags, 0, ctypes.addressof(ids), MOST_ATTACHED, 0)
+    answer = ctypes.create_string_buffer(query, len(query))
+    _ask(PROG_QUERY, answer)
+    return [name(number) for number in ids[: QUERY.unpack(answer.raw)[5]]]
+
+
 def enable_statistics() -> int:
     """A descriptor: while it is open the kernel counts each program's runs and time.
 
     BPF_ENABLE_STATS, Linux 5.8; no setting of the machine is changed. Raises OSError.
     """
-    return _bpf(ENABLE_STATS, struct.pack("I", 0))
+    return bpf(ENABLE_STATS, struct.pack("I", 0))
 
 
-def _bpf(command: int, attributes: bytes) -> int:
+def bpf(command: int, attributes: bytes) -> int:
+    return _ask(command, ctypes.create_string_buffer(attributes, len(attributes)))
+
+
+def _ask(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
+    """bpf(2), which may write its answer to `attributes`."""
     library = ctypes.CDLL(None, use_errno=True)
-    buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    result: int = library.syscall(SYS_BPF, command, buffer, len(attributes))
+    result: int = library.syscall(SYS_BPF, command, attributes, len(attributes))
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

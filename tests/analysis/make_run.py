@@ -51,6 +51,7 @@ class MadeUp:
     more_guests: tuple[str, ...] = ()  # kernels that run the guest's cells as well
     # (kernel, transport) -> functions of ftrace besides those that all have.
     functions: Callable[[str, str], dict[str, int]] = lambda *_: {}
+    loopback: dict[str, Any] | None = None  # what lay on the host's loopback; None: an older run
     said: str = ""  # more lines of what bpftrace prints for a script, as JSON
 
 
@@ -84,7 +85,7 @@ def _lane(
 ) -> dict[str, str | int | None]:
     path = run / "raw" / folder
     (path / "samples").mkdir(parents=True)
-    environment = {
+    environment: dict[str, Any] = {
         "kernel": kernel,
         "version": "#1 MADE UP",
         "machine": "made_up_64",
@@ -94,6 +95,8 @@ def _lane(
         "tools": {"bpftrace": "0.0-made-up"},
         "settings": {"/made/up": "1", "/absent": None},
     }
+    if made.loopback is not None and lane == "host":
+        environment["loopback"] = made.loopback
     _write_json(path / "environment.json", environment)
     cells = list(_host_cells(made)) if lane == "host" else list(_guest_cells(made))
     for number, cell in enumerate(cells, 1):

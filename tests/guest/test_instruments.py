@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from analysis.functions import calltree
+from runners.collect import loopback
 from tests.collected import Collected, switches
 from tests.guest.exactness import (
     EDGE_TICKS,
@@ -32,6 +34,12 @@ TWICE = (
     *("switches voluntary", "switches involuntary", "softirqs NET_RX", "migrations"),
 )
 LATE = 2  # an ACK or a wake-up between two openings of one window
+
+
+def test_nothing_else_is_on_a_guest_s_loopback(collected: Collected) -> None:
+    record = json.loads((collected.folder / "environment.json").read_text())["loopback"]
+    assert record.keys() == loopback.ASKED.keys()
+    assert loopback.met(record) == ""
 
 
 def test_nothing_is_missing_but_what_the_machine_lacks(collected: Collected, kernel: str) -> None:

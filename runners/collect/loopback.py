@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a packet on loopback meets besides the network stack itself: firewalls, taps, queues, BPF.
+
+Asked of the network namespace and the control group that we, and so the workload, run in. Asking
+changes nothing: where it would load a kernel module it is not done, and what that module would hold
+is not there. Unix sockets send no packets and meet none of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from runners.collect import netlink, programs
+
+SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
+NETLINK_NETFILTER = 12
+# linux/netfilter/nf_tables.h; requests carry the number of nf_tables in their upper byte.
+GETTABLE, GETCHAIN = 0x0A01, 0x0A04
+TABLE_NAME, TABLE_FLAGS, DORMANT = 1, 2, 1
+CHAIN_TABLE, CHAIN_NAME, CHAIN_HOOK, CHAIN_USE = 1, 3, 4, 6
+HOOK_NUMBER, HOOK_PRIORITY, HOOK_DEVICE, HOOK_DEVICES = 1, 2, 3, 4
+FAMILIES = {1: "inet", 2: "ip", 5: "netdev", 10: "ip6"}
+# Where packets of loopback pass; they are never forwarded, whose number is 2.
+HOOKS = {0: "prerouting", 1: "input", 3: "output", 4: "postrouting", 5: "ingress"}
+NETDEV_HOOKS = {0: "ingress", 1: "egress"}
+# A function of nf_tables that is never inlined: where the kernel has it, asking loads nothing.
+NF_TABLES = " nft_do_chain"
+
+GETLINK, GETQDISC = 18, 38  # linux/rtnetlink.h
+LINK_XDP, XDP_ATTACHED = 43, 2
+QDISC_KIND = 1
+LO = "lo"
+
+CGROUP_HOOKS = {"ingress": 0, "egress": 1, "sock_ops": 3}
+TCX_HOOKS = {"ingress": 46, "egress": 47}
+
+
+class UnknownError(Exception):
+    """It cannot be told, and why."""
+
+
+def loopback() -> dict[str, dict[str, Any]]:
+    """`loopback` of environment.json: what was asked → `found`, or why it is `unknown`."""
+    return {name: _answer(ask) for name, ask in ASKED.items()}
+
+
+def met(record: dict[str, dict[str, Any]]) -> str:
+    """What of it was found, in words: `nf_tables: inet filter input (…); conntrack: active`."""
+    found = {name: answer["found"] for name, answer in record.items() if answer.get("found")}
+    return "; ".join(f"{name}: {', '.join(one)}" for name, one in found.items())
+
+
+def not_known(record: dict[str, dict[str, Any]]) -> str:
+    """What of it could not be told, with its reason."""
+    why = {name: answer["unknown"] for name, answer in record.items() if "unknown" in answer}
+    return "; ".join(f"{name} ({reason})" for name, reason in why.items())
+
+
+def _answer(ask: Callable[[], list[str]]) -> dict[str, Any]:
+    try:
+        return {"found": ask()}
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return {"unknown": f"{where}{error.strerror or error}"}
+    except UnknownError as error:
+        return {"unknown": str(error)}
+
+
+def _nf_tables() -> list[str]:
+    if not has_nf_tables():
+        return []
+    everything = bytes(4)  # struct nfgenmsg: of all families
+    tables = netlink.dump(NETLINK_NETFILTER, GETTABLE, everything)
+    return chains(tables, netlink.dump(NETLINK_NETFILTER, GETCHAIN, everything))
+
+
+def has_nf_tables() -> bool:
+    """Without its netlink family there is no nf_tables; opening a socket of it would load it."""
+    sockets = (line.split() for line in SOCKETS.read_text(encoding="ascii").splitlines()[1:])
+    if not any(int(one[1]) == NETLINK_NETFILTER for one in sockets):
+        return False
+    with SYMBOLS.open(encoding="ascii") as symbols:
+        return any(NF_TABLES in line for line in symbols)
+
+
+def chains(tables: list[bytes], answers: list[bytes]) -> list[str]:
+    """Those that packets of loopback go through: `inet filter input (hook input, …)`."""
+    asleep, words = set(_dormant(tables)), []
+    for answer in answers:
+        family, found = FAMILIES.get(answer[0], ""), dict(netlink.attributes(answer[4:]))
+        table = netlink.text(found.get(CHAIN_TABLE, b""))
+        if not family or (family, table) in asleep or CHAIN_HOOK not in found:
+            continue  # of bridges and ARP; without effect; called by other chains only
+        if hook := _hook(family, found[CHAIN_HOOK]):
+            rules = int.from_bytes(found.get(CHAIN_USE, b""), "big")
+            chain = netlink.text(found.get(CHAIN_NAME, b""))
+            words.append(f"{family} {table} {chain} ({hook}, rules {rules})")
+    return words
+
+
+def _dormant(tables: list[bytes]) -> Iterator[tuple[str, str]]:
+    for answer in tables:
+        found = dict(netlink.attributes(answer[4:]))
+        if int.from_bytes(found.get(TABLE_FLAGS, b""), "big") & DORMANT:
+            yield FAMILIES.get(answer[0], ""), netlink.text(found.get(TABLE_NAME, b""))
+
+
+def _hook(family: str, value: bytes) -> str:
+    """`hook input, priority 0`; nothing where packets of loopback do not pass."""
+    found = dict(netlink.attributes(value))
+    number, priority = (
+        int.from_bytes(found.get(kind, bytes(4)), "big", signed=True)
+        for kind in (HOOK_NUMBER, HOOK_PRIORITY)
+    )
+    devices = [found[HOOK_DEVICE]] if HOOK_DEVICE in found else []
+    devices += [name for _, name in netlink.attributes(found.get(HOOK_DEVICES, b""))]
+    if devices and LO not in map(netlink.text, devices):
+        return ""
+    name = (NETDEV_HOOKS if family == "netdev" else HOOKS).get(number)
+    return f"hook {name}, priority {priority}" if name else ""
+
+
+def _iptables() -> list[str]:
+    return _tables("/proc/net/ip_tables_names")
+
+
+def _ip6tables() -> list[str]:
+    return _tables("/proc/net/ip6_tables_names")
+
+
+def _tables(path: str) -> list[str]:
+    """A table of this namespace has its hooks, whether it holds rules or not."""
+    try:
+        return Path(path).read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return []  # its module is not loaded
+
+
+def _conntrack() -> list[str]:
+    """Whether a connection of our own is tracked: others outlive the rules that they met."""
+    count = Path("/proc/sys/net/netfilter/nf_conntrack_count")
+    if not count.exists():
+        return []  # its module is not loaded
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        port = f" dport={server.getsockname()[1]} "
+        if count.read_text(encoding="ascii").strip() == "0":
+            return []
+        with Path("/proc/net/nf_conntrack").open(encoding="ascii") as tracked:
+            return ["active"] if any(port in line for line in tracked) else []
+
+
+def _taps() -> list[str]:
+    return taps(Path("/proc/net/ptype").read_text(encoding="utf-8", errors="replace"))
+
+
+def taps(listed: str) -> list[str]:
+    """Packet sockets that get what passes lo, of that or of any device: tcpdump, a DHCP client."""
+    found = []
+    for line in listed.splitlines():
+        protocol, *device, function = line.split() or ("", "")
+        if function.startswith(("packet_rcv", "tpacket_rcv")) and device in ([], [LO]):
+            found.append(f"{protocol} {function}")
+    return found
+
+
+def _qdiscs() -> list[str]:
+    everything = bytes(20)  # struct tcmsg: of all devices
+    answers = netlink.dump(socket.NETLINK_ROUTE, GETQDISC, everything)
+    return qdiscs(answers, socket.if_nametoindex(LO))
+
+
+def qdiscs(answers: list[bytes], device: int) -> list[str]:
+    """Kinds of a device's, but for `noqueue`, which is none. Filters of tc(8) need `clsact`."""
+    kinds = (
+        netlink.text(dict(netlink.attributes(answer[20:])).get(QDISC_KIND, b""))
+        for answer in answers
+        if struct.unpack_from("=i", answer, 4)[0] == device
+    )
+    return [kind for kind in kinds if kind != "noqueue"]
+
+
+def _xdp() -> list[str]:
+    everything = bytes(16)  # struct ifinfomsg: of all devices
+    answers = netlink.dump(socket.NETLINK_ROUTE, GETLINK, everything)
+    return xdp(answers, socket.if_nametoindex(LO))
+
+
+def xdp(answers: list[bytes], device: int) -> list[str]:
+    """Whether a program is attached to a device, in whatever mode."""
+    for answer in answers:
+        if struct.unpack_from("=i", answer, 4)[0] == device:
+            link = dict(netlink.attributes(answer[16:]))
+            found = dict(netlink.attributes(link.get(LINK_XDP, b"")))
+            return ["attached"] if any(found.get(XDP_ATTACHED, b"")) else []
+    raise UnknownError("there is no device lo")
+
+
+def _tcx() -> list[str]:
+    return list(_programs(socket.if_nametoindex(LO), TCX_HOOKS))
+
+
+def _cgroup_bpf() -> list[str]:
+    """Of our control group and those above it, as systemd attaches them (IPAddressAllow=)."""
+    if (folder := cgroup()) is None:
+        return []
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return list(_programs(descriptor, CGROUP_HOOKS, programs.EFFECTIVE))
+    finally:
+        os.close(descriptor)
+
+
+def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[str]:
+    for words, hook in hooks.items():
+        try:
+            found = programs.attached(target, hook, flags)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            found = []  # this kernel has no such hook
+        yield from (f"{words} {name}".rstrip() for name in found)
+
+
+def cgroup() -> Path | None:
+    """Our group's folder; None where this kernel has no unified hierarchy. cgroups(7)"""
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    ours = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+    if ours is None:
+        return None
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        _, mounted, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(mounted, ours)
+    raise UnknownError("no cgroup2 file system is mounted")
+
+
+ASKED: dict[str, Callable[[], list[str]]] = {
+    "nf_tables": _nf_tables,
+    "iptables": _iptables,
+    "ip6tables": _ip6tables,
+    "conntrack": _conntrack,
+    "packet sockets": _taps,
+    "qdisc on lo": _qdiscs,
+    "XDP on lo": _xdp,
+    "tcx on lo": _tcx,
+    "cgroup BPF": _cgroup_bpf,
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A report says what lay on loopback's path beside the network stack, and only where it did."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.analyse import analyse
+from analysis.diff.compare import compare
+from analysis.raw.run import read_run
+from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import MadeUp, make_run
+
+Record = dict[str, Any]
+RULES = [f"inet made_up {name} (hook {name}, priority 0, rules 7)" for name in "abcde"]
+FIREWALL: Record = {"nf_tables": {"found": RULES}, "conntrack": {"found": ["active"]}}
+NOTHING: Record = {"nf_tables": {"found": []}, "conntrack": {"found": []}}
+UNKNOWN: Record = {"nf_tables": {"unknown": "made up: permission"}, "conntrack": {"found": []}}
+IPV6: Record = {
+    "nf_tables": {"found": ["ip6 made_up input (hook input, priority 0, rules 7)"]},
+    "ip6tables": {"found": ["filter"]},
+}
+SENTENCE = "On their way TCP's packets also met"
+
+
+def test_the_answer_says_that_tcp_met_a_firewall(analysed: Analyse) -> None:
+    assert analysed(MadeUp(loopback=FIREWALL)).answer[-1] == (
+        f"{SENTENCE} nf_tables (inet made_up a, inet made_up b, inet made_up c and 2 more) and "
+        "conntrack (host): TCP's times and counts include that; a Unix socket's have none of it."
+    )
+
+
+@pytest.mark.parametrize("record", [None, {}, NOTHING, UNKNOWN, IPV6])
+def test_the_answer_says_nothing_where_none_was_met(
+    record: Record | None, analysed: Analyse
+) -> None:
+    """What is for IPv6 alone, TCP over IPv4 did not meet."""
+    assert SENTENCE not in " ".join(analysed(MadeUp(loopback=record)).answer)
+
+
+def test_what_is_for_ipv6_is_met_by_tcp6(analysed: Analyse) -> None:
+    def over_ipv6(cell: dict[str, Any]) -> None:
+        cell["transport"] = cell["transport"].replace("tcp", "tcp6")
+
+    said = analysed(MadeUp(loopback=IPV6, guest=False, change=over_ipv6)).answer[-1]
+    assert said.startswith(f"{SENTENCE} nf_tables (ip6 made_up input) and ip6tables (filter)")
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (FIREWALL, f"nf_tables: {', '.join(RULES)}; conntrack: active"),
+        (NOTHING, "none: nf_tables, conntrack"),
+        (UNKNOWN, "none: conntrack; not known: nf_tables (made up: permission)"),
+    ],
+)
+def test_the_environment_names_all_that_was_asked(
+    record: Record, said: str, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path, MadeUp(loopback=record))
+    assert main([str(run), "--quiet"]) == 0
+    row = f"on loopback's path besides the network stack</th><td>{said}</td>"
+    assert row in (run / "report.html").read_text(encoding="utf-8")
+    text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert f"on loopback's path besides the network stack: {said}\n" in text
+
+
+def test_a_run_of_before_it_was_asked_says_nothing_of_it(plain_report: tuple[Path, str]) -> None:
+    run, page = plain_report
+    assert "besides the network stack" not in page
+    assert "besides the network stack" not in (run / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_comparison_shows_it_as_a_difference_of_the_machines(tmp_path: Path) -> None:
+    records = (NOTHING, FIREWALL, UNKNOWN, None)
+    before, after, unknown, old = (
+        analyse(read_run(make_run(tmp_path / str(number), MadeUp(loopback=record))))
+        for number, record in enumerate(records)
+    )
+    rows = ("host", "loopback: conntrack"), ("host", "loopback: nf_tables")
+    assert compare(before, before).settings == ()
+    assert compare(before, after).settings == (
+        (*rows[0], "none", "active"),
+        (*rows[1], "none", ", ".join(RULES)),
+    )
+    assert compare(before, unknown).settings == (
+        (*rows[1], "none", "unknown: made up: permission"),
+    )
+    assert compare(old, before).settings == tuple((*row, "absent", "none") for row in rows)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a packet on loopback meets: as a kernel answered once, and in namespaces of our own."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import preflight
+from runners.collect import loopback, netlink
+from runners.collect.environment import environment
+from runners.lanes import REPOSITORY
+from tests.runners import bpf_programs
+
+# Linux 6.18's answers, in a namespace with the tables `inet made_up` (an input chain with one
+# rule, a forward chain, one without a hook), `ip6 six`, `netdev n` (ingress of lo, and of d0),
+# `bridge b`, and `ip asleep`, which is dormant; with clsact and an XDP program on lo.
+STORED = json.loads((Path(__file__).parent / "loopback.json").read_text(encoding="utf-8"))
+LO, OTHER = 1, 2
+ERROR = struct.pack("=i", -errno.EPERM)
+
+
+def stored(what: str) -> list[bytes]:
+    return [bytes.fromhex(one) for one in STORED[what]]
+
+
+def message(kind: int, body: bytes) -> bytes:
+    return netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, 2, 1, 7) + body
+
+
+def test_an_answer_is_several_messages_and_ends_with_one_of_its_own() -> None:
+    first, second = stored("tables")[:2]
+    data = message(2560, first) + message(2560, second)
+    assert netlink.messages(data) == ([first, second], False)
+    assert netlink.messages(data + message(netlink.DONE, bytes(4))) == ([first, second], True)
+
+
+@pytest.mark.parametrize("kind", [netlink.ERROR, netlink.DONE])
+def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
+    with pytest.raises(PermissionError):
+        netlink.messages(message(kind, ERROR))
+
+
+def test_chains_are_those_that_packets_of_loopback_go_through() -> None:
+    assert loopback.chains(stored("tables"), stored("chains")) == [
+        "inet made_up inp (hook input, priority 0, rules 1)",
+        "ip6 six out (hook output, priority -5, rules 0)",
+        "netdev n onlo (hook ingress, priority 3, rules 0)",
+    ]
+
+
+def test_packet_sockets_are_those_that_see_lo() -> None:
+    assert loopback.taps(STORED["ptype"]) == [
+        "ALL packet_rcv",
+        "ALL tpacket_rcv",
+        "0800 packet_rcv",
+    ]
+
+
+def test_a_queue_is_named_and_noqueue_is_none() -> None:
+    assert loopback.qdiscs(stored("qdiscs"), LO) == ["clsact"]
+    assert loopback.qdiscs(stored("qdiscs"), OTHER) == []
+
+
+def test_an_xdp_program_is_on_one_device() -> None:
+    assert loopback.xdp(stored("links"), LO) == ["attached"]
+    assert loopback.xdp(stored("links"), OTHER) == []
+    with pytest.raises(loopback.UnknownError, match="no device lo"):
+        loopback.xdp([], LO)
+
+
+def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise PermissionError(errno.EPERM, "made up", "/made/up")
+
+    monkeypatch.setattr(loopback, "ASKED", {"one": refuse, "other": lambda: ["made-up"]})
+    record = environment()["loopback"]
+    assert record == {"one": {"unknown": "/made/up: made up"}, "other": {"found": ["made-up"]}}
+    assert loopback.met(record) == "other: made-up"
+    assert loopback.not_known(record) == "one (/made/up: made up)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "ok", "detail"),
+    [
+        (lambda: [], True, "no firewall, packet socket, queue or BPF program on it"),
+        (lambda: ["made-up", "two"], False, "what: made-up, two"),
+    ],
+)
+def test_the_preflight_says_before_measuring_what_tcp_will_meet(
+    asked: Callable[[], list[str]], ok: bool, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback, "ASKED", {"what": asked})
+    check = preflight.bare_loopback()
+    assert (check.ok, check.detail) == (ok, detail)
+    assert preflight.on_loopback([check]) == ("" if ok else detail)
+
+
+def test_a_kernel_without_netfilters_netlink_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket of that family would load the module."""
+    sockets = tmp_path / "netlink"
+    sockets.write_text("sk Eth Pid Groups\n0000 0 0 00000000\n0000 16 0 00000000\n")
+    monkeypatch.setattr(loopback, "SOCKETS", sockets)
+    monkeypatch.setattr(loopback, "SYMBOLS", tmp_path / "there is none")
+    assert loopback.has_nf_tables() is False
+    sockets.write_text("sk Eth Pid Groups\n0000 12 0 00000000\n")
+    with pytest.raises(OSError, match="there is none"):
+        loopback.has_nf_tables()
+    (tmp_path / "there is none").write_text("0000 T tcp_sendmsg\n")
+    assert loopback.has_nf_tables() is False
+    (tmp_path / "there is none").write_text("0000 T nft_do_chain\t[nf_tables]\n")
+    assert loopback.has_nf_tables() is True
+
+
+def in_a_namespace(*commands: str) -> Any:
+    """What the collector records in a network namespace after these commands."""
+    ask = (
+        "import json; from runners.collect.loopback import loopback; print(json.dumps(loopback()))"
+    )
+    steps = " && ".join(("ip link set lo up", *commands))
+    script = f'{{ {steps}; }} || exit {bpf_programs.CANNOT}; exec "$@"'
+    return json.loads(unshared("sh", "-c", script, "sh", sys.executable, "-B", "-c", ask))
+
+
+def unshared(*command: str) -> str:
+    """What a program prints in a network namespace of its own."""
+    done = subprocess.run(
+        ["unshare", "--net", "--", *command],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    if done.returncode == bpf_programs.CANNOT or "unshare failed" in done.stderr:
+        pytest.skip(f"not on this machine: {done.stderr.strip()[-200:]}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.root
+def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not() -> None:
+    """Nothing is loaded, and no rule of this machine is touched."""
+    assert loopback.met(in_a_namespace()) == ""
+    if not shutil.which("nft"):
+        pytest.skip("nft is not installed")
+    chain = "{ type filter hook input priority 7; }"
+    record = in_a_namespace(
+        "nft add table inet made_up",
+        f"nft add chain inet made_up ours '{chain}'",
+        "nft add rule inet made_up ours ct state established accept",
+    )
+    found = record["nf_tables"]["found"]
+    assert found == ["inet made_up ours (hook input, priority 7, rules 1)"]
+    assert record["conntrack"] != {"found": []}  # unknown where the kernel lists none
+
+
+def remove(group: Path) -> None:
+    """The kernel may take a moment to let go of a process that has ended."""
+    for _ in range(100):
+        try:
+            return group.rmdir()
+        except OSError:
+            time.sleep(0.1)
+    return group.rmdir()
+
+
+@pytest.mark.root
+def test_programs_on_lo_and_on_the_control_group_are_named() -> None:
+    """Those of a group above ours are ours too."""
+    ours = loopback.cgroup()
+    if ours is None:
+        pytest.skip("this kernel has no unified hierarchy of control groups")
+    group = ours / f"pathcost-test-{os.getpid()}"
+    below = group / "below"
+    try:
+        below.mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    program = (sys.executable, "-B", "-m", "tests.runners.bpf_programs", str(group), str(below))
+    try:
+        record = json.loads(unshared(*program))
+    finally:
+        remove(below)
+        remove(group)
+    assert record["XDP on lo"] == {"found": ["attached"]}
+    assert record["tcx on lo"] == {"found": ["ingress made_up"]}
+    assert "egress made_up" in record["cgroup BPF"]["found"]
