@@ -28,6 +28,9 @@ MOMENTS = [
     pytest.param(GUEST, "qemu-system-x86_64", id="guest"),
     pytest.param(("--exact",), "qemu-system-x86_64", id="exact"),
 ]
+# Probes on a program are attached after its timed runs.
+REDIS = ("--claims", "redis-documentation", "--apps", "redis", *HOST)
+PROBED_REDIS = pytest.param(REDIS, "bcc/syscount.py", id="redis")
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +57,7 @@ def test_an_interrupted_run_leaves_nothing(
     assert not run.out.exists()
 
 
-@pytest.mark.parametrize(("arguments", "program"), MOMENTS)
+@pytest.mark.parametrize(("arguments", "program"), [*MOMENTS, PROBED_REDIS])
 def test_what_sigkill_leaves_is_cleared_by_the_next_run(
     run_sh: Start, arguments: tuple[str, ...], program: str
 ) -> None:
