@@ -55,12 +55,16 @@ def amount(value: float, unit: str) -> str:
 
 
 def spread(low: float, high: float, unit: str = "") -> str:
-    """`1.00` to `2.00` with a dash between where the two are written differently, else empty."""
+    """`1.00` to `2.00` with a dash between where the two are written differently, else empty.
+
+    Dots where the first is negative: a dash would read as its sign.
+    """
     first, last = amount(low, unit), amount(high, unit)
     if first == last:
         return ""
     head, _, tail = first.rpartition(" ")
-    return f"{head if head and last.endswith(f' {tail}') else first}{DASH}{last}"
+    joint = " \N{HORIZONTAL ELLIPSIS} " if low < 0 else DASH
+    return f"{head if head and last.endswith(f' {tail}') else first}{joint}{last}"
 
 
 def extent(low: float, high: float, unit: str = "") -> str:

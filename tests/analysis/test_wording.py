@@ -40,6 +40,7 @@ def test_spread_is_empty_where_it_would_say_nothing() -> None:
     assert spread(1.001, 1.002) == ""
     assert spread(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
     assert spread(1000, 2e6, "ns") == "1.00 µs\N{EN DASH}2.00 ms"
+    assert spread(-1000, 2e6, "ns") == "\N{MINUS SIGN}1.00 µs \N{HORIZONTAL ELLIPSIS} 2.00 ms"
 
 
 def test_what_a_sentence_says_of_a_range() -> None:
