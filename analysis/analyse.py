@@ -35,7 +35,7 @@ from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
 from analysis.verdicts.observed import Observed, read_observed
 from analysis.verdicts.verdict import CELLS, NOT_MEASURED, Verdict, tally
-from analysis.wording import probes_text, size_text
+from analysis.wording import probes_text, sentence, size_text
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -
     """A run that was made for claims begins with what became of them."""
     if not run.for_claims:
         return figures
-    return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
+    return (sentence(tally(verdicts)), *(figures if any(one.cells for one in run.lanes) else ()))
 
 
 def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:

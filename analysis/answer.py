@@ -12,9 +12,11 @@ from analysis.times.waterfall import Decomposition
 from analysis.times.words import OF_LAP, gap_text, gathering, interval_text, packing
 from analysis.wording import (
     amount,
+    capital,
     listed,
     number,
     place,
+    sentence,
     size_text,
     spread,
     transport_text,
@@ -86,7 +88,7 @@ def answer(
         for one in regimes
         if (one.pattern, one.size) == (ledger.pattern, ledger.size) and one.placement in asked
     ]
-    counts = [sentence] if (sentence := _counts(ledger)) else []
+    counts = [counted] if (counted := _counts(ledger)) else []
     durations = [*_times(ledger.size, times), *_gap(ledger.size, parts)]
     if not durations and (executed := _instructions(ledger)):
         return (*counts, executed)  # of an exact run, say
@@ -202,7 +204,7 @@ def _regime(regimes: Sequence[Regime]) -> str:
                 if text
             ]
     text = say("; ").join(filter(None, said))
-    return f"{text[:1].upper()}{text[1:]}."
+    return sentence(capital(text))
 
 
 def _modes(regimes: Sequence[Regime]) -> list[str]:

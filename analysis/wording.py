@@ -78,6 +78,12 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def sentence(text: str) -> str:
+    """With its full stop, which not every language writes as a dot."""
+    # For translators: {words} is a sentence without its full stop.
+    return say("{words}.", words=text)
+
+
 def size_text(size: int) -> str:
     """`64 B`, `4 KiB`."""
     for scale, name in BINARY_UNITS:

@@ -43,7 +43,7 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import amount, capital, extent, listed
+from analysis.wording import amount, capital, extent, listed, sentence
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
@@ -235,7 +235,7 @@ def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition
         for state, text in SIDES.items()
         if (side := tuple(one for one in evidence if one.holds is state))
     ]
-    return " ".join((f"{_what(claim)}.", *said))
+    return " ".join((sentence(_what(claim)), *said))
 
 
 def _what(claim: Claim) -> str:
@@ -313,7 +313,7 @@ def _why_not(
         return say("There is no sound figure for {names} in this run.", names=listed(lacking))
     if sound:
         return say("No condition and source of this run has all of its transports.")
-    return f"{capital(say(measure.words))}: {why_missing(measure, missing)}."
+    return sentence(f"{capital(say(measure.words))}: {why_missing(measure, missing)}")
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:

@@ -23,7 +23,7 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import capital, listed
+from analysis.wording import capital, listed, sentence
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
@@ -137,10 +137,11 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     kernels = _on_each_kernel(found, held)
     if all(held) or not any(held):
         said = say("; ").join(dict.fromkeys(_words(one, rule) for one in found))
-        why = f"{_asked(kernels)}: {said}."
+        why = sentence(f"{_asked(kernels)}: {said}")
         return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
     condition = _flips(found, held)
-    why = f"{_asked(kernels)}: {'. '.join(dict.fromkeys(_facts(one, rule) for one in found))}."
+    facts = " ".join(dict.fromkeys(sentence(_facts(one, rule)) for one in found))
+    why = f"{_asked(kernels)}: {facts}"
     return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
 
 
@@ -148,7 +149,7 @@ def _why_not(rule: Check, answers: list[Answer]) -> str:
     """Why a check found nothing that the rule is over: in its own words, where it has some."""
     errors = say("; ").join(dict.fromkeys(one.error for one in answers if one.error))
     if errors:
-        return f"{capital(errors)}."
+        return sentence(capital(errors))
     if not answers:
         return say("The check {check} did not run.", check=rule.check)
     lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
@@ -224,10 +225,10 @@ def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
         why = say("Nobody asked {tool} in this run.", tool=rule.tool)
         return Verdict(claim, NOT_MEASURED, "", why)
     if tool.error:
-        return Verdict(claim, NOT_MEASURED, "", f"{capital(tool.error)}.")
+        return Verdict(claim, NOT_MEASURED, "", sentence(capital(tool.error)))
     listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
     words = say(ANSWERS[accepted, listed_there], tool=rule.tool, option=rule.option)
     holds = accepted or listed_there
     finding = Finding(words, holds, tool.raw)
-    return Verdict(claim, CONFIRMED if holds else REFUTED, "", f"{words}.", findings=(finding,))
+    return Verdict(claim, CONFIRMED if holds else REFUTED, "", sentence(words), findings=(finding,))
