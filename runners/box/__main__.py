@@ -22,7 +22,7 @@ from runners.progress import Progress
 
 DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # now, rather than after minutes
-ROOM = 5 << 30  # beside the box
+ROOM, GUEST_ROOM = 5 << 30, 2 << 30  # beside the box: root, disk, and what is packed from them
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -119,7 +119,7 @@ def make(box: Path, with_guest: bool) -> None:
         raise RunError("a box is an installed Debian, which only root can make: run it with sudo.")
     for program in PROGRAMS:
         find_program(program)
-    room.check(box.parent, ROOM, "a box", instead)
+    room.check(box.parent, ROOM + GUEST_ROOM * with_guest, "a box", instead)
     who, progress = invoker(), Progress()
     who.make(who.cache / "running")
     with journal(who.cache) as notes:

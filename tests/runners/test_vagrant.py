@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from runners.box import disk, emulator, root
+from runners.box.libvirt import NAME
+from runners.box.prove import write_vagrantfiles
 from runners.guest.image import DISK_ID, MEBI, SECTOR
 from runners.invoker import invoker
 from runners.lanes import REPOSITORY
@@ -26,10 +28,14 @@ needs_mke2fs = pytest.mark.skipif(
 LINUX = 0x83  # the partition's type
 
 
-def validate(home: Path, **choices: str) -> subprocess.CompletedProcess[str]:
-    """`vagrant validate` of our Vagrantfile for libvirt, with a home of its own."""
-    (home / "project").mkdir()
-    shutil.copy(REPOSITORY / "Vagrantfile", home / "project")
+def validate(
+    home: Path, *, proof: bool = False, **choices: str
+) -> subprocess.CompletedProcess[str]:
+    """`vagrant validate` of our Vagrantfile for libvirt, with a home of its own, or the proof's."""
+    (home / NAME).mkdir()
+    shutil.copy(REPOSITORY / "Vagrantfile", home / NAME)
+    if proof:
+        write_vagrantfiles(home)
     own = {
         "VAGRANT_HOME": str(home),
         "VAGRANT_CHECKPOINT_DISABLE": "1",
@@ -37,15 +43,16 @@ def validate(home: Path, **choices: str) -> subprocess.CompletedProcess[str]:
     }
     return subprocess.run(
         ["vagrant", "validate"],
-        cwd=home / "project", env=os.environ | own | choices,
+        cwd=home / NAME, env=os.environ | own | choices,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
 @needs_vagrant
-@pytest.mark.parametrize("driver", ["", "kvm", "qemu"])
-def test_vagrant_takes_the_vagrantfile(driver: str, tmp_path: Path) -> None:
-    done = validate(tmp_path, PATHCOST_BOX="own", PATHCOST_CPUS="4", PATHCOST_DRIVER=driver)
+@pytest.mark.parametrize(("driver", "proof"), [("", False), ("kvm", True), ("qemu", True)])
+def test_vagrant_takes_the_vagrantfile(driver: str, proof: bool, tmp_path: Path) -> None:
+    choices = {"PATHCOST_BOX": "own", "PATHCOST_CPUS": "4", "PATHCOST_DRIVER": driver}
+    done = validate(tmp_path, proof=proof, **choices)
     if "provider 'libvirt' could not be found" in done.stderr:
         pytest.skip("vagrant is here without vagrant-libvirt")
     assert "validated successfully" in done.stdout, done.stderr
