@@ -4,7 +4,8 @@
 A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
 time or a rate of a quotient is judged by the interval of its median over repeats, because a single
 repeat's ratio has the machine's luck in it; where the interval crosses the limit, the run leaves it
-open, and that is said.
+open, and that is said. Where an article's own program ran, it decides; the workload's same pattern
+stands beside it.
 """
 
 from collections.abc import Container, Iterable
@@ -48,6 +49,7 @@ from analysis.wording import amount, capital, extent, listed, sentence
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
 LEFT_OUT = to_say("The article's own program was not measured: {command}.")
+BESIDE = to_say("The article's own program decides; the workload's same pattern stands beside it.")
 SIDES = {
     True: to_say("Where it holds: {figures}."),
     False: to_say("Where it does not: {figures}."),
@@ -109,13 +111,15 @@ def _judge_measured(
     if not evidence:
         return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
     timed = _measure(claim).quantity in TIMES
-    verdict, condition = joined(evidence, CROSSES if timed else FLIPS)
-    why = _why(claim, rule, evidence, condition)
-    # A rule across patterns names both as one condition.
-    patterns = {name for one in evidence for name in str(one.condition["pattern"]).split(" / ")}
-    if apps := _apps_left_out(claim, patterns):
+    programs = tuple(one for one in evidence if one.patterns & APPS.keys())
+    deciding = programs or evidence
+    verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
+    why = _why(claim, rule, deciding, condition)
+    if len(deciding) < len(evidence):
+        why = " ".join((why, say(BESIDE)))
+    if apps := _apps_left_out(claim, {name for one in evidence for name in one.patterns}):
         why = " ".join((why, say(LEFT_OUT, command=_run_apps(apps))))
-    kernels = () if timed else on_each_kernel(evidence)
+    kernels = () if timed else on_each_kernel(deciding)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
 

@@ -67,6 +67,11 @@ class Evidence:
         return f"{' · '.join(map(str, parts))} · {source}"
 
     @property
+    def patterns(self) -> set[str]:
+        """Its pattern; both of a rule across patterns, which names them as one condition."""
+        return set(str(self.condition["pattern"]).split(" / "))
+
+    @property
     def where(self) -> tuple[str, str]:
         """Lane and kernel."""
         return str(self.condition["lane"]), str(self.condition["kernel"])
@@ -74,8 +79,7 @@ class Evidence:
     @property
     def file(self) -> str:
         """Which file of raw/ holds its runs."""
-        pattern = str(self.condition["pattern"]).partition(" / ")[0]
-        return apps.FILE if pattern in APPS else CELLS
+        return apps.FILE if self.patterns & APPS.keys() else CELLS
 
     def figure(self, label: str) -> Figure | None:
         return next((one for one in self.figures if one.label == label), None)

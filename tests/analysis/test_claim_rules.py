@@ -11,13 +11,14 @@ import pytest
 
 from analysis.counts.measures import RUN_OF_CELL, measure_all
 from analysis.verdicts.files import Claim, load_claims
-from analysis.verdicts.judge import judge
+from analysis.verdicts.judge import BESIDE, judge
 from analysis.verdicts.observed import Answer, Observed, Tool
 from analysis.verdicts.rules import TERMS, Consistent, Option
 from analysis.verdicts.stated import CHECKS, findings
 from analysis.verdicts.verdict import Verdict, by_verdict, steadiness, tally
 
 SOURCE = {"id": "made-up", "description": "made up"}
+PATTERNS = ("pingpong", "connect")
 # (transport, pattern, placement, repeat) → the figure.
 Figures = Callable[[str, str, str, int], float]
 
@@ -27,7 +28,9 @@ def claim(rule: dict[str, Any], quantity: str = "") -> Claim:
     return Claim(**text, quantity=quantity, rule=rule, source=SOURCE)  # type: ignore[arg-type]
 
 
-def measured(measure: str, figure: Figures, repeats: int = 6) -> pd.DataFrame:
+def measured(
+    measure: str, figure: Figures, repeats: int = 6, patterns: tuple[str, ...] = PATTERNS
+) -> pd.DataFrame:
     """One figure for each transport, pattern, placement and repeat of a made-up run."""
     where = {"size": 77, "lane": "host", "kernel": "9.9", "instrument": "kernel"}
     rows = [
@@ -45,7 +48,7 @@ def measured(measure: str, figure: Figures, repeats: int = 6) -> pd.DataFrame:
             "value": figure(transport, pattern, placement, repeat),
         }
         for transport in ("unix", "tcp")
-        for pattern in ("pingpong", "connect")
+        for pattern in patterns
         for placement in ("same-cpu", "cross-cpu")
         for repeat in range(repeats)
     ]
@@ -197,6 +200,26 @@ def test_a_time_of_zero_leaves_a_quotient_open() -> None:
     assert (found.verdict, {one.holds for one in found.evidence}) == ("CONDITIONAL", {None})
     assert "noise" in found.condition
     assert verdict(RATIO, "cpu_system", lambda *_: 100).verdict == "REFUTED"
+
+
+def test_the_article_s_own_program_decides_where_it_ran() -> None:
+    """In C TCP took four times as long, with redis as long as a Unix socket."""
+    speed = "requests_per_s"
+
+    def figure(transport: str, pattern: str, *_: object) -> float:
+        return 400.0 if (transport, pattern) == ("tcp", "connect") else 100.0
+
+    def judged(*patterns: str) -> Verdict:
+        return judge([claim(RATIO, speed)], measured(speed, figure, patterns=patterns), [])[0]
+
+    both = judged("connect", "redis-new")
+    assert (both.verdict, both.condition) == ("REFUTED", "")
+    assert "in 2 conditions: tcp 100; unix 100; tcp / unix 1.00." in both.why
+    assert both.why.endswith(BESIDE)
+    assert {one.condition["pattern"] for one in both.evidence} == {"connect", "redis-new"}
+    alone = judged("connect")
+    assert alone.verdict == "CONFIRMED" and BESIDE not in alone.why
+    assert judged("redis-new").verdict == "REFUTED"
 
 
 def test_about_is_what_the_registry_says() -> None:
