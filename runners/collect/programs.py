@@ -19,6 +19,9 @@ EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: those of the groups above as well
 QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -
 MOST_ATTACHED = 64  # programs asked for at one hook: a control group holds no more of its own
 INFO_SIZE = 256
+# More than union bpf_attr has: the kernel writes parts of its answer (query.revision, Linux 6.6)
+# whatever size it was told, and would write into memory that is not ours.
+ATTRIBUTES = 512
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
 NAME = slice(64, 80)  # of struct bpf_prog_info: 15 characters, and a zero
@@ -101,9 +104,9 @@ def attached(target: int, hook: int, flags: int = 0) -> list[str]:
     """
     ids = (ctypes.c_uint32 * MOST_ATTACHED)()
     query = QUERY.pack(target, hook, flags, 0, ctypes.addressof(ids), MOST_ATTACHED, 0)
-    answer = ctypes.create_string_buffer(query, len(query))
-    _ask(PROG_QUERY, answer)
-    return [name(number) for number in ids[: QUERY.unpack(answer.raw)[5]]]
+    answer = ctypes.create_string_buffer(query, ATTRIBUTES)
+    _ask(PROG_QUERY, answer, len(query))
+    return [name(number) for number in ids[: QUERY.unpack_from(answer.raw)[5]]]
 
 
 def enable_statistics() -> int:
@@ -115,13 +118,13 @@ def enable_statistics() -> int:
 
 
 def bpf(command: int, attributes: bytes) -> int:
-    return _ask(command, ctypes.create_string_buffer(attributes, len(attributes)))
+    return _ask(command, ctypes.create_string_buffer(attributes, ATTRIBUTES), len(attributes))
 
 
-def _ask(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
-    """bpf(2), which may write its answer to `attributes`."""
+def _ask(command: int, attributes: ctypes.Array[ctypes.c_char], size: int) -> int:
+    """bpf(2): `size` bytes of `attributes` are the question; its answer may be written there."""
     library = ctypes.CDLL(None, use_errno=True)
-    result: int = library.syscall(SYS_BPF, command, attributes, len(attributes))
+    result: int = library.syscall(SYS_BPF, command, attributes, size)
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from runners import preflight
-from runners.collect import loopback, netlink
+from runners.collect import loopback, netlink, programs
 from runners.collect.environment import environment
 from runners.lanes import REPOSITORY
 from tests.runners import bpf_programs
@@ -50,6 +50,22 @@ def test_an_answer_is_several_messages_and_ends_with_one_of_its_own() -> None:
 def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
     with pytest.raises(PermissionError):
         netlink.messages(message(kind, ERROR))
+
+
+def test_the_kernel_answers_into_memory_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes query.revision, bytes 56 to 63, whatever size it was told: seen on Linux 6.18."""
+    given: list[int] = []
+
+    def refuses(_: int, attributes: Any, size: int) -> int:
+        given.append(len(attributes))
+        raise OSError(errno.EPERM, "made up")
+
+    monkeypatch.setattr(programs, "_ask", refuses)
+    with pytest.raises(OSError, match="made up"):
+        programs.attached(LO, loopback.TCX_HOOKS["ingress"])
+    with pytest.raises(OSError, match="made up"):
+        programs.enable_statistics()
+    assert len(given) == 2 and min(given) >= 64
 
 
 def test_chains_are_those_that_packets_of_loopback_go_through() -> None:
