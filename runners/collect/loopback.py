@@ -232,15 +232,20 @@ def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[st
 
 def cgroup() -> Path | None:
     """Our group's folder; None where this kernel has no unified hierarchy. cgroups(7)"""
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    lines = _named("/proc/self/cgroup")
     ours = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
     if ours is None:
         return None
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+    for line in _named("/proc/self/mounts"):
         _, mounted, kind, *_ = line.split()
         if kind == "cgroup2":
             return Path(mounted, ours)
     raise UnknownError("no cgroup2 file system is mounted")
+
+
+def _named(path: str) -> list[str]:
+    """Lines with names of files in them, which are bytes and need not be UTF-8."""
+    return os.fsdecode(Path(path).read_bytes()).splitlines()
 
 
 ASKED: dict[str, Callable[[], list[str]]] = {

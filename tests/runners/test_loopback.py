@@ -52,6 +52,18 @@ def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
         netlink.messages(message(kind, ERROR))
 
 
+@pytest.mark.root
+def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
+    """A name is bytes; the run would end in a traceback over a folder that is nobody's business."""
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    asked = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
+    mounted = 'mount -t tmpfs none "$0" && exec "$1" -B -c "$2"'
+    argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, asked]
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_kernel_answers_into_memory_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes query.revision, bytes 56 to 63, whatever size it was told: seen on Linux 6.18."""
     given: list[int] = []
