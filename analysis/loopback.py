@@ -3,7 +3,6 @@
 
 from typing import Any
 
-from analysis.languages import say
 from analysis.raw.run import Lane, Run
 from analysis.wording import listed
 
@@ -31,20 +30,18 @@ def row(lane: Lane) -> str:
     unknown = [f"{name} ({one[UNKNOWN]})" for name, one in answers.items() if UNKNOWN in one]
     said = found
     if none:
-        said.append(say("none: {what}", what=say(", ").join(none)))
+        said.append(f"none: {', '.join(none)}")
     if unknown:
-        said.append(say("not known: {what}", what=say(", ").join(unknown)))
-    return say("; ").join(said)
+        said.append(f"not known: {', '.join(unknown)}")
+    return "; ".join(said)
 
 
 def sentences(run: Run) -> tuple[str, ...]:
     """One for each lane whose packets met something."""
     return tuple(
-        say(
-            "On their way TCP's packets also met {what} ({lane}): TCP's times and counts include "
-            "that; a Unix socket's have none of it.",
-            lane=lane.lane,
-            what=listed(found),
+        (
+            f"On their way TCP's packets also met {listed(found)} ({lane.lane}): TCP's times and "
+            "counts include that; a Unix socket's have none of it."
         )
         for lane in run.lanes
         if (found := _on_the_path(lane))
@@ -72,7 +69,7 @@ def _named(name: str, items: list[str]) -> str:
     names = [one.partition(" (")[0] for one in items]
     more = len(names) - MOST_NAMED
     if more > 0:
-        names[MOST_NAMED:] = [say("{number} more", number=more)]
+        names[MOST_NAMED:] = [f"{more} more"]
     return f"{name} ({listed(names)})"
 
 

@@ -12,7 +12,6 @@ from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit
 from analysis.counts.soundness import unsound_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
-from analysis.languages import say
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
@@ -209,20 +208,14 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
     if cell.error is not None:
         return
-    name = say(
-        "cell {number} ({transport}, {placement}, repeat {repeat})",
-        number=cell.id,
-        transport=cell.transport,
-        placement=cell.placement,
-        repeat=cell.repeat,
-    )
+    name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
     files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
             yield Missing(
                 f"{name}: {scripts.instrument(script)} {script}",
                 lane.folder,
-                say("the script was attached and left no count for this cell"),
+                "the script was attached and left no count for this cell",
                 said=True,
             )
     traced = [script for script in cell.scripts if script in files]
@@ -230,5 +223,5 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
         if not (lane.path / files[script]).exists():
-            why = say("it was attached and left no file")
+            why = "it was attached and left no file"
             yield Missing(f"{name}: ftrace {script}", lane.folder, why, said=True)

@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
-from analysis.languages import say, to_say
-
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 PLACEMENTS = {
-    "same-cpu": to_say("on one CPU"),
-    "cross-cpu": to_say("across two CPUs"),
-    "free": to_say("placed freely"),
+    "same-cpu": "on one CPU",
+    "cross-cpu": "across two CPUs",
+    "free": "placed freely",
 }
 TRANSPORTS = {
     # For translators: always follows "over", as "TCP" does.
-    "unix": to_say("a Unix socket"),
+    "unix": "a Unix socket",
     "tcp": "TCP",
 }
 # How a placement's name says what else is not as usual (docs/run-folder.md), in its order.
 WAYS = (
-    (to_say("blocking reads"), {"epoll": "epoll", "spin": to_say("spinning, never asleep")}),
-    (to_say("default scheduler"), {"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"}),
-    (to_say("one connection"), {"two": to_say("two one-way connections")}),
+    ("blocking reads", {"epoll": "epoll", "spin": "spinning, never asleep"}),
+    ("default scheduler", {"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"}),
+    ("one connection", {"two": "two one-way connections"}),
 )
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
@@ -81,7 +79,7 @@ def capital(text: str) -> str:
 def sentence(text: str) -> str:
     """With its full stop, which not every language writes as a dot."""
     # For translators: {words} is a sentence without its full stop.
-    return say("{words}.", words=text)
+    return f"{text}."
 
 
 def size_text(size: int) -> str:
@@ -99,20 +97,20 @@ def ways(placement: str) -> str:
     for usual, words in WAYS:
         found = [words[one] for one in unusual if one in words]
         said += found or [usual]
-    return say(", ").join(map(say, said))
+    return ", ".join(said)
 
 
 def place(placement: str) -> str:
     """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
     name, *unusual = placement.split("+")
-    where = say(PLACEMENTS[name]) if name in PLACEMENTS else name
-    words = [say(words[one]) for _, words in WAYS for one in unusual if one in words]
+    where = PLACEMENTS.get(name, name)
+    words = [words[one] for _, words in WAYS for one in unusual if one in words]
     return where + (f" ({', '.join(words)})" if words else "")
 
 
 def transport_text(transport: str) -> str:
     """What a message goes over: `a Unix socket`, or the name of one that has no other words."""
-    return say(TRANSPORTS[transport]) if transport in TRANSPORTS else transport
+    return TRANSPORTS.get(transport, transport)
 
 
 def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
@@ -120,25 +118,25 @@ def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
     if instrument != "kernel":
         name = instrument
     elif probed:
-        name = say("kernel counters, probes attached")
+        name = "kernel counters, probes attached"
     else:
-        name = say("kernel counters, no probe attached")
+        name = "kernel counters, no probe attached"
     return f"{name} · {lane} · {kernel}"
 
 
 def probes_text(instruments: str, scripts: str) -> str:
     """`bpftrace (copies, switches)`; `no probe` where nothing was attached."""
-    return (f"{instruments} ({scripts})" if scripts else instruments) or say("no probe")
+    return (f"{instruments} ({scripts})" if scripts else instruments) or "no probe"
 
 
 def listed(items: list[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`; `or` is the other joint."""
     if len(items) < 2:
         return "".join(items)
-    first, last = say(", ").join(items[:-1]), items[-1]
+    first, last = ", ".join(items[:-1]), items[-1]
     if joint == "or":
-        return say("{first} or {last}", first=first, last=last)
-    return say("{first} and {last}", first=first, last=last)
+        return f"{first} or {last}"
+    return f"{first} and {last}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -9,7 +9,6 @@ import pandas as pd
 
 from analysis.counts.measures import REGIME, SOURCE, source_rank
 from analysis.counts.quantities import MEASURES, Measure
-from analysis.languages import say
 from analysis.raw.run import Missing
 
 Column = tuple[str, str]  # placement, transport
@@ -182,7 +181,7 @@ def version(kernel: str) -> tuple[int, ...]:
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
     reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
-    return say("; ").join(dict.fromkeys(reasons)) or say("not measured in this run")
+    return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 
 def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from analysis.errors import RunError
 from analysis.exact.cells import SHAPE_FIGURES, Cell, Cycle, Knob, Moves, Node, Payload, Shape
 from analysis.exact.lap import Stretch
-from analysis.languages import say
 from analysis.raw.record import AGAIN, Record, parse_object, read_text
 from analysis.raw.run import Run
 
@@ -29,14 +28,14 @@ def failures(run: Run) -> Iterator[tuple[str, str, str]]:
             if (error := line.optional("error", str)) is not None:
                 yield _failed(line), str(entry["folder"]), error.split("\n")[0]
             if (error := line.optional("payload_error", str)) is not None:
-                what = say("payload of exact cell {number}", number=line.whole("id"))
+                what = f"payload of exact cell {line.whole('id')}"
                 yield what, str(entry["folder"]), error.split("\n")[0]
 
 
 def _failed(line: Record) -> str:
     if knob := _knob(line):
-        return say("exact cell {number}, knob {knob}", number=line.whole("id"), knob=knob.name)
-    return say("exact cell {number}", number=line.whole("id"))
+        return f"exact cell {line.whole('id')}, knob {knob.name}"
+    return f"exact cell {line.whole('id')}"
 
 
 def _lines(run: Path, folder: str) -> list[Record]:

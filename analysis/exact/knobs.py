@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 
 from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, Cell, scheduling_text
 from analysis.exact.knob_words import cost_of_one, in_words
-from analysis.languages import to_say
 
 TOP = 12
 
@@ -35,8 +34,8 @@ class Moved:
     def fate(self) -> str:
         """`added`, `vanished` or `changed`: whether it ran without, and with. Said later."""
         if self.before == 0:
-            return to_say("added")
-        return to_say("vanished") if self.after == 0 else to_say("changed")
+            return "added"
+        return "vanished" if self.after == 0 else "changed"
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,20 @@ import re
 from dataclasses import replace
 from functools import cache
 
-from analysis.languages import say, to_say
 from analysis.raw.run import Missing
 
 # As they are written, {…} for a value: tests/analysis/test_recorded_reasons.py finds where.
 RECORDED = (
-    to_say("not asked for: --instruments {name}, or all"),
-    to_say("{script} needs function probes"),
-    to_say("this kernel has no kprobes."),
-    to_say("this kernel has no tracepoint {event}."),
-    to_say(
+    "not asked for: --instruments {name}, or all",
+    "{script} needs function probes",
+    "this kernel has no kprobes.",
+    "this kernel has no tracepoint {event}.",
+    (
         "this CPU counts no {event} (perf stat: <not supported>): it has no PMU, or its virtual "
         "machine does not show it."
     ),
-    to_say("payload of less than {size} bytes cannot be told from other reads"),
-    to_say("a knob is turned on one placement, the first that --placements names"),
+    "payload of less than {size} bytes cannot be told from other reads",
+    "a knob is turned on one placement, the first that --placements names",
 )
 VALUE = re.compile(r"\\{(\w+)\\}")
 
@@ -33,7 +32,7 @@ def in_words(one: Missing) -> Missing:
     for text, pattern in _patterns():
         if found := pattern.fullmatch(one.why):
             values = found.groupdict()
-            return replace(one, why=say(text, **values), said=True)
+            return replace(one, why=text.format(**values), said=True)
     return one
 
 
