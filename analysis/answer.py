@@ -36,7 +36,6 @@ class ByTransport(NamedTuple):
 # Measure → what the kernel does.
 COUNTS = {
     "payload_copies": ByTransport(
-        # For translators: all of these follow "For a message of 64 B the kernel".
         "copies each payload byte {figure} times over {transport}",
         "copies each payload byte {figure} times over {transport} and {other} alike",
         "copies each payload byte {figure} times over {transport} and {second} over {other}",
@@ -166,7 +165,6 @@ def _medians(regime: Regime) -> str:
     medians = listed([_over(one, one.p50) for one in _first(regime) if one.p50])
     where = place(regime.placement)
     if not (regime.ratios and regime.ratios[0].both == _first(regime)):
-        # For translators: "on one CPU", and what is so there.
         return f"{where} {medians}"
     ratio = regime.ratios[0]
     return f"{where} {medians} ({number(ratio.value)} times as long, {interval_text(ratio)})"

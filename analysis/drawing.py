@@ -105,5 +105,4 @@ def drawn(
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:
     """`lacks`: what follows "this run has", such as "no sound counts"."""
-    # For translators: {lacks} is such as "no function trace".
     return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")

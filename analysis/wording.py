@@ -11,7 +11,6 @@ PLACEMENTS = {
     "free": "placed freely",
 }
 TRANSPORTS = {
-    # For translators: always follows "over", as "TCP" does.
     "unix": "a Unix socket",
     "tcp": "TCP",
 }
@@ -77,8 +76,7 @@ def capital(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With its full stop, which not every language writes as a dot."""
-    # For translators: {words} is a sentence without its full stop.
+    """The words with their full stop."""
     return f"{text}."
 
 

@@ -28,7 +28,6 @@ WORKLOAD_BYTES = {
     "received": "the workload received {count} bytes, and messages x size is {payload}",
 }
 SEEN_BYTES = {
-    # For translators: {who} is "probes", or an instrument's name.
     "sent": "{who} saw {count} bytes sent, and messages x size is {payload}",
     "received": "{who} saw {count} bytes received, and messages x size is {payload}",
     "in": "{who} saw {count} bytes copied in, and messages x size is {payload}",

@@ -30,7 +30,7 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
         return ()
     first = comparisons[0]
     alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
-    where = f"{first.kernel}, pingpong, {size_text(first.size)}"  # names, in any language
+    where = f"{first.kernel}, pingpong, {size_text(first.size)}"
     found = [_journey(first, where), _layers(alike, where), _flame(first, where)]
     lines = _by_kernel(comparisons, first.size)
     if any(len(values) > 1 for values in lines.values()):

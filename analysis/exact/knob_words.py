@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is said of a knob: what it changes, and what one more of what it counts costs."""
 
-import tomllib
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
-
-from analysis.exact.cells import Knob
-
-TABLE = Path(__file__).parents[2] / "runners/exact/knobs.toml"
 
 SAME = "{thing}: a message over {transport} costs the same however many there are."
 ONE = "{thing}: the first costs a message over {transport} {cost} instructions more."
@@ -23,25 +16,8 @@ EACH_AND_SOME = (
 )
 
 
-@cache
-def _texts() -> tuple[str, ...]:
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return tuple(knob["what"] for knob in table.values())
-
-
-def in_words(knob: Knob) -> str:
-    """What it changes. A run has the text with its value put in, so the table's is looked up;
-    where that has become another one since, the run's own words stand."""
-    value = knob.name.partition("=")[2]
-    text = next((one for one in _texts() if one.replace("{value}", value) == knob.what), knob.what)
-    return text.format(value=value) if "{value}" in text else text
-
-
 def cost_of_one(one: str, transport: str, points: list[tuple[int, float]]) -> str:
-    """`points`: how many there are, and how many instructions more a message takes then.
-
-    The thing stands before the sentence, where no language has to bend its name.
-    """
+    """`points`: how many there are, and how many instructions more a message takes then."""
     least, first = points[0]
     if not any(cost for _, cost in points):
         text = SAME

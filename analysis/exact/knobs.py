@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, Cell, scheduling_text
-from analysis.exact.knob_words import cost_of_one, in_words
+from analysis.exact.knob_words import cost_of_one
 
 TOP = 12
 
@@ -198,7 +198,7 @@ def _row(changes: list[Change]) -> KnobRow:
     knob = changes[0].after.knob
     assert knob is not None
     ordered = sorted(changes, key=lambda change: _order(change.transport))
-    return KnobRow(knob.name, in_words(knob), tuple(ordered))
+    return KnobRow(knob.name, knob.what, tuple(ordered))
 
 
 def _where(cell: Cell) -> tuple[str, str, int, str, str]:

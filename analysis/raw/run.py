@@ -115,7 +115,6 @@ class Missing:
     why: str
     asked: bool = True  # false: nobody asked for it, so nothing failed
     transport: str = ""  # of which no cell ran at all
-    said: bool = False  # `why` is in the language in use, and not what was recorded, in English
 
 
 @dataclass(frozen=True)

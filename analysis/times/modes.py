@@ -229,7 +229,6 @@ def _stretches(laps: Times) -> list[Times]:
 def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float, ...]) -> str:
     """When the mode changes: with the repeat, from time to time, or with each lap."""
     if all(_pure(one, cuts) for one in repeats):
-        # For translators: follows "two modes at 22.0 µs (61 %) and 41.0 µs (39 %), ".
         return "from repeat to repeat"
     pure = sum(_pure(part, cuts) for part in parts)
     if parts and pure >= PURE * len(parts):

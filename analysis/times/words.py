@@ -34,7 +34,6 @@ class OfGap(NamedTuple):
 
 
 OF_GAP = {
-    # For translators: stands in a list, in "Of the … that a message of … takes longer over …".
     PATH: OfGap("{time} is stack", "{time}, {share} %, is stack"),
     SWITCH: OfGap("{time} is the switch", "{time}, {share} %, is the switch"),
     WAKEUP: OfGap(
@@ -54,7 +53,7 @@ LESS = (
 
 
 class LapWords(NamedTuple):
-    """What is said of a lap, whole, since a language may bend its name in each of them."""
+    """What is said of a lap."""
 
     how_long: str
     takes: str
@@ -96,7 +95,6 @@ PER_READ = (
     "{figures} messages a read",
 )
 GATHERED = {
-    # For translators: stands in a list after "on one CPU"; {places} are times.
     LAPS: "at {places} ({transport})",
     "medians of stretches": "at {places} ({transport}, medians of stretches)",
     "medians of repeats": "at {places} ({transport}, medians of repeats)",
