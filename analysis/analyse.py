@@ -34,7 +34,7 @@ from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
 from analysis.verdicts.observed import Observed, read_observed
 from analysis.verdicts.verdict import CELLS, NOT_MEASURED, Verdict, tally
-from analysis.wording import probes_text, sentence, size_text
+from analysis.wording import probes_text, size_text
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ def _run_text(
     transport: str, pattern: str, placement: str, size: int, repeat: int, probes: str
 ) -> str:
     """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
-    time = f"repeat {repeat}"
-    return " · ".join((transport, pattern, size_text(size), placement, time, probes))
+    return f"{transport} · {pattern} · {size_text(size)} · {placement} · repeat {repeat} · {probes}"
 
 
 def analyse(run: Run) -> Analysis:
@@ -190,7 +189,7 @@ def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -
     """A run that was made for claims begins with what became of them."""
     if not run.for_claims:
         return figures
-    return (sentence(tally(verdicts)), *(figures if any(one.cells for one in run.lanes) else ()))
+    return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
 
 
 def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:

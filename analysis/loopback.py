@@ -28,12 +28,8 @@ def row(lane: Lane) -> str:
     found = [f"{name}: {', '.join(_found(one))}" for name, one in answers.items() if _found(one)]
     none = [name for name, one in answers.items() if UNKNOWN not in one and not _found(one)]
     unknown = [f"{name} ({one[UNKNOWN]})" for name, one in answers.items() if UNKNOWN in one]
-    said = found
-    if none:
-        said.append(f"none: {', '.join(none)}")
-    if unknown:
-        said.append(f"not known: {', '.join(unknown)}")
-    return "; ".join(said)
+    nothing = [f"nothing{' else' if found else ''} (checked: {', '.join(none)})"] if none else []
+    return "; ".join([*found, *nothing, *([f"not known: {', '.join(unknown)}"] if unknown else [])])
 
 
 def sentences(run: Run) -> tuple[str, ...]:

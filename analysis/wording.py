@@ -10,10 +10,7 @@ PLACEMENTS = {
     "cross-cpu": "across two CPUs",
     "free": "placed freely",
 }
-TRANSPORTS = {
-    "unix": "a Unix socket",
-    "tcp": "TCP",
-}
+TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
 # How a placement's name says what else is not as usual (docs/run-folder.md), in its order.
 WAYS = (
     ("blocking reads", {"epoll": "epoll", "spin": "spinning, never asleep"}),
@@ -75,11 +72,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def sentence(text: str) -> str:
-    """The words with their full stop."""
-    return f"{text}."
-
-
 def size_text(size: int) -> str:
     """`64 B`, `4 KiB`."""
     for scale, name in BINARY_UNITS:
@@ -113,13 +105,9 @@ def transport_text(transport: str) -> str:
 
 def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
     """`kernel counters, no probe attached · host · 6.1.0`."""
-    if instrument != "kernel":
-        name = instrument
-    elif probed:
-        name = "kernel counters, probes attached"
-    else:
-        name = "kernel counters, no probe attached"
-    return f"{name} · {lane} · {kernel}"
+    if instrument == "kernel":
+        instrument = f"kernel counters, {'probes' if probed else 'no probe'} attached"
+    return f"{instrument} · {lane} · {kernel}"
 
 
 def probes_text(instruments: str, scripts: str) -> str:
@@ -132,11 +120,9 @@ def listed(items: list[str], joint: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     first, last = ", ".join(items[:-1]), items[-1]
-    if joint == "or":
-        return f"{first} or {last}"
-    return f"{first} and {last}"
+    return f"{first} {joint} {last}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """`1 cell`, `2 cells`, in English: what a report says goes through `say_many`."""
+    """`1 cell`, `2 cells`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -18,11 +18,6 @@ from analysis.wording import number, source_text
 NEAR = 0.1  # of a switch in a round trip: what timers and a window's edges may add
 APART = 0.5
 STEADY, MIXED, BISTABLE, ONCE = "steady", "mixed", "bistable", "measured once"
-WORDS = {
-    BISTABLE: "bistable: {value}, from one repeat to another",
-    MIXED: "mixed: {value}, so that round trips of several kinds are in each window",
-    ONCE: "{value}, measured once: nothing can be said of its steadiness",
-}
 
 
 @dataclass(frozen=True)
@@ -48,9 +43,12 @@ class Regimes:
     def words(self) -> str:
         least, most = number(min(self.values)), number(max(self.values))
         value = least if least == most else f"{least} to {most}"
-        if self.kind == STEADY:
-            return f"steady: {value} in each of {len(self.values)} repeats"
-        return WORDS[self.kind].format(value=value)
+        return {
+            STEADY: f"steady: {value} in each of {len(self.values)} repeats",
+            BISTABLE: f"bistable: {value}, from one repeat to another",
+            MIXED: f"mixed: {value}, so that round trips of several kinds are in each window",
+            ONCE: f"{value}, measured once: nothing can be said of its steadiness",
+        }[self.kind]
 
 
 def switch_regimes(measured: pd.DataFrame) -> tuple[Regimes, ...]:

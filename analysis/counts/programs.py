@@ -15,11 +15,6 @@ from analysis.intervals import Values, interval
 OVER, UNDER = "tcp", "unix"
 # Times by their nature, and what a message costs: they stand with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
-PER = {
-    "message": "{figure} a message",
-    "round trip": "{figure} a round trip",
-    "payload byte": "{figure} a payload byte",
-}
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,7 @@ class Row:
     def words(self) -> str:
         """What the figure is, and for each of what."""
         words = self.measure.words.removeprefix("… ")
-        each = PER.get(self.measure.per)  # none for a whole window
-        return each.format(figure=words) if each else words
+        return words if self.measure.per == "window" else f"{words} a {self.measure.per}"
 
     @property
     def speed(self) -> bool:

@@ -18,35 +18,6 @@ PROBERS = ("bpftrace", "bcc", "perf")
 HOOKED = ("unix", "tcp")
 # Their messages pass through no call: no probe sees one, and there is nothing to compare.
 MAPPED = ("shm", "shm-spin")
-# What is said of each direction.
-WORKLOAD_MESSAGES = {
-    "sent": "the workload sent {count} messages, and the window has {messages}",
-    "received": "the workload received {count} messages, and the window has {messages}",
-}
-WORKLOAD_BYTES = {
-    "sent": "the workload sent {count} bytes, and messages x size is {payload}",
-    "received": "the workload received {count} bytes, and messages x size is {payload}",
-}
-SEEN_BYTES = {
-    "sent": "{who} saw {count} bytes sent, and messages x size is {payload}",
-    "received": "{who} saw {count} bytes received, and messages x size is {payload}",
-    "in": "{who} saw {count} bytes copied in, and messages x size is {payload}",
-    "out": "{who} saw {count} bytes copied out, and messages x size is {payload}",
-}
-COUNTED = {
-    "sent": "{who} counted {count} messages sent, and the window has {messages} messages",
-    "received": "{who} counted {count} messages received, and the window has {messages} messages",
-}
-COUNTED_PARTIAL = {
-    "sent": (
-        "{who} counted {count} messages sent, "
-        "and the window has {messages} messages and {partial} partial calls"
-    ),
-    "received": (
-        "{who} counted {count} messages received, "
-        "and the window has {messages} messages and {partial} partial calls"
-    ),
-}
 
 
 def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
@@ -76,35 +47,30 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
     for way in ("sent", "received"):
         count, size = result.both(f"{way}_messages"), result.both(f"{way}_bytes")
         if count != messages:
-            yield WORKLOAD_MESSAGES[way].format(count=count, messages=messages)
+            yield f"the workload {way} {count} messages, and the window has {messages}"
         if size != payload:
-            yield WORKLOAD_BYTES[way].format(count=size, payload=payload)
+            yield f"the workload {way} {size} bytes, and messages x size is {payload}"
     if result.alone:
         return
-    for one, other, text in (
-        (
-            result.client,
-            result.server,
-            "the client sent {sent} bytes, and the server received {received}",
-        ),
-        (
-            result.server,
-            result.client,
-            "the server sent {sent} bytes, and the client received {received}",
-        ),
-    ):
-        if one.sent_bytes != other.received_bytes:
-            yield text.format(sent=one.sent_bytes, received=other.received_bytes)
+    sides = {"client": result.client, "server": result.server}
+    for sender, receiver in (("client", "server"), ("server", "client")):
+        sent, received = sides[sender].sent_bytes, sides[receiver].received_bytes
+        if sent != received:
+            yield f"the {sender} sent {sent} bytes, and the {receiver} received {received}"
 
 
 def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
     """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
     payload = cell.messages * cell.size
-    for quantity, ways in (("payload_bytes", ("sent", "received")), ("copy_bytes", ("in", "out"))):
-        for way in ways:
-            seen = probed.get((quantity, way))
-            if seen is not None and seen != payload:
-                yield SEEN_BYTES[way].format(who=who, count=f"{seen:.0f}", payload=payload)
+    for quantity, way, seen_as in (
+        ("payload_bytes", "sent", "sent"),
+        ("payload_bytes", "received", "received"),
+        ("copy_bytes", "in", "copied in"),
+        ("copy_bytes", "out", "copied out"),
+    ):
+        seen = probed.get((quantity, way))
+        if seen is not None and seen != payload:
+            yield f"{who} saw {seen:.0f} bytes {seen_as}, and messages x size is {payload}"
 
 
 def _probed_messages(
@@ -115,9 +81,11 @@ def _probed_messages(
         counted = probed.get(("messages", way))
         partial = result.both(again)
         if counted is not None and counted != cell.messages + partial:
-            text = (COUNTED_PARTIAL if partial else COUNTED)[way]
-            count, messages = f"{counted:.0f}", cell.messages
-            yield text.format(who=who, count=count, messages=messages, partial=partial)
+            calls = f" and {partial} partial calls" if partial else ""
+            yield (
+                f"{who} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
+                f"messages{calls}"
+            )
 
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
@@ -173,8 +141,7 @@ def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> fl
 def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
     packets = probed.get(("stranger_packets", ""), 0)
     if packets > 0:
-        count = f"{packets:.0f}"
-        yield f"other programs sent {count} packets over lo in the window"
+        yield f"other programs sent {packets:.0f} packets over lo in the window"
 
 
 def _lost(entries: list[Entry]) -> Iterator[str]:

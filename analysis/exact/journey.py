@@ -16,8 +16,6 @@ from analysis.exact.lap import Path, Slice, Stretch, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
-SWITCHES = {"preempted": "preempted to {task}", "switch": "switch to {task}"}
-COPIES = {"in": "copy in", "out": "copy out", "": "copy"}
 COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
 
 
@@ -122,10 +120,10 @@ def _marks(way: Sequence[Stretch], copiers: frozenset[str]) -> Iterator[Mark]:
     for before, one in pairwise((nobody, *way)):
         if one.cpu == before.cpu and one.task != before.task:
             kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"
-            yield Mark(kind, at, SWITCHES[kind].format(task=one.task))
+            yield Mark(kind, at, f"{kind} to {one.task}")
         if one.path[-1] in copiers:
-            where = "in" if one.is_in(SEND) else "out" if one.is_in(RECEIVE) else ""
-            yield Mark("copy", at, COPIES[where])
+            where = " in" if one.is_in(SEND) else " out" if one.is_in(RECEIVE) else ""
+            yield Mark("copy", at, f"copy{where}")
         if one.path[-1] == WAKEUP and WAKEUP not in before.path:
             yield Mark("wake-up", at, f"wake-up: {_cause(one.path)}")
         at += one.steps

@@ -9,9 +9,9 @@ are compared, of those without and those with the knob, that are most alike, fun
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, Cell, scheduling_text
-from analysis.exact.knob_words import cost_of_one
 
 TOP = 12
 
@@ -32,7 +32,7 @@ class Moved:
 
     @property
     def fate(self) -> str:
-        """`added`, `vanished` or `changed`: whether it ran without, and with. Said later."""
+        """`added`, `vanished` or `changed`: whether it ran without, and with."""
         if self.before == 0:
             return "added"
         return "vanished" if self.after == 0 else "changed"
@@ -221,7 +221,25 @@ def _moved(
     return sorted(found, key=lambda one: (-abs(one.difference), one.name))
 
 
-def _cost(one: str, transport: str, changes: list[Change]) -> str:
+def _cost(thing: str, transport: str, changes: list[Change]) -> str:
     """What one more costs, of these changes that differ by how many there are."""
     points = sorted((c.after.knob.number or 0, c.difference) for c in changes if c.after.knob)
-    return cost_of_one(one, transport, points)
+    return f"{thing}: {cost_of_one(f'a message over {transport}', points)}"
+
+
+def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:
+    """`points`: how many there are, and how many instructions more a message takes then."""
+    least, first = points[0]
+    if not any(cost for _, cost in points):
+        return f"{message} costs the same however many there are."
+    firsts, them = ("the first", "it") if least == 1 else (f"the first {least}", "them")
+    if len(points) == 1:
+        costs = "costs" if least == 1 else "cost"
+        return f"{firsts} {costs} {message} {first:,.1f} instructions more."
+    slopes = ", ".join(
+        f"{(high - low) / (last - first):,.1f} instructions (from {first} to {last})"
+        for (first, low), (last, high) in pairwise(points)
+    )
+    return (
+        f"each costs {message} {slopes}; {firsts}, with all that comes with {them}, {first:,.1f}."
+    )

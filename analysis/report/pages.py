@@ -91,7 +91,6 @@ def _environment(autoescape: bool) -> Environment:
         entry=entry_text,
         figure_text=figure_text,
         source=line_source,
-        sentence=wording.sentence,
         spread=wording.spread,
         transports=programs.transports,
         branches=exact_figures.branches,

@@ -113,7 +113,7 @@ def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
     if first is None or len(first.transports) > MOST_TOGETHER:
         return
     table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
-    for name in ("what takes how many times as long", "in this regime"):
+    for name in ("Slowdown", "in this regime"):
         table.add_column(name, overflow="fold")
     for regime in analysis.regimes:
         if (regime.pattern, regime.size) == (first.pattern, first.size):
@@ -163,7 +163,7 @@ class Sources:
 def _table(
     ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, console: Console
 ) -> Table:
-    title = f"{ledger.pattern}, {size_text(ledger.size)}: per message, if not said otherwise"
+    title = f"{ledger.pattern}, {size_text(ledger.size)}: per message unless noted"
     lines = box.SIMPLE_HEAD if console.is_terminal else None
     table = Table(title=title, title_justify="left", box=lines, padding=(0, 1), pad_edge=False)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)

@@ -20,7 +20,7 @@ from analysis.times.plots import (
 )
 from analysis.times.timing import LAP, ROUND_TRIP, Regime
 from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part, Waterfall
-from analysis.times.words import OF_LAP, STEPS, lacking, uneven
+from analysis.times.words import STEPS, lacking, uneven
 from analysis.wording import amount, listed, size_text
 
 QUANTILES = 300
@@ -56,7 +56,7 @@ def draw_times(
 
 
 def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) -> Drawn:
-    title = OF_LAP[LAP.get(ledger.pattern, ROUND_TRIP)].how_long
+    title = f"How long a {LAP.get(ledger.pattern, ROUND_TRIP)} takes"
     pattern, size = ledger.pattern, ledger.size
     here = {key[2:]: repeats for key, repeats in laps.items() if key[:2] == (pattern, size)}
     if not here:
@@ -75,19 +75,17 @@ def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) ->
 
 
 def _latency_caption(pattern: str, size: str, many: bool) -> str:
+    lines, agree = "repeat", " Lines of one colour that lie on each other: repeats agree."
     if many:
-        lines = (
-            f"Each line is one transport, its repeats together ({pattern}, {size}): the share of "
-            "laps that took no longer than x."
-        )
-    else:
-        lines = (
-            f"Each line is one repeat ({pattern}, {size}): the share of laps that took no longer "
-            "than x. Lines of one colour that lie on each other: repeats agree."
-        )
-    step = "A step: there are two kinds of lap; the table of ratios names them."
-    slowest = "The slowest lie further right: the table has p99."
-    return " ".join([lines, step, *_grey(many), slowest])
+        lines, agree = "transport, its repeats together", ""
+    return " ".join(
+        [
+            f"Each line is one {lines} ({pattern}, {size}): the share of laps that took no longer "
+            f"than x.{agree} A step: there are two kinds of lap; the table of ratios names them.",
+            *_grey(many),
+            "The slowest lie further right: the table has p99.",
+        ]
+    )
 
 
 def _cumulated(transport: str, repeats: Sequence[Laps], together: bool) -> list[Curve]:
@@ -169,23 +167,22 @@ def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
         columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
     )  # fmt: skip
     if table["bytes"].nunique() < 2:
-        lacks = f"one message size; {ALL_SIZES} gives the whole range"
-        return not_drawn("sizes", title, lacks)
+        return not_drawn("sizes", title, f"one message size; {ALL_SIZES} gives the whole range")
     curves = {
         (str(place), str(name)): [_curve(str(name), rows.sort_values("bytes"))]
         for (place, name), rows in table.groupby(["placement", "transport"])
     }
     many = table["transport"].nunique() > MOST_TOGETHER
-    lap = OF_LAP[regimes[0].lap]
+    p50 = f"p50 of a {regimes[0].lap}"
     read = (
-        "Flat: what a message costs whatever it carries. Rising along a diagonal: the bytes are "
-        "what costs. A line that ends early: the transport carries no larger message, see what is "
-        "missing."
+        f"{p50} against the payload, both logarithmic; the band spans the repeats. Flat: what a "
+        "message costs whatever it carries. Rising along a diagonal: the bytes are what costs. A "
+        "line that ends early: the transport carries no larger message, see what is missing."
     )
-    caption = " ".join([lap.by_size, read, *_grey(many), source])
-    alt = lap.by_size_alt
+    caption = " ".join([read, *_grey(many), source])
+    alt = f"{p50} by message size for each transport, by placement."
     rows = _multiples(curves, beside_all=many)
-    return drawn("sizes", title, caption, alt, sizes_plot, rows, lap.p50, data=table)
+    return drawn("sizes", title, caption, alt, sizes_plot, rows, f"{p50}, µs", data=table)
 
 
 def _curve(transport: str, rows: pd.DataFrame) -> Curve:
@@ -208,7 +205,7 @@ def _waterfall(one: Decomposition | None, source: str) -> Drawn:
     shown = complete[:2]
     panels = {w.transport: _bars(w.steps) for w in shown}
     gaps = [g for g in one.gaps if [g.than, g.transport] == [w.transport for w in shown]]
-    panels |= {_minus(gap): _gap_bars(gap) for gap in gaps}
+    panels |= {f"{gap.transport} minus {gap.than}": _gap_bars(gap) for gap in gaps}
     panels |= {w.transport: _bars(w.steps) for w in complete[2:]}
     caption = " ".join(
         [
@@ -228,17 +225,13 @@ def _waterfall(one: Decomposition | None, source: str) -> Drawn:
 
 
 def _waterfall_caption(size: int) -> str:
-    steps = ((step, cells) for step, cells in (STEPS[name] for name in CELLS))
+    steps = "; ".join(f"“{step}”: {cells}" for step, cells in (STEPS[name] for name in CELLS))
     return (
         f"Read from top to bottom ({size_text(size)}): each bar is what one more difference "
         "between two cells costs a message, and begins where the one above ends. "
-        f"{'; '.join(f'“{step}”: {cells}' for step, cells in steps)}. A round trip is two "
-        "messages. Black: 95 % interval, where there are repeats enough."
+        f"{steps}. A round trip is two messages. Black: 95 % interval, where there are repeats "
+        "enough."
     )
-
-
-def _minus(gap: Gap) -> str:
-    return f"{gap.transport} minus {gap.than}"
 
 
 def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
@@ -246,8 +239,8 @@ def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
     for name, step in steps.items():
         start = bars[-1].end if bars else 0.0
         ends = [None if end is None else start + end / 1000 for end in (step.low, step.high)]
-        name_said, text = STEPS[name][0], amount(step.value, "ns")
-        bars.append(Bar(name_said, start, start + step.value / 1000, text, *ends))
+        words, text = STEPS[name][0], amount(step.value, "ns")
+        bars.append(Bar(words, start, start + step.value / 1000, text, *ends))
     return tuple(bars)
 
 

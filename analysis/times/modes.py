@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
-from analysis.wording import amount, counted, listed
+from analysis.wording import amount, listed
 
 MOST_VALUES = 20_000
 LEAST_VALUES = 6
@@ -38,17 +38,7 @@ LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
 STRETCH = 256  # laps: short against a second, long against a lap
 PURE = 0.9  # a stretch is of one kind when so many of its laps are
-NUMBERS = {
-    2: "two modes at {places}",
-    3: "three modes at {places}",
-    4: "four modes at {places}",
-}
-LAPS = "laps"
-# Of what else than laps.
-MEDIANS = {
-    "medians of stretches": "medians of stretches have {modes}",
-    "medians of repeats": "medians of repeats have {modes}",
-}
+LAPS, OF_STRETCHES, OF_REPEATS = "laps", "medians of stretches", "medians of repeats"
 
 Times = npt.NDArray[Any]
 
@@ -75,13 +65,11 @@ class Modes:
         return len(self.modes) > 1
 
     def words(self) -> str:
-        """`two modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
+        """`2 modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
         if not self.several:
             return "one mode"
         places = listed([f"{amount(one.at, 'ns')} ({one.share * 100:.0f} %)" for one in self.modes])
-        if len(self.modes) in NUMBERS:
-            return NUMBERS[len(self.modes)].format(places=places)
-        return f"{counted(len(self.modes), 'mode')} at {places}"
+        return f"{len(self.modes)} modes at {places}"
 
     def places(self) -> str:
         """`22.0 µs and 41.0 µs`."""
@@ -101,7 +89,8 @@ class Modality:
         """What has several modes: laps, else medians of stretches, else of repeats."""
         for of, modes in (
             (LAPS, self.laps),
-            *zip(MEDIANS, (self.stretches, self.repeats), strict=True),
+            (OF_STRETCHES, self.stretches),
+            (OF_REPEATS, self.repeats),
         ):
             if modes and modes.several:
                 return of, modes
@@ -115,7 +104,7 @@ class Modality:
         of, modes = found
         if of == LAPS:
             return f"{modes.words()}, {self.rhythm}"
-        return MEDIANS[of].format(modes=modes.words())
+        return f"{of} have {modes.words()}"
 
 
 def modality(repeats: Sequence[Times]) -> Modality | None:
@@ -232,7 +221,7 @@ def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float,
         return "from repeat to repeat"
     pure = sum(_pure(part, cuts) for part in parts)
     if parts and pure >= PURE * len(parts):
-        return f"in stretches of {counted(STRETCH, 'lap')} or more"
+        return f"in stretches of {STRETCH} laps or more"
     return "from lap to lap"
 
 

@@ -2,103 +2,33 @@
 """How ratios and parts of a message's time are said: never without their regime and interval."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from analysis.counts.quantities import APPS
 from analysis.times.modes import LAPS
-from analysis.times.timing import Latency, Ratio, Regime, Spread
+from analysis.times.timing import Latency, Ratio, Regime
 from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
-from analysis.wording import amount, counted, listed, number, place, size_text, transport_text, ways
+from analysis.wording import (
+    MINUS,
+    amount,
+    counted,
+    listed,
+    number,
+    place,
+    size_text,
+    transport_text,
+    ways,
+)
 
 # What the step to a cell adds, and which cells it compares.
 STEPS = {
-    PATH: (
-        "the path alone",
-        "selfecho, one thread that holds both ends and answers itself",
-    ),
+    PATH: ("the path alone", "selfecho, one thread that holds both ends and answers itself"),
     SWITCH: ("+ the switch", "two processes on one CPU"),
-    WAKEUP: (
-        "+ wake-up, idle exit",
-        "on two CPUs, each asleep until its message comes",
-    ),
-    SLEEP: ("\N{MINUS SIGN} sleep", "on two CPUs that poll and never sleep"),
+    WAKEUP: ("+ wake-up, idle exit", "on two CPUs, each asleep until its message comes"),
+    SLEEP: (f"{MINUS} sleep", "on two CPUs that poll and never sleep"),
 }
+# What a part of a gap is.
+PARTS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
-
-
-class OfGap(NamedTuple):
-    """What a part of a gap is, and the same with its share of the whole."""
-
-    plain: str
-    with_share: str
-
-
-OF_GAP = {
-    PATH: OfGap("{time} is stack", "{time}, {share} %, is stack"),
-    SWITCH: OfGap("{time} is the switch", "{time}, {share} %, is the switch"),
-    WAKEUP: OfGap(
-        "{time} is wake-up and idle exit",
-        "{time}, {share} %, is wake-up and idle exit",
-    ),
-}
-STACK_AND_SWITCH = OfGap("{time} is stack and switch", "{time}, {share} %, is stack and switch")
-LONGER = (
-    "Of the {time} that a message of {size} takes longer over {transport} than over {than} "
-    "across two CPUs, {parts} ({median})."
-)
-LESS = (
-    "Of the {time} that a message of {size} takes less over {transport} than over {than} "
-    "across two CPUs, {parts} ({median})."
-)
-
-
-class LapWords(NamedTuple):
-    """What is said of a lap."""
-
-    how_long: str
-    takes: str
-    p50: str
-    by_size: str
-    by_size_alt: str
-
-
-OF_LAP = {
-    "round trip": LapWords(
-        "How long a round trip takes",
-        "A round trip of {size} takes, at the median, {medians}.",
-        "p50 of a round trip, µs",
-        "p50 of a round trip against the payload, both logarithmic; the band spans the repeats.",
-        "p50 of a round trip by message size for each transport, by placement.",
-    ),
-    "message": LapWords(
-        "How long a message takes",
-        "A message of {size} takes, at the median, {medians}.",
-        "p50 of a message, µs",
-        "p50 of a message against the payload, both logarithmic; the band spans the repeats.",
-        "p50 of a message by message size for each transport, by placement.",
-    ),
-    "send": LapWords(
-        "How long a send takes",
-        "A send of {size} takes, at the median, {medians}.",
-        "p50 of a send, µs",
-        "p50 of a send against the payload, both logarithmic; the band spans the repeats.",
-        "p50 of a send by message size for each transport, by placement.",
-    ),
-}
-# Messages in one segment and in one read: the same for all of some transports, and each its own.
-PER_SEGMENT = (
-    "{figure} messages a segment ({transports})",
-    "{figures} messages a segment",
-)
-PER_READ = (
-    "{figure} messages a read ({transports})",
-    "{figures} messages a read",
-)
-GATHERED = {
-    LAPS: "at {places} ({transport})",
-    "medians of stretches": "at {places} ({transport}, medians of stretches)",
-    "medians of repeats": "at {places} ({transport}, medians of repeats)",
-}
 
 
 def regime_text(regime: Regime) -> str:
@@ -106,8 +36,7 @@ def regime_text(regime: Regime) -> str:
     name = regime.placement.partition("+")[0]
     where = f"{regime.pattern}, {size_text(regime.size)}, {place(name)}"
     if regime.pattern in APPS:
-        program = "an article's own program, an event loop on either side"
-        return f"{where}; {program}"
+        return f"{where}; an article's own program, an event loop on either side"
     return f"{where}; {ways(regime.placement)}"
 
 
@@ -121,32 +50,36 @@ def ratio_text(ratio: Ratio) -> str:
 
 def interval_text(ratio: Ratio) -> str:
     """`95 % interval 1.55 to 1.66, 6 repeats`."""
+    repeats = counted(ratio.repeats, "repeat")
     if ratio.low is None or ratio.high is None:
-        return f"{counted(ratio.repeats, 'repeat')}, too few for an interval"
-    return (
-        f"95 % interval {number(ratio.low)} to {number(ratio.high)}, "
-        f"{counted(ratio.repeats, 'repeat')}"
-    )
+        return f"{repeats}, too few for an interval"
+    return f"95 % interval {number(ratio.low)} to {number(ratio.high)}, {repeats}"
 
 
 def packing(latencies: Sequence[Latency]) -> str:
-    """`1.00 messages a segment (tcp), 1.00 a read (unix, tcp)`; empty where unknown."""
-    segments = {one.transport: one.per_segment for one in latencies}
-    reads = {one.transport: one.per_read for one in latencies}
-    return "; ".join(filter(None, (_packed(PER_SEGMENT, segments), _packed(PER_READ, reads))))
+    """`4.00 messages per segment (tcp); 2.00 messages per read (unix)`; empty where unknown."""
+    found = {
+        what: {one.transport: number(spread.value) for one, spread in figures if spread}
+        for what, figures in (
+            ("segment", [(one, one.per_segment) for one in latencies]),
+            ("read", [(one, one.per_read) for one in latencies]),
+        )
+    }
+    if {figure for figures in found.values() for figure in figures.values()} == {"1.00"}:
+        return f"no batching: one message per {' and per '.join(filter(found.get, found))}"
+    return "; ".join(_packed(figures, what) for what, figures in found.items() if figures)
 
 
-def _packed(texts: tuple[str, str], figures: Mapping[str, Spread | None]) -> str:
-    alike, apart = texts
-    known = {name: number(spread.value) for name, spread in figures.items() if spread}
-    if len(set(known.values())) == 1:
-        return alike.format(figure=next(iter(known.values())), transports=", ".join(known))
-    each = ", ".join(f"{text} ({name})" for name, text in known.items())
-    return apart.format(figures=each) if known else ""
+def _packed(figures: Mapping[str, str], what: str) -> str:
+    """The figure once where all transports have the same, else each its own."""
+    if len(set(figures.values())) == 1:
+        return f"{next(iter(figures.values()))} messages per {what} ({', '.join(figures)})"
+    each = ", ".join(f"{figure} ({name})" for name, figure in figures.items())
+    return f"{each} messages per {what}"
 
 
 def modes_text(latencies: Sequence[Latency]) -> str:
-    """`unix: two modes at …, from lap to lap; tcp: one mode`; empty for too few laps."""
+    """`unix: 2 modes at …, from lap to lap; tcp: one mode`; empty for too few laps."""
     known = {one.transport: one.modality for one in latencies if one.modality}
     if known and not any(modality.several() for modality in known.values()):
         return f"one mode ({', '.join(known)})"
@@ -156,7 +89,7 @@ def modes_text(latencies: Sequence[Latency]) -> str:
 def gathering(where: str, latencies: Sequence[Latency]) -> str:
     """`on one CPU at 22.0 µs and 41.0 µs (unix)`: of what has several modes; else empty."""
     found = [
-        GATHERED[of].format(places=modes.places(), transport=one.transport)
+        f"at {modes.places()} ({one.transport}{'' if of == LAPS else f', {of}'})"
         for one in latencies
         if one.modality and (several := one.modality.several())
         for of, modes in [several]
@@ -184,41 +117,32 @@ def part_text(part: Part) -> str:
 
 def gap_text(gap: Gap, size: int) -> str:
     """`Of the 7.1 µs (…) that a message of 64 B takes longer over TCP …, 2.5 µs (…) is stack, …`"""
-    if gap.total.value < 0:
-        text, factor = LESS, -1
-    else:
-        text, factor = LONGER, 1
-    said = text.format(
-        time=part_text(_times(gap.total, factor)),
-        size=size_text(size),
-        transport=transport_text(gap.transport),
-        than=transport_text(gap.than),
-        parts=listed([_part_of_gap(gap, name, factor) for name in gap.parts]),
-        median=_median_of(gap),
+    factor, longer = (-1, "less") if gap.total.value < 0 else (1, "longer")
+    parts = listed([_part_of_gap(gap, name, factor) for name in gap.parts])
+    repeats = f"median of {counted(gap.repeats, 'repeat')}"
+    intervals = (
+        ", too few for intervals" if gap.total.low is None else "; in brackets 95 % intervals"
     )
-    doubt = "Whether there is such a difference at all, this run cannot tell."
-    return f"{said} {doubt}" if _doubtful(gap) else said
+    said = (
+        f"Of the {part_text(_times(gap.total, factor))} that a message of {size_text(size)} takes "
+        f"{longer} over {transport_text(gap.transport)} than over {transport_text(gap.than)} "
+        f"across two CPUs, {parts} ({repeats}{intervals})."
+    )
+    if _doubtful(gap):
+        return f"{said} Whether there is such a difference at all, this run cannot tell."
+    return said
 
 
 def _part_of_gap(gap: Gap, name: str, factor: int) -> str:
-    texts = OF_GAP[name]
-    if name == SWITCH and PATH not in gap.parts:
-        texts = STACK_AND_SWITCH
+    """`2.5 µs (2.4 to 2.6), 35 %, is stack`; without its share where that is not known well."""
+    what = "stack and switch" if name == SWITCH and PATH not in gap.parts else PARTS[name]
     time, share = part_text(_times(gap.parts[name], factor)), _share(gap, name)
-    return (
-        texts.with_share.format(time=time, share=share) if share else texts.plain.format(time=time)
-    )
+    return f"{time}, {share} %, is {what}" if share else f"{time} is {what}"
 
 
 def _doubtful(gap: Gap) -> bool:
     total = gap.total
     return total.low is not None and total.high is not None and total.low <= 0 <= total.high
-
-
-def _median_of(gap: Gap) -> str:
-    if gap.total.low is None:
-        return f"median of {counted(gap.repeats, 'repeat')}, too few for intervals"
-    return f"median of {counted(gap.repeats, 'repeat')}; in brackets 95 % intervals"
 
 
 def _share(gap: Gap, name: str) -> str:
@@ -228,7 +152,7 @@ def _share(gap: Gap, name: str) -> str:
         return ""
     if not share.high - share.low <= WIDEST_SHARE:
         return ""
-    return f"{share.value * 100:.0f}".replace("-", "\N{MINUS SIGN}")
+    return f"{share.value * 100:.0f}".replace("-", MINUS)
 
 
 def _times(part: Part, factor: int) -> Part:
@@ -252,10 +176,11 @@ def uneven(waterfall: Waterfall) -> str:
 def lacking(waterfall: Waterfall, size: int) -> str:
     """Which cells a waterfall lacks, and the command that gives them."""
     cells = [" ".join(CELLS[name]) for name in waterfall.missing]
-    return "{transport} has no {cells} of {size}: {options} gives all four cells.".format(
-        transport=waterfall.transport,
-        cells=listed(cells, "or"),
-        size=size_text(size),
-        options=f"--transports {waterfall.transport} --sizes {size} "
-        "--patterns pingpong,selfecho --wait block,spin",
+    options = (
+        f"--transports {waterfall.transport} --sizes {size} --patterns pingpong,selfecho "
+        "--wait block,spin"
+    )
+    return (
+        f"{waterfall.transport} has no {listed(cells, 'or')} of {size_text(size)}: {options} gives "
+        "all four cells."
     )

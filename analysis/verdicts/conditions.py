@@ -13,18 +13,9 @@ from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
 from analysis.wording import listed, size_text
 
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = (
-    "placement",
-    "size",
-    "pattern",
-    "transport",
-    "kernel",
-    "run",
-)
-HOLDS, DOES_NOT = "holds for {places}", "does not hold for {places}"
+SEPARATING = ("placement", "size", "pattern", "transport", "kernel", "run")
 # What is said of a condition that is neither: of counts, and of a ratio of times.
-FLIPS = "flips from repeat to repeat for {places}"
-CROSSES = "its interval crosses the limit for {places}"
+FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 
 Sides = dict[str, set[bool | None]]
 
@@ -45,8 +36,7 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
     for pair in combinations(SEPARATING, 2):
         if _tell_apart(sides := _sides(pair, evidence)):
             return CONDITIONAL, f"{listed(list(pair))}: {_said(sides, undecided)}"
-    several = "several conditions"
-    return CONDITIONAL, f"{several}: {_said(_sides((), evidence), undecided)}"
+    return CONDITIONAL, f"several conditions: {_said(_sides((), evidence), undecided)}"
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
@@ -97,10 +87,9 @@ def _place(name: str, one: Evidence) -> str:
 
 
 def _said(sides: Sides, undecided: str) -> str:
-    words = ((True, HOLDS), (False, DOES_NOT), (None, undecided))
     said = []
-    for state, text in words:
+    for state, text in ((True, "holds"), (False, "does not hold"), (None, undecided)):
         names = [name for name, held in sides.items() if held == {state}]
         if names:
-            said.append(text.format(places=listed(names)))
+            said.append(f"{text} for {listed(names)}")
     return ", ".join(said)

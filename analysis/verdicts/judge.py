@@ -43,17 +43,11 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import amount, capital, counted, extent, listed, sentence
+from analysis.wording import amount, capital, counted, extent, listed
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
-LEFT_OUT = "The article's own program was not measured: {command}."
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
-SIDES = {
-    True: "Where it holds: {figures}.",
-    False: "Where it does not: {figures}.",
-    None: "Where it is open: {figures}.",
-}
 
 
 def judge(
@@ -109,9 +103,9 @@ def _judge_measured(
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     why = _why(claim, rule, deciding, condition)
     if len(deciding) < len(evidence):
-        why = " ".join((why, BESIDE))
+        why = f"{why} {BESIDE}"
     if apps := _apps_left_out(claim, {name for one in evidence for name in one.patterns}):
-        why = " ".join((why, LEFT_OUT.format(command=_run_apps(apps))))
+        why = f"{why} The article's own program was not measured: {_run_apps(apps)}."
     kernels = () if timed else on_each_kernel(deciding)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
@@ -224,12 +218,13 @@ def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition
             f"{_figures(claim, rule, evidence)}."
         )
         return " ".join(filter(None, (figures, _fits(rule, evidence))))
+    sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
     said = [
-        text.format(figures=_figures(claim, rule, side))
-        for state, text in SIDES.items()
+        f"{words}: {_figures(claim, rule, side)}."
+        for state, words in sides
         if (side := tuple(one for one in evidence if one.holds is state))
     ]
-    return " ".join((sentence(_what(claim)), *said))
+    return " ".join((f"{_what(claim)}.", *said))
 
 
 def _what(claim: Claim) -> str:
@@ -266,8 +261,7 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
         low, high = min(f.low for f in figures), max(f.high for f in figures)
         text = f"{label} {extent(low, high, unit)}"
         if isinstance(rule, Values):
-            claimed = amount(rule.expected[label], unit)
-            text = f"{text} (claimed: {claimed})"
+            text = f"{text} (claimed: {amount(rule.expected[label], unit)})"
         said.append(text)
     return "; ".join(said)
 
@@ -300,7 +294,7 @@ def _why_not(
         return f"There is no sound figure for {listed(lacking)} in this run."
     if sound:
         return "No condition and source of this run has all of its transports."
-    return sentence(f"{capital(measure.words)}: {why_missing(measure, missing)}")
+    return f"{capital(measure.words)}: {why_missing(measure, missing)}."
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:

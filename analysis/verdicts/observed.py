@@ -22,18 +22,10 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import capital, counted, listed, sentence
+from analysis.wording import capital, counted, listed
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
-# Circumstances of the checks that are words (runners/checks); a umask or a run's name is none.
-# How a tool answered: whether it accepts an option, whether its help lists that.
-ANSWERS = {
-    (True, True): "{tool} accepts {option}, and its help lists it",
-    (True, False): "{tool} accepts {option}, and its help does not list it",
-    (False, True): "{tool} rejects {option}, and its help lists it",
-    (False, False): "{tool} rejects {option}, and its help does not list it",
-}
 
 
 @dataclass(frozen=True)
@@ -127,10 +119,10 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     kernels = _on_each_kernel(found, held)
     if all(held) or not any(held):
         said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
-        why = sentence(f"{_asked(kernels)}: {said}")
+        why = f"{_asked(kernels)}: {said}."
         return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
     condition = _flips(found, held)
-    facts = " ".join(dict.fromkeys(sentence(_facts(one, rule)) for one in found))
+    facts = " ".join(dict.fromkeys(f"{_facts(one, rule)}." for one in found))
     why = f"{_asked(kernels)}: {facts}"
     return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
 
@@ -139,7 +131,7 @@ def _why_not(rule: Check, answers: list[Answer]) -> str:
     """Why a check found nothing that the rule is over: in its own words, where it has some."""
     errors = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
     if errors:
-        return sentence(capital(errors))
+        return f"{capital(errors)}."
     if not answers:
         return f"The check {rule.check} did not run."
     lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
@@ -185,15 +177,8 @@ def _flips(found: list[Answer], held: list[bool]) -> str:
             sides[holds][_place(one, chosen, found, held)] = None
         if not sides[True].keys() & sides[False].keys():
             yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
-            return (
-                f"{listed([_name(one) for one in chosen])}: holds for {yes}, does not hold for {no}"
-            )
+            return f"{listed(list(chosen))}: holds for {yes}, does not hold for {no}"
     return "several circumstances"
-
-
-def _name(circumstance: str) -> str:
-    """As the check calls it; the kernel is none of its own."""
-    return "kernel" if circumstance == KERNEL else circumstance
 
 
 def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
@@ -207,13 +192,14 @@ def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
     """Whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
     if tool is None:
-        why = f"Nobody asked {rule.tool} in this run."
-        return Verdict(claim, NOT_MEASURED, "", why)
+        return Verdict(claim, NOT_MEASURED, "", f"This run did not ask {rule.tool}.")
     if tool.error:
-        return Verdict(claim, NOT_MEASURED, "", sentence(capital(tool.error)))
+        return Verdict(claim, NOT_MEASURED, "", f"{capital(tool.error)}.")
     listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
-    words = ANSWERS[accepted, listed_there].format(tool=rule.tool, option=rule.option)
+    accepts = "accepts" if accepted else "rejects"
+    lists = "lists it" if listed_there else "does not list it"
+    words = f"{rule.tool} {accepts} {rule.option}, and its help {lists}"
     holds = accepted or listed_there
     finding = Finding(words, holds, tool.raw)
-    return Verdict(claim, CONFIRMED if holds else REFUTED, "", sentence(words), findings=(finding,))
+    return Verdict(claim, CONFIRMED if holds else REFUTED, "", f"{words}.", findings=(finding,))

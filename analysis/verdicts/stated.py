@@ -69,7 +69,7 @@ class Stated(BaseModel):
 class Check:
     """One relation: `computed` from the numbers is held against the one named `against`."""
 
-    name: str  # said later, and the formula
+    name: str
     needs: tuple[str, ...]  # the last one is what the others must agree with
     formula: str
     computed: Callable[[Mapping[str, float]], float]
@@ -112,19 +112,6 @@ CHECKS = (
           _memory),
 )  # fmt: skip
 
-# What a number is called that the others must agree with.
-NAMES = {
-    "times": "times",
-    "saved_percent": "saved percent",
-    "percent": "percent",
-    "total": "total",
-    "per_s": "per s",
-    "seconds_each": "seconds each",
-    "connections": "connections",
-    "memory_percent": "memory percent",
-}
-RELATIONS = {"least": "at least {number}", "below": "below {number}"}
-
 
 @dataclass(frozen=True)
 class Found:
@@ -153,11 +140,11 @@ def _made(check: Check, one: Stated, about: float, rounding: float) -> Found:
         "least": computed >= wanted,
         "below": computed < wanted,
     }[check.relation]
-    name = NAMES[check.needs[-1].removesuffix("_least").removesuffix("_below")]
-    value, limit = number(wanted), RELATIONS.get(check.relation)
+    name = check.needs[-1].removesuffix("_least").removesuffix("_below").replace("_", " ")
+    limit = {"least": "at least ", "below": "below "}.get(check.relation, "")
     text = (
         f"{one.what}: {check.name}: {check.formula} = {number(computed)}; stated: {name} "
-        f"{limit.format(number=value) if limit else value}"
+        f"{limit}{number(wanted)}"
     )
     return Found(text, holds)
 

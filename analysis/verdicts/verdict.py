@@ -14,13 +14,7 @@ from analysis.wording import counted, listed, size_text
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
 CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
-# In the order in which they are counted, and how that is said.
-COUNTED = {
-    CONFIRMED: "{count} confirmed",
-    REFUTED: "{count} refuted",
-    CONDITIONAL: "{count} conditional",
-    NOT_MEASURED: "{count} not measured",
-}
+VERDICTS = (CONFIRMED, REFUTED, CONDITIONAL, NOT_MEASURED)  # in the order of the tally
 CELLS = "cells.jsonl"
 COLUMNS = (
     *("claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"),
@@ -118,29 +112,29 @@ class Verdict:
         measure = measure_of(self.claim.quantity)
         if measure is None or measure.per == "window":
             return measure.unit if measure else ""
-        unit = measure.unit if measure.unit else "count"
-        return f"{unit} per {measure.per}"
+        return f"{measure.unit or 'count'} per {measure.per}"
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
     """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
     found = [one.verdict for one in verdicts]
-    said = [text.format(count=found.count(name)) for name, text in COUNTED.items() if name in found]
+    said = [f"{found.count(name)} {name.lower()}" for name in VERDICTS if name in found]
     return f"{counted(len(found), 'claim')}: {', '.join(said)}"
 
 
 def steadiness(verdicts: Iterable[Verdict]) -> str:
-    """Of claims that several kernels were asked: for how many these agree; empty without any."""
+    """How many verdicts are the same on every kernel; empty where each has one kernel only."""
     several = [one for one in verdicts if len(one.kernels) > 1]
     if not several:
         return ""
-    differ = [one for one in several if len({said for _, said in one.kernels}) > 1]
-    depends = f"; {len(differ)} say what they depend on" if differ else ""
-    rest = "verdict rests" if len(several) == 1 else "verdicts rest"
-    return (
-        f"{len(several)} {rest} on counts or answers of more than one kernel: every kernel says "
-        f"the same in {len(several) - len(differ)}{depends}."
+    same = sum(len({said for _, said in one.kernels}) == 1 for one in several)
+    verdict = "1 verdict rests" if len(several) == 1 else f"{len(several)} verdicts rest"
+    agree = (
+        "all agree across kernels"
+        if same == len(several)
+        else f"{same} of {len(several)} agree across kernels; the others say what they depend on"
     )
+    return f"{verdict} on counts or answers of more than one kernel: {agree}."
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:

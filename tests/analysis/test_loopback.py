@@ -52,8 +52,8 @@ def test_what_is_for_ipv6_is_met_by_tcp6(analysed: Analyse) -> None:
     ("record", "said"),
     [
         (FIREWALL, f"nf_tables: {', '.join(RULES)}; conntrack: active"),
-        (NOTHING, "none: nf_tables, conntrack"),
-        (UNKNOWN, "none: conntrack; not known: nf_tables (made up: permission)"),
+        (NOTHING, "nothing (checked: nf_tables, conntrack)"),
+        (UNKNOWN, "nothing (checked: conntrack); not known: nf_tables (made up: permission)"),
     ],
 )
 def test_the_environment_names_all_that_was_asked(
@@ -61,16 +61,16 @@ def test_the_environment_names_all_that_was_asked(
 ) -> None:
     run = make_run(tmp_path, MadeUp(loopback=record))
     assert main([str(run), "--quiet"]) == 0
-    row = f"on loopback's path besides the network stack</th><td>{said}</td>"
+    row = f"also active on lo</th><td>{said}</td>"
     assert row in (run / "report.html").read_text(encoding="utf-8")
     text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
-    assert f"on loopback's path besides the network stack: {said}\n" in text
+    assert f"also active on lo: {said}\n" in text
 
 
 def test_a_run_of_before_it_was_asked_says_nothing_of_it(plain_report: tuple[Path, str]) -> None:
     run, page = plain_report
-    assert "besides the network stack" not in page
-    assert "besides the network stack" not in (run / "report.md").read_text(encoding="utf-8")
+    assert "also active on lo" not in page
+    assert "also active on lo" not in (run / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_comparison_shows_it_as_a_difference_of_the_machines(tmp_path: Path) -> None:

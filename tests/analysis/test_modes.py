@@ -64,7 +64,7 @@ def test_two_modes_are_named_with_their_shares() -> None:
     first, second = found.modes
     assert first.at == pytest.approx(22_000, rel=0.02)
     assert second.at == pytest.approx(41_000, rel=0.02)
-    assert found.words().startswith("two modes at 2")
+    assert found.words().startswith("2 modes at 2")
     assert "µs (61 %) and 4" in found.words()
     assert found.words().endswith("µs (39 %)")
 

@@ -105,8 +105,8 @@ def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert (
         "For a message of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
-        "and TCP alike, goes through 2 of its functions over a Unix socket and 4 over TCP and "
-        "calls them 4.00 times over a Unix socket and 5.50 over TCP."
+        "and TCP alike, runs 2 different functions over a Unix socket and 4 over TCP and "
+        "makes 4.00 function calls over a Unix socket and 5.50 over TCP."
     ) in page
     assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
 

@@ -80,7 +80,7 @@ def test_no_ratio_without_its_regime(tmp_path: Path, capsys: pytest.CaptureFixtu
         flat = " ".join(text.split())
         assert "2.00 times as long, 95 % interval 2.00 to 2.00, 6 repeats" in flat
         assert "default scheduler, one connection" in flat
-        assert "1.00 messages a read (unix, tcp)" in flat
+        assert "no batching: one message per read" in flat
         assert "one mode (tcp, unix)" in flat or "one mode (unix, tcp)" in flat
 
 
