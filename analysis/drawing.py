@@ -54,16 +54,12 @@ def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
     """A figure as SVG and PNG, the same bytes for the same data."""
     with mpl.rc_context(STYLE):
         figure = plot(*data)
+        svg, png = BytesIO(), BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         svg, png = _svg(figure), BytesIO()
         figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return svg, png.getvalue()
-
-
-def _svg(figure: Figure) -> str:
-    svg = BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return svg.getvalue().decode("utf-8")
+    return svg.getvalue().decode("utf-8"), png.getvalue()
 
 
 def colour(transport: str, transports: list[str]) -> str:

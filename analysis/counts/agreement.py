@@ -9,7 +9,6 @@ unexplained, and is shown as that.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +19,7 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.counts.measures import REGIME
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
+from analysis.wording import listed
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
@@ -101,7 +101,7 @@ class Agreement:
         for transport, one in by.items():
             for why in (*(("",) if one.unexplained else ()), *one.why):
                 found.setdefault(why, []).append(transport)
-        return [(reduce(_both, names), why) for why, names in found.items()]
+        return [(listed(names), why) for why, names in found.items()]
 
     def is_equal(self) -> int:
         """How many of its figures are equal to the last event."""
@@ -112,16 +112,6 @@ class Agreement:
 
     def unexplained(self) -> int:
         return sum(one.unexplained for _, _, by in self.rows for one in by.values())
-
-
-def _both(names: str, name: str) -> str:
-    return f"{names} and {name}"
-
-
-def _key_text(key: str) -> str:
-    """What was added to a key here is no name."""
-    name = key.removesuffix(WHOLE_MACHINE)
-    return key if name == key else f"{name}, whole machine"
 
 
 def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
@@ -243,7 +233,7 @@ def _comparison(
         equal=bool((difference < LEAST_EVENT / messages).all()),
         why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
         agree=bool(close.all()) or None not in whys,
-        **cell | {"key": _key_text(cell["key"])},
+        **cell,
     )
 
 
@@ -276,9 +266,9 @@ def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
         for transport in sorted(by_transport, key=lambda name: order(name, FIRST_TRANSPORTS))
     }
     messages = int(group.index.get_level_values("messages").max())
-    listed = tuple((quantity, _key_text(key), by) for (quantity, key), by in sorted(rows.items()))
+    shown = tuple((*what, by) for what, by in sorted(rows.items()))
     return Agreement(
-        str(lane), str(kernel), str(pattern), int(size), str(placement), messages, columns, listed
+        str(lane), str(kernel), str(pattern), int(size), str(placement), messages, columns, shown
     )
 
 

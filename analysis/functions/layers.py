@@ -12,7 +12,7 @@ from pathlib import Path
 TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
-# Layers that no row names; those of the table are said as well.
+# Layers that no row names.
 UNCLASSIFIED = "unclassified"
 HELPERS = "helpers"
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")

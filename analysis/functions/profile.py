@@ -106,25 +106,22 @@ def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
 
 def _draw(placement: str, some: list[Profile]) -> Drawn:
     shown = some[:MOST_TOGETHER]
-    graphs = [Graph(_title(one), inclusive(one.stacks)) for one in shown]
+    graphs = [
+        Graph(f"{p.transport}: {counted(p.samples, 'sample')}", inclusive(p.stacks)) for p in shown
+    ]
     title = f"Where the time on the CPU goes, {placement}"
     alt = "A flame graph of samples for each transport."
     name = f"profile-{placement.replace('+', '-')}"
     return drawn(name, title, _caption(some[0]), alt, flame_plot, graphs, "samples")
 
 
-def _title(one: Profile) -> str:
-    return f"{one.transport}: {counted(one.samples, 'sample')}"
-
-
-def _caption(one: Profile) -> str:
+def _caption(profile: Profile) -> str:
     sampled = (
-        f"{one.where}. Samples of both processes by a clock (perf record, cpu-clock), of as many "
+        f"{profile.where}. Samples of both processes by a clock (perf record, cpu-clock), of as many "
         "messages on each transport, on one scale. What is called lies below its caller; colours "
         "are layers; all of user space is one frame. Where interrupts are off the clock waits, so "
         "that such code is charged to the function that lets them in again, as "
         "_raw_spin_unlock_irqrestore."
     )
-    emulated = "The CPU is emulated: widths tell which ways were taken, and not how long they took."
-    folded = "The stacks are in folded/."
-    return " ".join([sampled, *([emulated] if one.emulated else []), folded])
+    emulated = " The CPU is emulated: widths tell which ways were taken, not how long they took."
+    return f"{sampled}{emulated if profile.emulated else ''} The stacks are in folded/."

@@ -1,5 +1,4 @@
 // Tables of class "sortable" can be sorted and searched; without scripts they are plain tables.
-// What is said to the reader stands in their data attributes.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const value = (row, place) => {
@@ -23,8 +22,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
   const search = document.createElement("input");
   search.type = "search";
-  search.placeholder = table.dataset.search;
-  search.setAttribute("aria-label", table.dataset.label);
+  search.placeholder = "search";
+  search.setAttribute("aria-label", `Search: ${table.caption.textContent}`);
   search.addEventListener("input", () => {
     const wanted = search.value.toLowerCase();
     for (const row of body.rows) {
