@@ -56,7 +56,6 @@ def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
         figure = plot(*data)
         svg, png = BytesIO(), BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        svg, png = _svg(figure), BytesIO()
         figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
     return svg.getvalue().decode("utf-8"), png.getvalue()

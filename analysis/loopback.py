@@ -13,7 +13,7 @@ IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
 
 
 def words(environment: dict[str, Any]) -> dict[str, str]:
-    """What was asked → what was found, in English, to be compared."""
+    """What was asked → what was found, to be compared."""
     return {
         f"{KEY}: {name}": f"unknown: {answer[UNKNOWN]}"
         if UNKNOWN in answer

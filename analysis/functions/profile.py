@@ -117,11 +117,11 @@ def _draw(placement: str, some: list[Profile]) -> Drawn:
 
 def _caption(profile: Profile) -> str:
     sampled = (
-        f"{profile.where}. Samples of both processes by a clock (perf record, cpu-clock), of as many "
-        "messages on each transport, on one scale. What is called lies below its caller; colours "
-        "are layers; all of user space is one frame. Where interrupts are off the clock waits, so "
-        "that such code is charged to the function that lets them in again, as "
+        f"{profile.where}. Samples of both processes by a clock (perf record, cpu-clock), of as "
+        "many messages on each transport, on one scale. What is called lies below its caller; "
+        "colours are layers; all of user space is one frame. Where interrupts are off the clock "
+        "waits, so that such code is charged to the function that lets them in again, as "
         "_raw_spin_unlock_irqrestore."
     )
-    emulated = " The CPU is emulated: widths tell which ways were taken, not how long they took."
-    return f"{sampled}{emulated if profile.emulated else ''} The stacks are in folded/."
+    emulated = "The CPU is emulated: widths tell which ways were taken, not how long they took. "
+    return f"{sampled} {emulated if profile.emulated else ''}The stacks are in folded/."
