@@ -68,7 +68,9 @@ class Modes:
         """`2 modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
         if not self.several:
             return "one mode"
-        places = listed([f"{amount(one.at, 'ns')} ({one.share * 100:.0f} %)" for one in self.modes])
+        places = listed(
+            [f"{amount(mode.at, 'ns')} ({mode.share * 100:.0f} %)" for mode in self.modes]
+        )
         return f"{len(self.modes)} modes at {places}"
 
     def places(self) -> str:

@@ -59,10 +59,10 @@ def interval_text(ratio: Ratio) -> str:
 def packing(latencies: Sequence[Latency]) -> str:
     """`4.00 messages per segment (tcp); 2.00 messages per read (unix)`; empty where unknown."""
     found = {
-        what: {one.transport: number(spread.value) for one, spread in figures if spread}
+        what: {latency.transport: number(spread.value) for latency, spread in figures if spread}
         for what, figures in (
-            ("segment", [(one, one.per_segment) for one in latencies]),
-            ("read", [(one, one.per_read) for one in latencies]),
+            ("segment", [(latency, latency.per_segment) for latency in latencies]),
+            ("read", [(latency, latency.per_read) for latency in latencies]),
         )
     }
     if {figure for figures in found.values() for figure in figures.values()} == {"1.00"}:
@@ -80,7 +80,7 @@ def _packed(figures: Mapping[str, str], what: str) -> str:
 
 def modes_text(latencies: Sequence[Latency]) -> str:
     """`unix: 2 modes at …, from lap to lap; tcp: one mode`; empty for too few laps."""
-    known = {one.transport: one.modality for one in latencies if one.modality}
+    known = {latency.transport: latency.modality for latency in latencies if latency.modality}
     if known and not any(modality.several() for modality in known.values()):
         return f"one mode ({', '.join(known)})"
     return "; ".join(f"{name}: {modality.words()}" for name, modality in known.items())
@@ -89,9 +89,9 @@ def modes_text(latencies: Sequence[Latency]) -> str:
 def gathering(where: str, latencies: Sequence[Latency]) -> str:
     """`on one CPU at 22.0 µs and 41.0 µs (unix)`: of what has several modes; else empty."""
     found = [
-        f"at {modes.places()} ({one.transport}{'' if of == LAPS else f', {of}'})"
-        for one in latencies
-        if one.modality and (several := one.modality.several())
+        f"at {modes.places()} ({latency.transport}{'' if of == LAPS else f', {of}'})"
+        for latency in latencies
+        if latency.modality and (several := latency.modality.several())
         for of, modes in [several]
     ]
     return f"{where} {', '.join(found)}" if found else ""

@@ -79,14 +79,14 @@ def _judge(
 
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
     found = findings(rule.stated, TERMS.about, TERMS.rounding)
-    wrong = [one for one in found if not one.holds]
+    wrong = [check for check in found if not check.holds]
     of_checks = f"of {counted(len(found), 'check')}"
     why = f"All {of_checks} of the stated numbers agree."
     if wrong:
         fail = "fails" if len(wrong) == 1 else "fail"
-        why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(one.text for one in wrong)}."
+        why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(check.text for check in wrong)}."
     verdict = REFUTED if wrong else CONFIRMED
-    shown = tuple(Finding(one.text, one.holds) for one in found)
+    shown = tuple(Finding(check.text, check.holds) for check in found)
     return Verdict(claim, verdict, "", why, findings=shown)
 
 
@@ -222,7 +222,7 @@ def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition
     said = [
         f"{words}: {_figures(claim, rule, side)}."
         for state, words in sides
-        if (side := tuple(one for one in evidence if one.holds is state))
+        if (side := tuple(item for item in evidence if item.holds is state))
     ]
     return " ".join((f"{_what(claim)}.", *said))
 

@@ -117,24 +117,24 @@ class Verdict:
 
 def tally(verdicts: Iterable[Verdict]) -> str:
     """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
-    found = [one.verdict for one in verdicts]
+    found = [verdict.verdict for verdict in verdicts]
     said = [f"{found.count(name)} {name.lower()}" for name in VERDICTS if name in found]
     return f"{counted(len(found), 'claim')}: {', '.join(said)}"
 
 
 def steadiness(verdicts: Iterable[Verdict]) -> str:
     """How many verdicts are the same on every kernel; empty where each has one kernel only."""
-    several = [one for one in verdicts if len(one.kernels) > 1]
+    several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
     if not several:
         return ""
-    same = sum(len({said for _, said in one.kernels}) == 1 for one in several)
-    verdict = "1 verdict rests" if len(several) == 1 else f"{len(several)} verdicts rest"
+    same = sum(len({said for _, said in kernels}) == 1 for kernels in several)
+    rests = "1 verdict rests" if len(several) == 1 else f"{len(several)} verdicts rest"
     agree = (
         "all agree across kernels"
         if same == len(several)
         else f"{same} of {len(several)} agree across kernels; the others say what they depend on"
     )
-    return f"{verdict} on counts or answers of more than one kernel: {agree}."
+    return f"{rests} on counts or answers of more than one kernel: {agree}."
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
