@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
+from analysis.conditions import Conditions
 from analysis.languages import say, to_say
 
 DASH = "\N{EN DASH}"
@@ -17,12 +18,13 @@ TRANSPORTS = {
     "unix": to_say("a Unix socket"),
     "tcp": "TCP",
 }
-# How a placement's name says what else is not as usual (docs/run-folder.md), in its order.
-WAYS = (
-    (to_say("blocking reads"), {"epoll": "epoll", "spin": to_say("spinning, never asleep")}),
-    (to_say("default scheduler"), {"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"}),
-    (to_say("one connection"), {"two": to_say("two one-way connections")}),
-)
+# How a cell waits, is scheduled and is connected.
+WAYS = {
+    **{"block": to_say("blocking reads"), "epoll": "epoll"},
+    **{"spin": to_say("spinning, never asleep"), "other": to_say("default scheduler")},
+    **{"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
+    **{"one": to_say("one connection"), "two": to_say("two one-way connections")},
+}
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
@@ -94,19 +96,17 @@ def size_text(size: int) -> str:
 
 def ways(placement: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
-    unusual = placement.split("+")[1:]
-    said = []
-    for usual, words in WAYS:
-        found = [words[one] for one in unusual if one in words]
-        said += found or [usual]
-    return say(", ").join(map(say, said))
+    conditions = Conditions.parse(placement)
+    names = (conditions.wait, conditions.sched, conditions.topology)
+    return say(", ").join(say(WAYS[name]) for name in names)
 
 
 def place(placement: str) -> str:
     """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
-    name, *unusual = placement.split("+")
+    conditions = Conditions.parse(placement)
+    name = conditions.placement
     where = say(PLACEMENTS[name]) if name in PLACEMENTS else name
-    words = [say(words[one]) for _, words in WAYS for one in unusual if one in words]
+    words = [say(WAYS[word]) for word in conditions.unusual if word in WAYS]
     return where + (f" ({', '.join(words)})" if words else "")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from analysis.counts.quantities import ELSEWHERE
 from analysis.languages import say, to_say
-from analysis.raw.run import Cell, Result
+from analysis.raw.cells import Cell, Result
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
@@ -83,17 +83,18 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             yield say(WORKLOAD_MESSAGES[way], count=count, messages=messages)
         if size != payload:
             yield say(WORKLOAD_BYTES[way], count=size, payload=payload)
-    if result.alone:
+    client, server = result.client, result.server
+    if server is None:
         return
     for one, other, text in (
         (
-            result.client,
-            result.server,
+            client,
+            server,
             to_say("the client sent {sent} bytes, and the server received {received}"),
         ),
         (
-            result.server,
-            result.client,
+            server,
+            client,
             to_say("the server sent {sent} bytes, and the client received {received}"),
         ),
     ):
@@ -126,7 +127,7 @@ def _probed_messages(
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
     """Calls that a probe was not run for, by the kernel's count: see Program.on_path."""
-    missing = {name: count for name, count in cell.calls_missed.items() if count > 0}
+    missing = {name: count for name, count in cell.calls_missed.items() if count}
     if missing:
         each = ", ".join(f"{name} {count}" for name, count in missing.items())
         yield say(

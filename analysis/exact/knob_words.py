@@ -6,8 +6,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from analysis.exact.cells import Knob
 from analysis.languages import say, to_say
+from analysis.raw.exact import Knob
 
 TABLE = Path(__file__).parents[2] / "runners/exact/knobs.toml"
 

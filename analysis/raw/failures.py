@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 
 from analysis.languages import say, say_many
-from analysis.raw.run import Cell, Lane, Missing
+from analysis.raw.cells import Cell
+from analysis.raw.run import Lane, Missing
 from analysis.wording import listed, size_text
 
 PROGRAM = "pathcost-workload: "
@@ -37,7 +38,7 @@ def _cells(failed: list[Cell]) -> str:
     """`unix: pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
     patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
     sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
-    placements = listed(list(dict.fromkeys(cell.placement for cell in failed)))
+    placements = listed(list(dict.fromkeys(str(cell.conditions) for cell in failed)))
     return say_many(
         "{transport}: {patterns} of {sizes}, {placements}, in {count} run",
         "{transport}: {patterns} of {sizes}, {placements}, in {count} runs",

@@ -172,7 +172,6 @@ def _filled(environment: Environment, text: str, values: dict[str, Any]) -> Mark
 
 def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
     manifest = analysis.run.manifest
-    command = manifest.get("command")
     ledger = analysis.ledgers[0] if analysis.ledgers else None
     main = [
         regime
@@ -185,7 +184,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "first_screen": ledger.narrow(MOST_TOGETHER) if ledger else None,
         "figures": {figure.name: figure for figure in figures},
         "manifest": manifest,
-        "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
+        "command": shlex.join(manifest.command),
         "shown_disagreements": analysis.disagreements[:SHOWN_DISAGREEMENTS],
         "within": agreement.WITHIN_SHARE,
         "within_per_message": agreement.WITHIN_PER_MESSAGE,

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from analysis.conditions import Conditions
 from analysis.counts.quantities import APPS
 from analysis.languages import say, say_many, to_say
 from analysis.times.modes import LAPS
@@ -112,8 +113,8 @@ GATHERED = {
 
 def regime_text(regime: Regime) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = regime.placement.partition("+")[0]
-    where = f"{regime.pattern}, {size_text(regime.size)}, {place(name)}"
+    name = place(Conditions.parse(regime.placement).placement)
+    where = f"{regime.pattern}, {size_text(regime.size)}, {name}"
     if regime.pattern in APPS:
         program = say("an article's own program, an event loop on either side")
         return f"{where}; {program}"
