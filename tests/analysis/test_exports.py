@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.exact.lap import Stretch
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
@@ -26,7 +26,7 @@ TOTAL = sum(one.steps for one in a_lap())
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
 
-def cell() -> Cell:
+def cell() -> ExactCell:
     return a_cell(a_lap()).cells[0]
 
 

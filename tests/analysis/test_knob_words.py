@@ -5,7 +5,7 @@ import gettext
 
 import pytest
 
-from analysis.exact.cells import Knob
+from analysis.raw.exact import Knob
 from analysis.exact.knob_words import cost_of_one, in_words
 from analysis.languages import use
 from runners.exact import knobs
@@ -25,7 +25,7 @@ class German(gettext.NullTranslations):
 def stored(name: str) -> Knob:
     """As exact mode writes it into a run."""
     knob = knobs.find(name)
-    return Knob(knob.name, knob.what, knob.one, knob.number)
+    return Knob(name=knob.name, what=knob.what, one=knob.one, number=knob.number)
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -40,7 +40,7 @@ def test_the_value_is_put_into_the_translation() -> None:
 
 
 def test_words_of_a_run_that_the_table_has_no_more_stand() -> None:
-    knob = Knob("nft=100", "{100} rules of another time", "rule", 100)
+    knob = Knob(name="nft=100", what="{100} rules of another time", one="rule", number=100)
     with use("de", German()):
         assert in_words(knob) == knob.what
 
