@@ -40,6 +40,7 @@ WRONG = {
     "tuple_type": "is {value}, and should be a list",
     "dict_type": "is {value}, and should be an object",
     "model_type": "is {value}, and should be an object",
+    "union_tag_invalid": "is of the kind {tag}, which this pathcost does not know",
     "value_error": "{error}",
 }
 SHORT = Repr()

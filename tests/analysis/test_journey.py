@@ -2,7 +2,6 @@
 """The journey of a message out of a made-up round trip in its order."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -107,7 +106,7 @@ def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
         ("switch to server", 217),
         ("copy out", 224),
     ]
-    (blind,) = journeys(a_cell(a_lap(), replace(PAYLOAD, copiers={})))
+    (blind,) = journeys(a_cell(a_lap(), PAYLOAD.model_copy(update={"copiers": {}})))
     assert {mark.kind for mark in blind.marks} == {"wake-up", "switch"}
 
 

@@ -12,6 +12,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
+from tests.analysis.make_run import exact_lane, exact_line, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
 NFT = f"{BASE};nft_do_chain"
