@@ -49,13 +49,7 @@ class TcpInfo(Model):
 
 
 class Process(Model):
-    """What one end of the socket counted in its window.
-
-    The window runs from the process's own `window_begin` to its own `window_end`. The server's
-    begins just before it sleeps in its first read of the window, and ends after its last write; the
-    client's begins when it has seen the server asleep. Probes and rusage look at the same span, and
-    in ping-pong a process that is never woken for nothing sleeps at most once for each message.
-    """
+    """What one end of the socket counted in its window (docs/run-folder.md, "Windows")."""
 
     pid: Positive
     sent_messages: Count

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The contract of a run folder as JSON schema.
 
-    python -m analysis.raw.schema > docs/run-folder.schema.json
+python -m analysis.raw.schema > docs/run-folder.schema.json
 """
 
 import json

@@ -5,9 +5,9 @@ import gettext
 
 import pytest
 
-from analysis.raw.exact import Knob
 from analysis.exact.knob_words import cost_of_one, in_words
 from analysis.languages import use
+from analysis.raw.exact import Knob
 from runners.exact import knobs
 
 ASKED = ("mitigations=off", "cc=bbr", "mtu=1500", "nft=100", "packet=ring", "probe=fentry")

@@ -168,9 +168,9 @@ def known_names(analysis: Analysis) -> set[str]:
 
     A layer's name is no such word, nor is a reason why something is missing.
     """
-    manifest, tidy = analysis.run.manifest, analysis.tables.tidy
+    manifest, tidy = analysis.run.manifest.model_dump(), analysis.tables.tidy
     asked = {key: manifest[key] for key in manifest.keys() - {"missing", "preflight"}}
-    places = [(lane.folder, lane.environment) for lane in analysis.run.lanes]
+    places = [(lane.folder, lane.environment.model_dump()) for lane in analysis.run.lanes]
     scripts = [cell.scripts for lane in analysis.run.lanes for cell in lane.cells]
     found = [
         json.dumps([asked, places, scripts]),

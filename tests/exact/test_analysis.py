@@ -95,7 +95,7 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
     write_run(tmp_path)
     path = tmp_path / "raw/exact-6.12.0/cells.jsonl"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(RunError, match="holds 1 runs of cells and run.json names 2"):
+    with pytest.raises(RunError, match=r"holds 1 runs of cells and run.json names 2"):
         analyse(read_run(tmp_path))
 
 
