@@ -16,13 +16,11 @@ class Probed(Model):
     """What the BCC tools counted. For redis, gin and dotnet the window is the client's whole life;
     for the others it is from its "ready" to its result."""
 
+    # Tool → quantity → key → count: `counts` of probes/bcc/counts.py, `syscount` with all system
+    # calls by name, `stacks` with the causes of wake-ups
     counts: dict[str, dict[str, dict[str, Count]]]
-    """Tool → quantity → key → count: `counts` of probes/bcc/counts.py, `syscount` with all system
-    calls by name, `stacks` with the causes of wake-ups."""
-    lost: dict[str, Count]
-    """Tool → events without room; what that tool counted is then unsound."""
-    missed: Count | None
-    """As in cells.jsonl, of all tools."""
+    lost: dict[str, Count]  # tool → events without room; what that tool counted is then unsound
+    missed: Count | None  # as in cells.jsonl, all tools together
     calls_missed: Count | None
 
 
@@ -30,17 +28,12 @@ class KernelCounts(Model):
     """What the kernel counted from the client's "ready" to its result; for redis and gin over the
     client's whole life."""
 
-    out: Count
-    """Segments that the whole machine sent."""
-    data: Count
-    """Those of them with payload."""
-    machine: Count
-    """Context switches of the whole machine."""
-    voluntary: Count
-    """Of client and server, as all that follows."""
+    out: Count  # segments that the whole machine sent
+    data: Count  # segments with payload that it sent
+    machine: Count  # context switches of the whole machine
+    voluntary: Count  # this and the rest: of client and server
     involuntary: Count
-    user_ns: Count
-    """To the clock tick."""
+    user_ns: Count  # to the clock tick
     system_ns: Count
 
 
@@ -75,18 +68,15 @@ class Redis(MeasuredRun):
     app: Literal["redis"]
     requests: Positive
     window_ns: Positive
-    user_us: Count = 0
-    """Of the clients, as `system_us`."""
+    user_us: Count = 0  # CPU time of the clients
     system_us: Count = 0
-    server_calls: Count
-    """By the server's own statistics, as `server_usec`."""
+    server_calls: Count  # by the server's own statistics, as `server_usec`
     server_usec: Count
-    counted: Count
-    """What the server has counted up."""
+    counted: Count  # what the server has counted up
+    # Connections of this machine in TIME_WAIT, before and after
     time_wait: tuple[Count | None, Count | None]
-    """Connections of this machine in TIME_WAIT, before and after."""
+    # Over TCP: how long filling in the address takes (gethostbyname, htons)
     address_ns: Count | None = None
-    """Over TCP: how long filling in the address takes (gethostbyname, htons)."""
 
 
 class CpuTime(Model):
@@ -104,14 +94,11 @@ class Asyncio(MeasuredRun):
     size: Positive
     messages: Positive
     window_ns: Positive
-    sent: Count
-    """Bytes."""
-    received: Count
-    """Bytes, by the server."""
+    sent: Count  # bytes
+    received: Count  # bytes, by the server
     client: CpuTime
     server: CpuTime
-    laps_ns: tuple[Count, ...]
-    """Median and 99th percentile of the round trips; empty for a stream."""
+    laps_ns: tuple[Count, ...]  # median and 99th percentile of the round trips; empty for a stream
 
 
 class Dotnet(MeasuredRun):
@@ -120,15 +107,12 @@ class Dotnet(MeasuredRun):
     app: Literal["dotnet"]
     size: Positive
     calls: Positive
-    messages: Positive
-    """Of all calls."""
-    with_warm_up: Positive | None = None
-    """Messages with those before the window."""
-    sent: Count
-    """Bytes."""
+    messages: Positive  # in all calls
+    with_warm_up: Positive | None = None  # messages with those before the window
+    sent: Count  # bytes
     received: Count
+    # Median and 99th percentile of a call, divided by the messages in it
     message_ns: tuple[Count, Count]
-    """Median and 99th percentile of a call, divided by the messages in it."""
 
 
 class Echo(MeasuredRun):
@@ -137,12 +121,10 @@ class Echo(MeasuredRun):
 
     app: Literal["go", "java"]
     size: Positive
-    sent: Positive
-    """Lines."""
+    sent: Positive  # lines
     echoed: Count
     window_ns: Positive
-    runtime: str
-    """The version of Go or Java."""
+    runtime: str  # the version of Go or Java
 
 
 class Laps(Model):
@@ -158,11 +140,9 @@ class Gin(MeasuredRun):
     and its answer are two messages."""
 
     app: Literal["gin"]
-    log: bool
-    """Whether the server writes its request log."""
+    log: bool  # whether the server writes its request log
     requests: Positive
-    answered: Count
-    """With status 200."""
+    answered: Count  # with status 200
     window_ns: Positive
     laps_ns: Laps
 
@@ -176,8 +156,7 @@ class GinInFastcgi(MeasuredRun):
     app: Literal["gin"]
     variant: Literal["fastcgi"]
     asked: Positive
-    answers: dict[Protocol, Count]
-    """Protocol of the answer → how many."""
+    answers: dict[Protocol, Count]  # protocol of the answer → how many
 
 
 def _choice(line: Any) -> str:

@@ -19,10 +19,8 @@ class Usage(Model):
 
     user_us: Count
     system_us: Count
-    voluntary: Count
-    """Context switches because the process slept."""
-    involuntary: Count
-    """Context switches because the scheduler took the CPU away."""
+    voluntary: Count  # context switches because the process slept
+    involuntary: Count  # context switches because the scheduler took the CPU away
     minor_faults: Count
 
 
@@ -42,8 +40,7 @@ class TcpInfo(Model):
     data_segs_out: Count
     data_segs_in: Count
     retransmits: Count
-    snd_mss: Count
-    """At the end of the span, as the next two."""
+    snd_mss: Count  # this and the next two: at the end of the span
     snd_cwnd: Count
     rtt_us: Count
 
@@ -58,41 +55,39 @@ class Process(Model):
     received_bytes: Count
     partial_sends: Count
     partial_receives: Count
-    empty_receives: Count
-    """Reads that found nothing, with `--wait epoll` or `spin`."""
+    empty_receives: Count  # reads that found nothing, with `--wait epoll` or `spin`
     rusage: Usage
     schedstat: Schedstat | None
+    # null where the transport is not TCP, and in pattern `connect`, whose connections take their
+    # counters with them: asking each before it closes would be one more system call in each round
+    # trip. `proc` has the machine's counters.
     tcp_info: TcpInfo | None
-    """null where the transport is not TCP, and in pattern `connect`, whose connections take their
-    counters with them: asking each before it closes would be one more system call in each round
-    trip. `proc` has the machine's counters."""
 
 
 class Result(Model):
     """What the workload printed."""
 
+    # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
+    # last receive
     window_ns: Positive
-    """CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
-    last receive."""
+    # Laps of the window that come back: round trips, of `selfecho` too; in `selfloop` messages; in
+    # `stream` 0
     round_trips: Count
-    """Laps of the window that come back: round trips, of `selfecho` too; in `selfloop` messages; in
-    `stream` 0."""
-    clock_cost_ns: float
-    """The cost of one clock reading, measured in the same process."""
+    clock_cost_ns: float  # the cost of one clock reading, measured in the same process
+    # The CPUs that client and server were pinned to; null with placement `free`
     cpus: tuple[Count, Count] | None
-    """The CPUs that client and server were pinned to; null with placement `free`."""
+    # Options that differ by transport, as the kernel reports them: `{"TCP_NODELAY": 1}`, `{}`
     socket: dict[str, int]
-    """Options that differ by transport, as the kernel reports them: `{"TCP_NODELAY": 1}`, `{}`."""
+    # Throughput by interval: up to 20 pairs of messages and nanoseconds, each of at least 256 laps.
+    # They follow on each other, and together are the window.
     intervals: tuple[tuple[Count, Count], ...]
-    """Throughput by interval: up to 20 pairs of messages and nanoseconds, each of at least 256
-    laps. They follow on each other, and together are the window."""
     client: Process
+    # null in `selfloop` and `selfecho`, which have none: `client` is then both ends
     server: Process | None
-    """null in `selfloop` and `selfecho`, which have none: `client` is then both ends."""
+    # Path → its text at the begin and at the end of the window: `/proc/net/snmp`,
+    # `/proc/net/netstat`, `/proc/net/dev`, `/proc/softirqs`, `/proc/net/softnet_stat`; null for a
+    # file that this kernel does not show
     proc: dict[str, tuple[str, str] | None]
-    """Path → its text at the begin and at the end of the window: `/proc/net/snmp`,
-    `/proc/net/netstat`, `/proc/net/dev`, `/proc/softirqs`, `/proc/net/softnet_stat`; null for a
-    file that this kernel does not show."""
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -111,53 +106,41 @@ class Result(Model):
 class ProgramRuns(Model):
     """Runs of an instrument's BPF programs, by the kernel's statistics (BPF_ENABLE_STATS)."""
 
+    # 0 where the kernel keeps no such statistics (before Linux 5.8). The markers' runs count.
     runs: Count
-    """0 where the kernel keeps no such statistics (before Linux 5.8). The markers' runs count."""
     ns: Count
 
 
 class Cell(Model):
     """One run of a cell. The lines stand in the order in which the cells ran."""
 
-    id: Positive
-    """The number that the workload's marker carries, unique in its lane."""
+    id: Positive  # the number that the workload's marker carries, unique in its lane
     transport: Word
     pattern: Word
-    size: Positive
-    """Bytes of one message."""
+    size: Positive  # bytes of one message
     placement: Word
     messages: Positive
-    warmup: Count
-    """Messages before the window."""
+    warmup: Count  # messages before the window
     wait: Wait
     sched: Sched
-    topology: Topology
-    """How many connections."""
-    in_flight: Positive | None
-    """Messages that pattern `pipeline` has on the way."""
-    clients: Positive | None
-    """Of pattern `clients`."""
+    topology: Topology  # how many connections
+    in_flight: Positive | None  # messages that pattern `pipeline` has on the way
+    clients: Positive | None  # how many send at a time in pattern `clients`
+    # Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger
+    # and no verdict.
     extra: bool
-    """Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger
-    and no verdict."""
-    repeat: Count
-    """0, 1, …: which repeat of this cell."""
-    instruments: tuple[str, ...]
-    """What was attached while it ran; empty when it ran unprobed."""
-    scripts: tuple[str, ...]
-    """The scripts attached, by their names in probes/scripts.tsv."""
-    lost: Count
-    """Events that ftrace or perf lost in the window."""
+    repeat: Count  # 0, 1, …: which repeat of this cell
+    instruments: tuple[str, ...]  # what was attached while it ran; empty when it ran unprobed
+    scripts: tuple[str, ...]  # the scripts attached, by their names in probes/scripts.tsv
+    lost: Count  # events that ftrace or perf lost in the window
+    # Script → events of the whole machine for which its programs did not run in this cell
+    # (docs/limitations.md); null where the kernel does not count them
     missed: dict[str, Count | None]
-    """Script → events of the whole machine for which its programs did not run in this cell
-    (docs/limitations.md); null where the kernel does not count them."""
+    # Script → those of `missed` that make the cell unsound: calls of kernel functions and events of
+    # `net`, which hardly anything but the workload's path makes
     calls_missed: dict[str, Count | None]
-    """Script → those of `missed` that make the cell unsound: calls of kernel functions and events
-    of `net`, which hardly anything but the workload's path makes."""
-    programs: dict[str, ProgramRuns]
-    """By instrument."""
-    error: str | None
-    """One sentence: the cell failed and has no `result`."""
+    programs: dict[str, ProgramRuns]  # instrument → runs of its BPF programs in this cell
+    error: str | None  # one sentence: the cell failed and has no `result`
     result: Result | None = None
 
     @model_validator(mode="after")

@@ -8,21 +8,15 @@ class CheckLine(Model):
     """One circumstance under which a program of runners/checks ran."""
 
     check: str
-    when: dict[str, str]
-    """Circumstance → value: `{"umask": "022"}`, `{}`."""
-    facts: dict[str, str | int | bool]
-    """What it found; empty when it failed."""
-    error: str | None
-    """Why it found nothing, in one sentence."""
+    when: dict[str, str]  # circumstance → value: `{"umask": "022"}`, `{}`
+    facts: dict[str, str | int | bool]  # what it found; empty when it failed
+    error: str | None  # why it found nothing, in one sentence
 
 
 class ToolLine(Model):
     """A tool that was asked about its options."""
 
     tool: str
-    help: str
-    """What `--help` printed."""
-    options: dict[str, bool]
-    """Option → whether the tool took it."""
-    error: str | None
-    """Why it could not be asked, in one sentence."""
+    help: str  # what `--help` printed
+    options: dict[str, bool]  # option → whether the tool took it
+    error: str | None  # why it could not be asked, in one sentence

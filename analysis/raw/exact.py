@@ -15,23 +15,16 @@ Moves = dict[str, tuple[Change, Change]]
 class ExactEnvironment(Model):
     """raw/exact-*/environment.json: what the counts hold for."""
 
-    kernel: str
-    """The release."""
-    version: str
-    """The guest's /proc/version."""
-    package: str | None
-    """Version of the kernel's package; null for a bzImage."""
-    qemu: str
-    """Version of QEMU's package."""
-    cpu: str
-    """QEMU's model."""
-    machine: tuple[str, ...]
-    """QEMU's options."""
-    command_line: str
-    """The kernel's."""
+    kernel: str  # the release
+    version: str  # the guest's /proc/version
+    package: str | None  # the kernel package's version; null for a bzImage
+    qemu: str  # version of QEMU's package
+    cpu: str  # QEMU's model
+    machine: tuple[str, ...]  # QEMU's options
+    command_line: str  # the kernel's
+    # Program → digest of the guest's init and of the workload, as loaded: without debug information
+    # and build id
     sha256: dict[str, str]
-    """Of the guest's init and of the workload, as loaded: without debug information and build id.
-    """
 
 
 class Knob(Model):
@@ -39,36 +32,30 @@ class Knob(Model):
 
     name: str
     what: str
-    one: str
-    """What `number` counts, where the knob counts something."""
+    one: str  # what `number` counts, where the knob counts something
     number: Count | None
+    # The pattern of the functions that a probe calls once for each event that it sees
     event: str = ""
-    """The pattern of the functions that a probe calls once for each event that it sees."""
     command_line: str = ""
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
-    messages: Count = 0
-    """The most that a cell with the knob has in its window; 0: no limit."""
+    messages: Count = 0  # the most that a cell with the knob has in its window; 0: no limit
     text: str = ""
     steps: tuple[tuple[str, ...], ...] = ()
+    # Transport and function pattern that a round trip must call
     shows: tuple[tuple[str, str], ...] = ()
-    """Transport and function pattern that a round trip must call."""
-    lacks: tuple[tuple[str, str], ...] = ()
-    """Transport and function pattern that it must not call."""
+    lacks: tuple[tuple[str, str], ...] = ()  # transport and function pattern that it must not call
 
 
 class ExactWindow(Model):
     """Sums over the whole window."""
 
     steps: Count
-    instructions: Count
-    """A repeated string instruction counts once."""
+    instructions: Count  # a repeated string instruction counts once
     guest_ns: Count
-    switches: dict[str, Count]
-    """Task → switches to it."""
-    tasks: dict[str, Count]
-    """Task → its steps."""
+    switches: dict[str, Count]  # task → switches to it
+    tasks: dict[str, Count]  # task → its steps
 
 
 class Shape(Model):
@@ -76,16 +63,11 @@ class Shape(Model):
 
     name: str
     laps: Positive
-    first: Count
-    """The first such lap."""
-    alike: Positive
-    """Laps of the most frequent variant, which are equal in all counts."""
-    steps: Positive
-    """Of the most frequent variant, as instructions and switches."""
-    least: Positive
-    """Fewest steps of all its laps."""
-    most: Positive
-    """Most steps of all its laps."""
+    first: Count  # the first such lap
+    alike: Positive  # laps of the most frequent variant, which are equal in all counts
+    steps: Positive  # steps, instructions and switches are the most frequent variant's
+    least: Positive  # fewest steps of all its laps
+    most: Positive  # most steps of all its laps
     instructions: Count
     switches: dict[str, Count]
 
@@ -94,15 +76,13 @@ class Variant(Model):
     """How other laps of the most frequent shape went."""
 
     laps: Positive
-    moved: Moves
-    """Call path → calls and steps more than in tree/<id>.tsv."""
+    moved: Moves  # call path → calls and steps more than in tree/<id>.tsv
 
 
 class Cycle(Model):
     """Shapes that came in this order again and again, over `laps` laps."""
 
-    shapes: tuple[Count, ...]
-    """Places in the cell's list of shapes, from 0."""
+    shapes: tuple[Count, ...]  # places in the cell's list of shapes, from 0
     laps: Positive
 
 
@@ -119,14 +99,10 @@ class Payload(Model):
     of its own."""
 
     messages: Positive
-    copied: dict[str, Count]
-    """`in`, `out`, `kernel`."""
-    copiers: dict[str, Count]
-    """Function → bytes that it copied."""
-    readers: dict[str, Count]
-    """Function → bytes that it read and did not copy."""
-    loaded: dict[str, Count]
-    """Function → bytes of any memory, user space as `[user]`."""
+    copied: dict[str, Count]  # `in`, `out`, `kernel`
+    copiers: dict[str, Count]  # function → bytes that it copied
+    readers: dict[str, Count]  # function → bytes that it read and did not copy
+    loaded: dict[str, Count]  # function → bytes of any memory, user space as `[user]`
     stored: dict[str, Count]
     sound: bool
 
@@ -149,8 +125,7 @@ class ExactPlan(Model):
     placement: Word
     messages: Positive
     warmup: Count
-    scheduling: Word
-    """`fifo`: the path alone; `other`: the default scheduler."""
+    scheduling: Word  # `fifo`: the path alone; `other`: the default scheduler
     knob: Knob | None
 
 
@@ -165,23 +140,16 @@ class ExactLine(ExactPlan):
 
     error: None
     window: ExactWindow
-    laps: Positive
-    """Whole round trips in the window."""
-    shapes: tuple[Shape, ...]
-    """The most frequent first."""
-    variants: tuple[Variant, ...]
-    """The most frequent first, 63 at most."""
+    laps: Positive  # whole round trips in the window
+    shapes: tuple[Shape, ...]  # the most frequent first
+    variants: tuple[Variant, ...]  # the most frequent first, 63 at most
     cycles: tuple[Cycle, ...]
     checks: tuple[ExactCheck, ...]
-    sound: bool
-    """Every check holds."""
+    sound: bool  # every check holds
     payload: Payload | None = None
-    payload_error: str | None = None
-    """Why the payload could not be followed."""
-    record_sha256: str
-    """Of the record that all this was made from: equal records are equal runs."""
-    result: Result
-    """What the workload printed; its times are virtual."""
+    payload_error: str | None = None  # why the payload could not be followed
+    record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs
+    result: Result  # what the workload printed; its times are virtual
 
     @model_validator(mode="after")
     def _cycles_are_of_its_shapes(self) -> "ExactLine":

@@ -2,7 +2,8 @@
 """JSON of a run folder, read against its models: a damaged file ends in a sentence.
 
 Each model describes one object of the contract between runners and analysis; `analysis.raw.schema`
-writes them all as docs/run-folder.schema.json. What a model does not name is refused.
+writes them all as docs/run-folder.schema.json, with the comments on their fields. A field that no
+model names is refused.
 """
 
 from collections.abc import Iterator
@@ -51,9 +52,7 @@ CHOICE = "("  # begins what a union calls its choices, which no file has
 class Model(BaseModel):
     """An object of a run folder. Numbers and texts are taken as they are, never converted."""
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 M = TypeVar("M")

@@ -28,53 +28,44 @@ class Format(Model, extra="ignore"):
 class Loopback(Model):
     """The answer to one question about what packets on lo meet."""
 
-    found: tuple[str, ...] = ()
-    """What is there; empty when nothing is, or when it is not known."""
-    unknown: str | None = None
-    """Why it could not be told."""
+    found: tuple[str, ...] = ()  # what is there; empty when nothing is, or when it is not known
+    unknown: str | None = None  # why it could not be told
 
 
 class Environment(Model):
     """raw/<lane>/environment.json: a kernel and what decides its regimes."""
 
-    kernel: str
-    """The release."""
-    version: str
-    """`uname -v`."""
+    kernel: str  # the release
+    version: str  # `uname -v`
     machine: str
-    cpu: str | None
-    """The model's name."""
-    cpus: Count | None
-    """How many."""
+    cpu: str | None  # the model's name
+    cpus: Count | None  # how many
     distribution: str | None
-    command_line: str
-    """The kernel's, without what follows ` -- `."""
-    tools: dict[str, str]
-    """Name → version."""
+    command_line: str  # the kernel's, without what follows ` -- `
+    tools: dict[str, str]  # name → version
+    # Path or name → value as the kernel printed it; null where it is absent. A path with `cpu*`
+    # tells which CPUs share a core, a cache or a socket: each group once, as in `0,2 1,3`.
     settings: dict[str, str | None]
-    """Path or name → value as the kernel printed it; null where it is absent. A path with `cpu*`
-    tells which CPUs share a core, a cache or a socket: each group once, as in `0,2 1,3`."""
+    # What packets on lo meet besides the network stack itself, in the workload's network namespace
+    # and control group. The questions: `nf_tables` (base chains: family, table, chain, and in
+    # brackets hook, priority and how many rules it holds itself), `iptables` and `ip6tables`
+    # (tables of the older kind), `conntrack` (`active` where a connection of ours was tracked),
+    # `packet sockets` (protocol and function), `qdisc on lo` (kinds but `noqueue`; filters of tc(8)
+    # need `clsact`), `XDP on lo`, `tcx on lo` and `cgroup BPF` (hook and program). Older runs lack
+    # it.
     loopback: dict[str, Loopback] | None = None
-    """What packets on lo meet besides the network stack itself, in the workload's network namespace
-    and control group. The questions: `nf_tables` (base chains: family, table, chain, and in
-    brackets hook, priority and how many rules it holds itself), `iptables` and `ip6tables` (tables
-    of the older kind), `conntrack` (`active` where a connection of ours was tracked), `packet
-    sockets` (protocol and function), `qdisc on lo` (kinds but `noqueue`; filters of tc(8) need
-    `clsact`), `XDP on lo`, `tcx on lo` and `cgroup BPF` (hook and program). Older runs lack it."""
 
 
 class LaneEntry(Model):
     """A kernel that ran cells."""
 
-    folder: Word
-    """In raw/: `host`, or `vm-<kernel release>`."""
+    folder: Word  # in raw/: `host`, or `vm-<kernel release>`
     lane: Literal["host", "vm"]
     kernel: str
     rung: Literal["function", "tracepoint", "counters"]
+    # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
     accelerator: Literal["kvm", "tcg"] | None
-    """What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU."""
-    runs: Count
-    """How many lines cells.jsonl must have."""
+    runs: Count  # how many lines cells.jsonl must have
 
 
 class Lane(LaneEntry):
@@ -95,10 +86,8 @@ class ExactEntry(Model):
 
     folder: Word
     kernel: str
-    runs: Count
-    """How many lines cells.jsonl must have."""
-    lacking: dict[str, str]
-    """Knob → why this kernel cannot give it."""
+    runs: Count  # how many lines cells.jsonl must have
+    lacking: dict[str, str]  # knob → why this kernel cannot give it
 
 
 class PreflightCheck(Model):
@@ -106,10 +95,8 @@ class PreflightCheck(Model):
 
     name: str
     ok: bool
-    detail: str
-    """What was seen."""
-    lack: str
-    """What its absence costs, and what to do."""
+    detail: str  # what was seen
+    lack: str  # what its absence costs, and what to do
 
 
 class Lack(Model):
@@ -122,10 +109,8 @@ class Lack(Model):
 class MissingEntry(Lack):
     """What was asked for, or belongs to the ledger, and could not be had."""
 
-    lane: str = ""
-    """A folder of raw/; empty for all."""
-    asked: bool = True
-    """false where nobody asked for it, so that nothing failed."""
+    lane: str = ""  # a folder of raw/; empty for all
+    asked: bool = True  # false where nobody asked for it, so that nothing failed
 
 
 @dataclass(frozen=True)
@@ -143,23 +128,16 @@ class Missing:
 class Manifest(Model):
     """run.json: what was asked, on what machine, by which tools."""
 
-    format: Positive
-    """The version of this layout."""
+    format: Positive  # the version of this layout
     name: str
-    pathcost: str
-    """Version of the program, and the commit where it is known."""
+    pathcost: str  # version of the program, and the commit where it is known
     command: tuple[str, ...]
-    started: str
-    """ISO 8601 with offset."""
-    seconds: float
-    """How long measuring took."""
-    seconds_by_step: dict[str, float]
-    """In the order in which the steps ran."""
-    options: dict[str, Option]
-    """Every option with its value, defaults included."""
+    started: str  # ISO 8601 with offset
+    seconds: float  # how long measuring took
+    seconds_by_step: dict[str, float]  # in the order in which the steps ran
+    options: dict[str, Option]  # every option with its value, defaults included
     lanes: tuple[LaneEntry, ...]
-    exact: tuple[ExactEntry, ...] = ()
-    """With `--exact`, and where the main job has a guest."""
+    exact: tuple[ExactEntry, ...] = ()  # with `--exact`, and where the main job has a guest
     preflight: tuple[PreflightCheck, ...]
     missing: tuple[MissingEntry, ...]
 

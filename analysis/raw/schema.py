@@ -4,7 +4,11 @@
 python -m analysis.raw.schema > docs/run-folder.schema.json
 """
 
+import inspect
 import json
+import re
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -14,8 +18,10 @@ from analysis.raw.apps import APP_LINES
 from analysis.raw.cells import Cell
 from analysis.raw.checks import CheckLine, ToolLine
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment
+from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
 
+FIELD = re.compile(r"    (\w+): ")
 JSON: Literal["validation"] = "validation"  # the schema of what is read
 # File → the model of its object, or of each of its lines.
 FILES: dict[str, TypeAdapter[Any]] = {
@@ -46,8 +52,34 @@ def schema() -> dict[str, Any]:
         "$schema": GenerateJsonSchema.schema_dialect,
         "title": "What a run of pathcost leaves behind (docs/run-folder.md)",
         "files": {name: files[name, JSON] for name in FILES},
-        **rest,
+        "$defs": _described(rest["$defs"]),
     }
+
+
+def _described(models: dict[str, Any]) -> dict[str, Any]:
+    """Give each field the comment behind it, or the comment on the lines above it."""
+    for model in _below(Model):
+        fields = models.get(model.__name__, {}).get("properties", {})
+        sources = [base for base in model.__mro__ if fields and issubclass(base, Model)]
+        for name, text in chain.from_iterable(map(_comments, sources)):
+            fields[name].setdefault("description", text)
+    return models
+
+
+def _comments(model: type[Model]) -> Iterator[tuple[str, str]]:
+    above: list[str] = []
+    for line in inspect.getsource(model).splitlines():
+        code, _, comment = line.partition("# ")
+        field = FIELD.match(code)
+        if field and (comment or above):
+            yield field[1], comment or " ".join(above)
+        above = [*above, comment] if comment and not code.strip() else []
+
+
+def _below(model: type[Model]) -> Iterator[type[Model]]:
+    for derived in model.__subclasses__():
+        yield derived
+        yield from _below(derived)
 
 
 if __name__ == "__main__":
