@@ -3,7 +3,6 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
-from analysis.languages import SOURCE, available, use
-from analysis.raw.run import Run, read_run
+from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.exports import exports
-from analysis.report.pages import figures_folder, pages
+from analysis.report.pages import html, markdown
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.verdicts.verdict import claims_table
@@ -41,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.diff is not None:
             first, second = options.diff
             return make_diff(first, second, options.out, options.quiet)
-        return make_report(options.run_dir, options.lang, options.quiet)
+        return make_report(options.run_dir, options.quiet)
     except RunError as error:
         print(f"pathcost: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
@@ -57,40 +55,20 @@ def _parser() -> argparse.ArgumentParser:
     add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="the folder with run.json")
     add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
     add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
-    add(
-        "--lang",
-        action="append",
-        default=[],
-        choices=available(),
-        help="the report in this language too: report.LANG.html and .md; can be given again",
-    )
     add("--quiet", action="store_true", help="print the report's path only")
     return parser
 
 
-def make_report(folder: Path, languages: Sequence[str] = (), quiet: bool = False) -> int:
+def make_report(folder: Path, quiet: bool = False) -> int:
     """Read, analyse, draw, write, show."""
-    run = read_run(folder)
-    others = [one for one in dict.fromkeys(languages) if one != SOURCE]
-    analysis, figures = said(run)
-    files = _files(analysis, figures, others)
-    for language in others:
-        with use(language):
-            analysis_there, figures_there = said(run)
-            files |= pages(analysis_there, figures_there, others) | _drawings(figures_there)
-    output.write_all(folder, files)
+    analysis = analyse(read_run(folder))
+    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
+    output.write_all(folder, _files(analysis, (*_draw(analysis), *sampled, *counted)))
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
     return 0
-
-
-def said(run: Run) -> tuple[Analysis, tuple[Drawn, ...]]:
-    """In the language in use: sentences are made with the figures that they hold."""
-    analysis = analyse(run)
-    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
-    return analysis, (*_draw(analysis), *sampled, *counted)
 
 
 def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
@@ -104,32 +82,23 @@ def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
     )
 
 
-def _files(
-    analysis: Analysis, figures: tuple[Drawn, ...], languages: Sequence[str]
-) -> dict[str, output.Write]:
+def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.text(_csv(tidy)),
         "claims.csv": output.text(_csv(claims)),
+        "report.html": output.text(html(analysis, figures)),
+        "report.md": output.text(markdown(analysis, figures)),
     }
-    files |= pages(analysis, figures, languages) | _drawings(figures)
     for figure in figures:
-        if figure.png:
+        if figure.svg:
+            files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
             files[f"figures/{figure.name}.png"] = output.data(figure.png)
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
     files |= exports(analysis)
     return files
-
-
-def _drawings(figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
-    """The same that the page holds, for report.md, in the language in use."""
-    return {
-        f"{figures_folder()}/{figure.name}.svg": output.text(figure.svg)
-        for figure in figures
-        if figure.svg
-    }
 
 
 def _csv(table: pd.DataFrame) -> str:

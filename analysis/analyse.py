@@ -24,7 +24,6 @@ from analysis.functions import calltree, ways
 from analysis.functions.crosscheck import Crosscheck, crosschecks
 from analysis.functions.profile import Profile, profiles
 from analysis.functions.table import FunctionTable, function_tables
-from analysis.languages import say
 from analysis.raw.cells import Cell
 from analysis.raw.run import Lane, Missing, Run
 from analysis.tables import Tables, build_tables
@@ -130,7 +129,7 @@ def _run_text(
     transport: str, pattern: str, placement: str, size: int, repeat: int, probes: str
 ) -> str:
     """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
-    time = say("repeat {number}", number=repeat)
+    time = f"repeat {repeat}"
     return " · ".join((transport, pattern, size_text(size), placement, time, probes))
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.languages import say, to_say
 from analysis.times.timing import Latency, Regime, Spread
 from analysis.times.waterfall import Decomposition
 from analysis.times.words import OF_LAP, gap_text, gathering, interval_text, packing
@@ -37,43 +36,38 @@ class ByTransport(NamedTuple):
 # Measure → what the kernel does.
 COUNTS = {
     "payload_copies": ByTransport(
-        # For translators: all of these follow "For a message of 64 B the kernel".
-        to_say("copies each payload byte {figure} times over {transport}"),
-        to_say("copies each payload byte {figure} times over {transport} and {other} alike"),
-        to_say(
-            "copies each payload byte {figure} times over {transport} and {second} over {other}"
-        ),
+        "copies each payload byte {figure} times over {transport}",
+        "copies each payload byte {figure} times over {transport} and {other} alike",
+        "copies each payload byte {figure} times over {transport} and {second} over {other}",
     ),
     "functions_hit": ByTransport(
-        to_say("goes through {figure} of its functions over {transport}"),
-        to_say("goes through {figure} of its functions over {transport} and {other} alike"),
-        to_say("goes through {figure} of its functions over {transport} and {second} over {other}"),
+        "goes through {figure} of its functions over {transport}",
+        "goes through {figure} of its functions over {transport} and {other} alike",
+        "goes through {figure} of its functions over {transport} and {second} over {other}",
     ),
     "function_calls": ByTransport(
-        to_say("calls them {figure} times over {transport}"),
-        to_say("calls them {figure} times over {transport} and {other} alike"),
-        to_say("calls them {figure} times over {transport} and {second} over {other}"),
+        "calls them {figure} times over {transport}",
+        "calls them {figure} times over {transport} and {other} alike",
+        "calls them {figure} times over {transport} and {second} over {other}",
     ),
 }
 INSTRUCTIONS = ByTransport(
-    to_say(
+    (
         "A message of {size} takes {figure} instructions over {transport}, the kernel's and the "
         "program's."
     ),
-    to_say(
+    (
         "A message of {size} takes {figure} instructions over {transport} and {other} alike, the "
         "kernel's and the program's."
     ),
-    to_say(
+    (
         "A message of {size} takes {figure} instructions over {transport} and {second} over "
         "{other}, the kernel's and the program's."
     ),
 )
 
-NO_COUNTS = to_say("This run has no sound cell in which copies or kernel functions were counted.")
-NO_TIMES = to_say(
-    "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
-)
+NO_COUNTS = "This run has no sound cell in which copies or kernel functions were counted."
+NO_TIMES = "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
 
 
 def answer(
@@ -81,7 +75,7 @@ def answer(
 ) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
-        return (say("This run holds no figures: see what is missing."),)
+        return ("This run holds no figures: see what is missing.",)
     asked = {where for where, _ in ledger.columns}
     times = [
         one
@@ -93,8 +87,8 @@ def answer(
     if not durations and (executed := _instructions(ledger)):
         return (*counts, executed)  # of an exact run, say
     if not counts:
-        return (*durations, say(NO_COUNTS))
-    return (*counts, *(durations or [say(NO_TIMES)]))
+        return (*durations, NO_COUNTS)
+    return (*counts, *(durations or [NO_TIMES]))
 
 
 def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
@@ -112,7 +106,7 @@ def _counts(ledger: Ledger) -> str:
     if not clauses:
         return ""
     size, does = size_text(ledger.size), listed(clauses)
-    return say("For a message of {size} the kernel {does}.", size=size, does=does)
+    return f"For a message of {size} the kernel {does}."
 
 
 def _instructions(ledger: Ledger) -> str:
@@ -130,11 +124,11 @@ def _by_transport(texts: ByTransport, figures: dict[str, str], **values: str) ->
     names = [transport_text(transport) for transport in figures]
     figure, *second = figures.values()
     if not second:
-        return say(texts.one, figure=figure, transport=names[0], **values)
+        return texts.one.format(figure=figure, transport=names[0], **values)
     text = texts.alike if second == [figure] else texts.apart
     transport, other = names
     both = {"transport": transport, "other": other, "second": second[0]}
-    return say(text, figure=figure, **both, **values)
+    return text.format(figure=figure, **both, **values)
 
 
 def _figure(ledger: Ledger, measure: str, transport: str) -> str:
@@ -158,7 +152,7 @@ def _times(size: int, regimes: Sequence[Regime]) -> list[str]:
     if not shown:
         return []
     medians = listed([_medians(regime) for regime in shown])
-    takes = say(OF_LAP[shown[0].lap].takes, size=size_text(size), medians=medians)
+    takes = OF_LAP[shown[0].lap].takes.format(size=size_text(size), medians=medians)
     return [takes, _regime(shown), *_modes(shown)]
 
 
@@ -171,21 +165,14 @@ def _medians(regime: Regime) -> str:
     medians = listed([_over(one, one.p50) for one in _first(regime) if one.p50])
     where = place(regime.placement)
     if not (regime.ratios and regime.ratios[0].both == _first(regime)):
-        # For translators: "on one CPU", and what is so there.
-        return say("{where} {what}", where=where, what=medians)
+        return f"{where} {medians}"
     ratio = regime.ratios[0]
-    return say(
-        "{where} {medians} ({ratio} times as long, {interval})",
-        where=where,
-        medians=medians,
-        ratio=number(ratio.value),
-        interval=interval_text(ratio),
-    )
+    return f"{where} {medians} ({number(ratio.value)} times as long, {interval_text(ratio)})"
 
 
 def _over(one: Latency, p50: Spread) -> str:
     time, transport = amount(p50.value, "ns"), transport_text(one.transport)
-    return say("{time} over {transport}", time=time, transport=transport)
+    return f"{time} over {transport}"
 
 
 def _regime(regimes: Sequence[Regime]) -> str:
@@ -198,12 +185,8 @@ def _regime(regimes: Sequence[Regime]) -> str:
         if len(set(texts.values())) == 1:
             said.append(next(iter(texts.values())))
         else:
-            said += [
-                say("{where} {what}", where=where, what=text)
-                for where, text in texts.items()
-                if text
-            ]
-    text = say("; ").join(filter(None, said))
+            said += [f"{where} {text}" for where, text in texts.items() if text]
+    text = "; ".join(filter(None, said))
     return sentence(capital(text))
 
 
@@ -211,10 +194,8 @@ def _modes(regimes: Sequence[Regime]) -> list[str]:
     """Where a median stands for several times: how often each comes is in the table of times."""
     found = [text for one in regimes if (text := gathering(place(one.placement), _first(one)))]
     if found:
-        values = say("; ").join(found)
-        return [
-            say("Times that gather at several values (modes), not at one: {values}.", values=values)
-        ]
+        values = "; ".join(found)
+        return [f"Times that gather at several values (modes), not at one: {values}."]
     known = {one.transport for regime in regimes for one in _first(regime) if one.modality}
     names = ", ".join(sorted(known))
-    return [say("Each has one mode ({transports}).", transports=names)] if known else []
+    return [f"Each has one mode ({names})."] if known else []

@@ -5,20 +5,15 @@ Colours of ink, rules and background are marked with hex codes that nothing else
 report can swap them for its own: the figures then follow its dark mode and its print style.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
-from unicodedata import east_asian_width
 
 import matplotlib as mpl
 import pandas as pd
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from analysis.languages import SOURCE, say, used
 
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
@@ -53,13 +48,10 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 PNG_DPI = 110
-EAST_ASIAN = ("Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic")
 
 
 def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
-    """A figure as SVG and PNG, the same bytes for the same data. English alone has a PNG."""
-    if used() != SOURCE:
-        return _draw_translated(plot, *data), b""
+    """A figure as SVG and PNG, the same bytes for the same data."""
     with mpl.rc_context(STYLE):
         figure = plot(*data)
         svg, png = _svg(figure), BytesIO()
@@ -72,28 +64,6 @@ def _svg(figure: Figure) -> str:
     svg = BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return svg.getvalue().decode("utf-8")
-
-
-def _draw_translated(plot: Callable[..., Figure], *data: Any) -> str:
-    """Letters that DejaVu lacks are measured with another font, where one is installed.
-
-    The page's reader has fonts for their own language, so no other is named in what is drawn.
-    """
-    installed = set(font_manager.get_font_names())
-    others = [name for name in EAST_ASIAN if name in installed]
-    fonts = [*STYLE["font.sans-serif"], *others]
-    with mpl.rc_context(STYLE | {"font.sans-serif": fonts}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        svg = _svg(plot(*data))
-    for name in others:
-        svg = svg.replace(f", '{name}'", "")
-    # On its own, in report.md: the same character is drawn otherwise in Chinese and in Japanese.
-    return svg.replace("<svg ", f'<svg xml:lang="{used()}" ', 1)
-
-
-def columns(text: str) -> int:
-    """How wide it is, in letters: Chinese and Japanese characters are two wide."""
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def colour(transport: str, transports: list[str]) -> str:
@@ -135,5 +105,4 @@ def drawn(
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:
     """`lacks`: what follows "this run has", such as "no sound counts"."""
-    # For translators: {lacks} is such as "no function trace".
-    return Drawn(name, title, say("Not drawn: this run has {lacks}.", lacks=lacks), "")
+    return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")

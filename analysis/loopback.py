@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What else lies on loopback's path, as a run recorded it: firewalls, taps, queues, BPF."""
 
-from analysis.languages import say
 from analysis.raw.run import Lane, Loopback, Run
 from analysis.wording import listed
 
@@ -27,20 +26,18 @@ def row(lane: Lane) -> str:
     none = [name for name, one in answers if one.unknown is None and not one.found]
     unknown = [f"{name} ({one.unknown})" for name, one in answers if one.unknown is not None]
     if none:
-        said.append(say("none: {what}", what=say(", ").join(none)))
+        said.append(f"none: {', '.join(none)}")
     if unknown:
-        said.append(say("not known: {what}", what=say(", ").join(unknown)))
-    return say("; ").join(said)
+        said.append(f"not known: {', '.join(unknown)}")
+    return "; ".join(said)
 
 
 def sentences(run: Run) -> tuple[str, ...]:
     """One for each lane whose packets met something."""
     return tuple(
-        say(
-            "On their way TCP's packets also met {what} ({lane}): TCP's times and counts include "
-            "that; a Unix socket's have none of it.",
-            lane=lane.lane,
-            what=listed(found),
+        (
+            f"On their way TCP's packets also met {listed(found)} ({lane.lane}): TCP's times and "
+            "counts include that; a Unix socket's have none of it."
         )
         for lane in run.lanes
         if (found := _on_the_path(lane))
@@ -68,7 +65,7 @@ def _named(name: str, items: list[str]) -> str:
     names = [one.partition(" (")[0] for one in items]
     more = len(names) - MOST_NAMED
     if more > 0:
-        names[MOST_NAMED:] = [say("{number} more", number=more)]
+        names[MOST_NAMED:] = [f"{more} more"]
     return f"{name} ({listed(names)})"
 
 

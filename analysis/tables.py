@@ -12,12 +12,10 @@ from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit
 from analysis.counts.soundness import unsound_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
-from analysis.languages import say
 from analysis.raw.cells import Cell, Result
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.raw.reasons import in_words
 from analysis.raw.run import Lane, Missing, Run
 
 COLUMNS = (
@@ -76,7 +74,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
     unsound: list[Unsound] = []
-    missing = list(map(in_words, run.missing))
+    missing = list(run.missing)
     for lane in run.lanes:
         scripts = read_scripts(lane)
         missing += failures(lane)
@@ -144,7 +142,7 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
     yield Figure("workload", "reads", "", reads)
     if result.client.tcp_info is not None:
         counters = [process.tcp_info for process in result.processes if process.tcp_info]
-        yield Figure("kernel", "tcp_segments", "data", sum(one.data_segs_out for one in counters))
+        yield Figure("kernel", "tcp_segments", "data", sum(info.data_segs_out for info in counters))
 
 
 def _from_kernel(result: Result) -> Iterator[Figure]:
@@ -211,26 +209,19 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
     if cell.error is not None:
         return
-    name = say(
-        "cell {number} ({transport}, {placement}, repeat {repeat})",
-        number=cell.id,
-        transport=cell.transport,
-        placement=str(cell.conditions),
-        repeat=cell.repeat,
-    )
+    name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
     files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
             yield Missing(
-                f"{name}: {scripts.instrument(script)} {script}",
-                lane.folder,
-                say("the script was attached and left no count for this cell"),
-                said=True,
+                what=f"{name}: {scripts.instrument(script)} {script}",
+                lane=lane.folder,
+                why="the script was attached and left no count for this cell",
             )
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
         if not (lane.path / files[script]).exists():
-            why = say("it was attached and left no file")
-            yield Missing(f"{name}: ftrace {script}", lane.folder, why, said=True)
+            why = "it was attached and left no file"
+            yield Missing(what=f"{name}: ftrace {script}", lane=lane.folder, why=why)

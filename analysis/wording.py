@@ -2,28 +2,25 @@
 """How figures, sizes and sources are written."""
 
 from analysis.conditions import Conditions
-from analysis.languages import say, to_say
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 PLACEMENTS = {
-    "same-cpu": to_say("on one CPU"),
-    "cross-cpu": to_say("across two CPUs"),
-    "free": to_say("placed freely"),
+    "same-cpu": "on one CPU",
+    "cross-cpu": "across two CPUs",
+    "free": "placed freely",
 }
 TRANSPORTS = {
-    # For translators: always follows "over", as "TCP" does.
-    "unix": to_say("a Unix socket"),
+    "unix": "a Unix socket",
     "tcp": "TCP",
 }
 # How a cell waits, is scheduled and is connected.
 WAYS = {
-    **{"block": to_say("blocking reads"), "epoll": "epoll"},
-    **{"spin": to_say("spinning, never asleep"), "other": to_say("default scheduler")},
-    **{"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
-    **{"one": to_say("one connection"), "two": to_say("two one-way connections")},
+    **{"block": "blocking reads", "epoll": "epoll", "spin": "spinning, never asleep"},
+    **{"other": "default scheduler", "batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
+    **{"one": "one connection", "two": "two one-way connections"},
 }
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
@@ -81,9 +78,8 @@ def capital(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With its full stop, which not every language writes as a dot."""
-    # For translators: {words} is a sentence without its full stop.
-    return say("{words}.", words=text)
+    """The words with their full stop."""
+    return f"{text}."
 
 
 def size_text(size: int) -> str:
@@ -97,22 +93,20 @@ def size_text(size: int) -> str:
 def ways(placement: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
     conditions = Conditions.parse(placement)
-    names = (conditions.wait, conditions.sched, conditions.topology)
-    return say(", ").join(say(WAYS[name]) for name in names)
+    return ", ".join(WAYS[w] for w in (conditions.wait, conditions.sched, conditions.topology))
 
 
 def place(placement: str) -> str:
     """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
     conditions = Conditions.parse(placement)
-    name = conditions.placement
-    where = say(PLACEMENTS[name]) if name in PLACEMENTS else name
-    words = [say(WAYS[word]) for word in conditions.unusual if word in WAYS]
+    where = PLACEMENTS.get(conditions.placement, conditions.placement)
+    words = [WAYS[word] for word in conditions.unusual if word in WAYS]
     return where + (f" ({', '.join(words)})" if words else "")
 
 
 def transport_text(transport: str) -> str:
     """What a message goes over: `a Unix socket`, or the name of one that has no other words."""
-    return say(TRANSPORTS[transport]) if transport in TRANSPORTS else transport
+    return TRANSPORTS.get(transport, transport)
 
 
 def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
@@ -120,25 +114,25 @@ def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
     if instrument != "kernel":
         name = instrument
     elif probed:
-        name = say("kernel counters, probes attached")
+        name = "kernel counters, probes attached"
     else:
-        name = say("kernel counters, no probe attached")
+        name = "kernel counters, no probe attached"
     return f"{name} · {lane} · {kernel}"
 
 
 def probes_text(instruments: str, scripts: str) -> str:
     """`bpftrace (copies, switches)`; `no probe` where nothing was attached."""
-    return (f"{instruments} ({scripts})" if scripts else instruments) or say("no probe")
+    return (f"{instruments} ({scripts})" if scripts else instruments) or "no probe"
 
 
 def listed(items: list[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`; `or` is the other joint."""
     if len(items) < 2:
         return "".join(items)
-    first, last = say(", ").join(items[:-1]), items[-1]
+    first, last = ", ".join(items[:-1]), items[-1]
     if joint == "or":
-        return say("{first} or {last}", first=first, last=last)
-    return say("{first} and {last}", first=first, last=last)
+        return f"{first} or {last}"
+    return f"{first} and {last}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -33,9 +33,6 @@ MOST_CLIENTS = 4_096
 LANES = ("auto", "host", "vm")
 LARGEST = 1 << 30
 MILLIONS = 100_000_000
-# English is what the report is written in; each other language has a catalogue of texts.
-CATALOGUES = Path(__file__).parents[1] / "analysis/languages"
-LANGUAGES = ("en", *sorted(path.stem for path in CATALOGUES.glob("*.po")))
 KERNEL = "kernel"  # the instrument that is always there
 DEFAULT_KERNEL = "6.12"
 
@@ -73,7 +70,6 @@ class Options:
     knobs: tuple[str, ...]
     claims: tuple[str, ...] | None  # None: not asked for; (): all of them
     apps: tuple[str, ...]
-    languages: tuple[str, ...]  # of the report, beside English
     diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
     action: str
     sched_asked: bool  # exact mode has a default of its own
@@ -113,7 +109,6 @@ def parse(argv: list[str]) -> Options:
         knobs=knobs(given.knob, given.exact),
         claims=claims(given.claims, given.exact),
         apps=choices_or_all("app", given.apps, APPS) if given.apps else (),
-        languages=choices_or_all("language", given.lang, LANGUAGES) if given.lang else (),
         diff=tuple(given.diff) if given.diff else (),
         action=given.action,
         sched_asked=given.sched is not None,
@@ -194,11 +189,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help=f"{', '.join((*instruments(), KERNEL))}, scripts by name, headline or all "
         "(default: headline)",
-    )
-    add(
-        "--lang",
-        metavar="LIST",
-        help=f"the report in these too: {', '.join(LANGUAGES)}, all",
     )
     add("--diff", nargs=2, type=Path, metavar=("A", "B"), help="compare two runs; needs no root")
     add("--out", type=Path, metavar="DIR", help="the run's own folder (default: reports/<time>)")

@@ -280,11 +280,10 @@ def _count_exactly(
 
 
 def _analyse(session: Session, python: Path, target: Path) -> int:
-    asked = [str(target), *(f"--lang={one}" for one in session.options.languages)]
-    if _analysis(python, session.invoker, *asked) != 0:
+    if _analysis(python, session.invoker, str(target)) != 0:
         raise RunError(
             f"measured, but not analysed: the raw files are in {target}; "
-            f"try again with python -m analysis {' '.join(asked)}."
+            f"try again with python -m analysis {target}."
         )
     return 0
 

@@ -20,7 +20,6 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.counts.measures import REGIME
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
-from analysis.languages import say
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
@@ -116,13 +115,13 @@ class Agreement:
 
 
 def _both(names: str, name: str) -> str:
-    return say("{first} and {last}", first=names, last=name)
+    return f"{names} and {name}"
 
 
 def _key_text(key: str) -> str:
     """What was added to a key here is no name."""
     name = key.removesuffix(WHOLE_MACHINE)
-    return key if name == key else say("{key}, whole machine", key=name)
+    return key if name == key else f"{name}, whole machine"
 
 
 def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
@@ -242,7 +241,7 @@ def _comparison(
         runs=len(runs),
         together=together,
         equal=bool((difference < LEAST_EVENT / messages).all()),
-        why="" if None in whys else say("; ").join(dict.fromkeys(filter(None, whys))),
+        why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
         agree=bool(close.all()) or None not in whys,
         **cell | {"key": _key_text(cell["key"])},
     )

@@ -42,7 +42,7 @@ def read_apps(run: Run) -> tuple[list[Row], list[Missing]]:
         for number, line in enumerate(_lines(lane), 1):
             if isinstance(line, FailedRun):
                 what = f"{line.app}, {line.transport}, {line.variant}"
-                missing.append(Missing(what, lane.folder, line.error))
+                missing.append(Missing(what=what, lane=lane.folder, why=line.error))
             else:
                 rows += _rows(run, lane, number, line)
     return rows, missing

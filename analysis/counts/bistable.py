@@ -13,16 +13,15 @@ import pandas as pd
 from analysis.counts.ledger import FIRST_TRANSPORTS, order, placement_order
 from analysis.counts.measures import REGIME, SOURCE, source_rank
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.languages import say, say_many, to_say
 from analysis.wording import number, source_text
 
 NEAR = 0.1  # of a switch in a round trip: what timers and a window's edges may add
 APART = 0.5
 STEADY, MIXED, BISTABLE, ONCE = "steady", "mixed", "bistable", "measured once"
 WORDS = {
-    BISTABLE: to_say("bistable: {value}, from one repeat to another"),
-    MIXED: to_say("mixed: {value}, so that round trips of several kinds are in each window"),
-    ONCE: to_say("{value}, measured once: nothing can be said of its steadiness"),
+    BISTABLE: "bistable: {value}, from one repeat to another",
+    MIXED: "mixed: {value}, so that round trips of several kinds are in each window",
+    ONCE: "{value}, measured once: nothing can be said of its steadiness",
 }
 
 
@@ -48,15 +47,10 @@ class Regimes:
 
     def words(self) -> str:
         least, most = number(min(self.values)), number(max(self.values))
-        value = least if least == most else say("{low} to {high}", low=least, high=most)
+        value = least if least == most else f"{least} to {most}"
         if self.kind == STEADY:
-            return say_many(
-                "steady: {value} in {count} repeat",
-                "steady: {value} in each of {count} repeats",
-                len(self.values),
-                value=value,
-            )
-        return say(WORDS[self.kind], value=value)
+            return f"steady: {value} in each of {len(self.values)} repeats"
+        return WORDS[self.kind].format(value=value)
 
 
 def switch_regimes(measured: pd.DataFrame) -> tuple[Regimes, ...]:

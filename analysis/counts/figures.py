@@ -19,20 +19,19 @@ from analysis.counts.measures import SOURCE, source_rank
 from analysis.counts.plots import Panel, Point
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.languages import say, say_many, to_say
-from analysis.wording import listed, size_text, source_text
+from analysis.wording import counted, listed, size_text, source_text
 
 PER_MESSAGE = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
     "softirqs", "wakeups_per_message", "switches_per_message",
 )  # fmt: skip
 KINDS = {
-    "switches_voluntary": to_say("voluntary: went to sleep"),
-    "switches_involuntary": to_say("involuntary: was preempted"),
+    "switches_voluntary": "voluntary: went to sleep",
+    "switches_involuntary": "involuntary: was preempted",
 }
 FUNCTIONS = {
-    "functions_hit": to_say("different functions"),
-    "function_calls": to_say("calls of them a message"),
+    "functions_hit": "different functions",
+    "function_calls": "calls of them a message",
 }
 
 
@@ -41,11 +40,7 @@ def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     regime = f"{ledger.pattern}, {size_text(ledger.size)}"
     all_of_them, ledger = ledger, ledger.narrow(MOST_TOGETHER)
     if ledger is not all_of_them:
-        regime = say(
-            "{regime}, {transports}: the others are in the full ledger",
-            regime=regime,
-            transports=listed(ledger.transports),
-        )
+        regime = f"{regime}, {listed(ledger.transports)}: the others are in the full ledger"
         measured = measured[measured["transport"].isin(ledger.transports)]
     return (
         _ledger(ledger, regime),
@@ -56,7 +51,7 @@ def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
 
 def _from(lines: list[Line]) -> str:
     sources = [source_text(one.instrument, one.lane, one.kernel, one.probed) for one in lines]
-    return say("Numbers: {sources}.", sources=listed(list(dict.fromkeys(sources))))
+    return f"Numbers: {listed(list(dict.fromkeys(sources)))}."
 
 
 def _best(rows: list[Row]) -> list[tuple[Row, Line]]:
@@ -80,9 +75,9 @@ def _points(
 
 
 def _ledger(ledger: Ledger, regime: str) -> Drawn:
-    title = say("What one message costs, in counts")
+    title = "What one message costs, in counts"
     best = _best([ledger.row(name) for name in PER_MESSAGE])
-    labelled = [(say(row.measure.words), line) for row, line in best]
+    labelled = [(row.measure.words, line) for row, line in best]
     places = list(dict.fromkeys(placement for placement, _ in ledger.columns))
     panels = tuple(
         Panel(place, points)
@@ -90,18 +85,13 @@ def _ledger(ledger: Ledger, regime: str) -> Drawn:
         if (points := tuple(_points(labelled, place, ledger.transports)))
     )
     if not panels:
-        return not_drawn("ledger", title, say("no sound counts"))
-    caption = say(
+        return not_drawn("ledger", title, "no sound counts")
+    caption = (
         "Read the line between the two marks: its length is the difference between the transports "
-        "({regime}; copies are per payload byte, all else per message; median over repeats). "
-        "Where the marks lie on each other, the transports cost the same.",
-        regime=regime,
+        f"({regime}; copies are per payload byte, all else per message; median over repeats). "
+        "Where the marks lie on each other, the transports cost the same."
     )
-    alt = say_many(
-        "Dot plot of {count} count per message for each transport, by placement.",
-        "Dot plot of {count} counts per message for each transport, by placement.",
-        len(best),
-    )
+    alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
     return drawn(
         "ledger",
         title,
@@ -109,35 +99,31 @@ def _ledger(ledger: Ledger, regime: str) -> Drawn:
         alt,
         plots.ledger_plot,
         panels,
-        say("per message"),
+        "per message",
         data=plots.points_table(panels),
     )
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
-    title = say("Context switches of a round trip, repeat by repeat")
+    title = "Context switches of a round trip, repeat by repeat"
     here = (measured["pattern"] == ledger.pattern) & (measured["size"] == ledger.size)
     rows = measured[here & measured["measure"].isin(list(KINDS)) & measured["sound"].astype(bool)]
     if rows.empty:
-        return not_drawn("switches", title, say("no sound count of switches"))
+        return not_drawn("switches", title, "no sound count of switches")
     measure = MEASURE_BY_ID["switches"]
     groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
     best = min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
     panels = tuple(
-        Panel(say(words), tuple(_repeats(best[best["measure"] == kind])))
+        Panel(words, tuple(_repeats(best[best["measure"] == kind])))
         for kind, words in KINDS.items()
     )
     first = best.iloc[0]
     source = source_text(first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
-    caption = say(
-        "Each mark is one repeat ({regime}), both processes together. Marks of one column "
-        "that form two groups tell of two regimes; their median would hide it. Numbers: {source}.",
-        regime=regime,
-        source=source,
+    caption = (
+        f"Each mark is one repeat ({regime}), both processes together. Marks of one column that "
+        f"form two groups tell of two regimes; their median would hide it. Numbers: {source}."
     )
-    alt = say(
-        "Strip plot of voluntary and involuntary context switches per round trip, by placement."
-    )
+    alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
     return drawn(
         "switches",
         title,
@@ -158,10 +144,10 @@ def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
 
 
 def _functions(ledger: Ledger, regime: str) -> Drawn:
-    title = say("Kernel functions behind a message")
+    title = "Kernel functions behind a message"
     best = _best([ledger.row("functions_hit"), ledger.row("function_calls")])
     if not best:
-        return not_drawn("functions", title, say("no function trace"))
+        return not_drawn("functions", title, "no function trace")
     places = list(dict.fromkeys(placement for placement, _ in ledger.columns))
     panels = []
     for row, line in best:
@@ -170,14 +156,13 @@ def _functions(ledger: Ledger, regime: str) -> Drawn:
             for place in places
             for point in _points([(place, line)], place, ledger.transports)
         )
-        panels.append(Panel(say(FUNCTIONS[row.measure.id]), points))
-    caption = say(
+        panels.append(Panel(FUNCTIONS[row.measure.id], points))
+    caption = (
         "Left, how many different kernel functions ran at least once a round trip; right, how "
-        "often they were called for one message ({regime}). More calls are a longer path, not the "
-        "same as more time.",
-        regime=regime,
+        f"often they were called for one message ({regime}). More calls are a longer path, not the "
+        "same as more time."
     )
-    alt = say("Bars: kernel functions hit and their calls per message, by transport and placement.")
+    alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
     return drawn(
         "functions",
         title,

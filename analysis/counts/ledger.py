@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.conditions import Conditions
 from analysis.counts.measures import REGIME, SOURCE, source_rank
 from analysis.counts.quantities import MEASURES, Measure
-from analysis.languages import say
 from analysis.raw.run import Missing
 
 Column = tuple[str, str]  # placement, transport
@@ -51,7 +50,6 @@ class Row:
     lines: tuple[Line, ...]
     why_missing: str = ""
     failed: bool = False  # missing although it was asked for
-    said: bool = True  # the reason is in the language in use; some are as they were recorded
 
     def best(self) -> tuple[Line, ...]:
         """The best source, and the best one of another instrument beside it."""
@@ -138,9 +136,8 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
-        about = _about(measure, missing)
-        failed, said = any(one.asked for one in about), all(one.said for one in about)
-        return Row(measure, (), why_missing(measure, missing), failed, said)
+        failed = any(item.asked for item in _about(measure, missing))
+        return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
     lines.sort(key=lambda line: version(line.kernel), reverse=True)
     return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
@@ -184,7 +181,7 @@ def version(kernel: str) -> tuple[int, ...]:
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
     reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
-    return say("; ").join(dict.fromkeys(reasons)) or say("not measured in this run")
+    return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 
 def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:

@@ -14,7 +14,6 @@ from analysis.counts.quantities import (
     TIMES,
     Measure,
 )
-from analysis.languages import say
 from analysis.wording import listed
 
 # The regime of a figure, and where it comes from.
@@ -32,7 +31,7 @@ def measure_of(name: str) -> Measure | None:
     if not name.startswith(CALLS):
         return MEASURE_BY_ID.get(name)
     functions = tuple(name.removeprefix(CALLS).split("+"))
-    words = say("calls of {functions}", functions=listed(list(functions)))
+    words = f"calls of {listed(list(functions))}"
     return Measure(name, words, "function_calls", "message", functions) if all(functions) else None
 
 

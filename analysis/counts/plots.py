@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.drawing import FAINT, MARKERS, axes_row, colour
-from analysis.languages import say
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def switches_plot(panels: tuple[Panel, ...]) -> Figure:
         ax.set_xlim(-0.6, len(columns) - 0.4)
         ax.set_ylim(bottom=min(-0.1, ax.get_ylim()[0]))
         ax.grid(axis="x", visible=False)
-    axes[0].set_ylabel(say("switches per round trip"))
+    axes[0].set_ylabel("switches per round trip")
     _legend(figure, transports)
     return figure
 

@@ -11,15 +11,14 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, Entry, order
 from analysis.counts.measures import REGIME, SOURCE, over_repeats, source_rank
 from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
 from analysis.intervals import Values, interval
-from analysis.languages import say, to_say
 
 OVER, UNDER = "tcp", "unix"
 # Times by their nature, and what a message costs: they stand with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
 PER = {
-    "message": to_say("{figure} a message"),
-    "round trip": to_say("{figure} a round trip"),
-    "payload byte": to_say("{figure} a payload byte"),
+    "message": "{figure} a message",
+    "round trip": "{figure} a round trip",
+    "payload byte": "{figure} a payload byte",
 }
 
 
@@ -49,9 +48,9 @@ class Row:
     @property
     def words(self) -> str:
         """What the figure is, and for each of what."""
-        words = say(self.measure.words).removeprefix("… ")
+        words = self.measure.words.removeprefix("… ")
         each = PER.get(self.measure.per)  # none for a whole window
-        return say(each, figure=words) if each else words
+        return each.format(figure=words) if each else words
 
     @property
     def speed(self) -> bool:

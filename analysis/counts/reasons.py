@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from analysis.languages import say
-
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
@@ -77,7 +75,7 @@ def explain(
         low, high = _bounds(ones, messages)
         least, most = _bounds(others, messages)
         if low - most <= difference <= high - least:
-            return say("; ").join(dict.fromkeys(say(one.why) for one in (*ones, *others)))
+            return "; ".join(dict.fromkeys(one.why for one in (*ones, *others)))
     return None
 
 

@@ -4,7 +4,6 @@
 from collections.abc import Iterable, Iterator
 
 from analysis.counts.quantities import ELSEWHERE
-from analysis.languages import say, to_say
 from analysis.raw.cells import Cell, Result
 
 # Every message has been received when the window ends.
@@ -21,32 +20,29 @@ HOOKED = ("unix", "tcp")
 MAPPED = ("shm", "shm-spin")
 # What is said of each direction.
 WORKLOAD_MESSAGES = {
-    "sent": to_say("the workload sent {count} messages, and the window has {messages}"),
-    "received": to_say("the workload received {count} messages, and the window has {messages}"),
+    "sent": "the workload sent {count} messages, and the window has {messages}",
+    "received": "the workload received {count} messages, and the window has {messages}",
 }
 WORKLOAD_BYTES = {
-    "sent": to_say("the workload sent {count} bytes, and messages x size is {payload}"),
-    "received": to_say("the workload received {count} bytes, and messages x size is {payload}"),
+    "sent": "the workload sent {count} bytes, and messages x size is {payload}",
+    "received": "the workload received {count} bytes, and messages x size is {payload}",
 }
 SEEN_BYTES = {
-    # For translators: {who} is "probes", or an instrument's name.
-    "sent": to_say("{who} saw {count} bytes sent, and messages x size is {payload}"),
-    "received": to_say("{who} saw {count} bytes received, and messages x size is {payload}"),
-    "in": to_say("{who} saw {count} bytes copied in, and messages x size is {payload}"),
-    "out": to_say("{who} saw {count} bytes copied out, and messages x size is {payload}"),
+    "sent": "{who} saw {count} bytes sent, and messages x size is {payload}",
+    "received": "{who} saw {count} bytes received, and messages x size is {payload}",
+    "in": "{who} saw {count} bytes copied in, and messages x size is {payload}",
+    "out": "{who} saw {count} bytes copied out, and messages x size is {payload}",
 }
 COUNTED = {
-    "sent": to_say("{who} counted {count} messages sent, and the window has {messages} messages"),
-    "received": to_say(
-        "{who} counted {count} messages received, and the window has {messages} messages"
-    ),
+    "sent": "{who} counted {count} messages sent, and the window has {messages} messages",
+    "received": "{who} counted {count} messages received, and the window has {messages} messages",
 }
 COUNTED_PARTIAL = {
-    "sent": to_say(
+    "sent": (
         "{who} counted {count} messages sent, "
         "and the window has {messages} messages and {partial} partial calls"
     ),
-    "received": to_say(
+    "received": (
         "{who} counted {count} messages received, "
         "and the window has {messages} messages and {partial} partial calls"
     ),
@@ -59,7 +55,7 @@ def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
     reasons = list(_payload(cell, result))
     for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
-        who = say("probes") if prober == PROBERS[0] else prober
+        who = "probes" if prober == PROBERS[0] else prober
         if cell.transport not in MAPPED:
             reasons += _copies(cell, probed, who)
             reasons += _probed_messages(cell, result, probed, who)
@@ -80,9 +76,9 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
     for way in ("sent", "received"):
         count, size = result.both(f"{way}_messages"), result.both(f"{way}_bytes")
         if count != messages:
-            yield say(WORKLOAD_MESSAGES[way], count=count, messages=messages)
+            yield WORKLOAD_MESSAGES[way].format(count=count, messages=messages)
         if size != payload:
-            yield say(WORKLOAD_BYTES[way], count=size, payload=payload)
+            yield WORKLOAD_BYTES[way].format(count=size, payload=payload)
     client, server = result.client, result.server
     if server is None:
         return
@@ -90,16 +86,16 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
         (
             client,
             server,
-            to_say("the client sent {sent} bytes, and the server received {received}"),
+            "the client sent {sent} bytes, and the server received {received}",
         ),
         (
             server,
             client,
-            to_say("the server sent {sent} bytes, and the client received {received}"),
+            "the server sent {sent} bytes, and the client received {received}",
         ),
     ):
         if one.sent_bytes != other.received_bytes:
-            yield say(text, sent=one.sent_bytes, received=other.received_bytes)
+            yield text.format(sent=one.sent_bytes, received=other.received_bytes)
 
 
 def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
@@ -109,7 +105,7 @@ def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Itera
         for way in ways:
             seen = probed.get((quantity, way))
             if seen is not None and seen != payload:
-                yield say(SEEN_BYTES[way], who=who, count=f"{seen:.0f}", payload=payload)
+                yield SEEN_BYTES[way].format(who=who, count=f"{seen:.0f}", payload=payload)
 
 
 def _probed_messages(
@@ -122,7 +118,7 @@ def _probed_messages(
         if counted is not None and counted != cell.messages + partial:
             text = (COUNTED_PARTIAL if partial else COUNTED)[way]
             count, messages = f"{counted:.0f}", cell.messages
-            yield say(text, who=who, count=count, messages=messages, partial=partial)
+            yield text.format(who=who, count=count, messages=messages, partial=partial)
 
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
@@ -130,10 +126,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
     missing = {name: count for name, count in cell.calls_missed.items() if count}
     if missing:
         each = ", ".join(f"{name} {count}" for name, count in missing.items())
-        yield say(
-            "probes were not run for some calls, which happened inside another probe: {each}",
-            each=each,
-        )
+        yield f"probes were not run for some calls, which happened inside another probe: {each}"
 
 
 def _segments(
@@ -150,24 +143,14 @@ def _segments(
     data = _sum(probed, "segments", "data", f"data{ELSEWHERE}")
     counted = _sum(kernel, "segments", "data", "again")
     if data is not None and counted is not None and data != counted:
-        yield say(
-            "{who} counted {count} segments with payload, and the kernel {kernel}",
-            who=who,
-            count=f"{data:.0f}",
-            kernel=f"{counted:.0f}",
-        )
+        yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
     packets = probed.get(("lo_packets", ""))
     if packets is None:
         return
     yield from _packets(probed, packets)
     passed = kernel.get(("lo_packets", ""))
     if passed is not None and abs(passed - packets) > EDGE_PACKETS:
-        yield say(
-            "{who} counted {count} packets on lo, and the kernel {kernel}",
-            who=who,
-            count=f"{packets:.0f}",
-            kernel=f"{passed:.0f}",
-        )
+        yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
 def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
@@ -176,18 +159,10 @@ def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[s
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
     alone = probed.get(("stranger_packets", "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
-        yield say(
-            "probes counted {segments} segments, and {packets} packets on lo",
-            segments=f"{sum(segments):.0f}",
-            packets=f"{packets:.0f}",
-        )
+        yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
     if received and sum(received) != packets:
-        yield say(
-            "probes counted {packets} packets on lo, and {received} received",
-            packets=f"{packets:.0f}",
-            received=f"{sum(received):.0f}",
-        )
+        yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
 
 
 def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> float | None:
@@ -200,7 +175,7 @@ def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
     packets = probed.get(("stranger_packets", ""), 0)
     if packets > 0:
         count = f"{packets:.0f}"
-        yield say("other programs sent {count} packets over lo in the window", count=count)
+        yield f"other programs sent {count} packets over lo in the window"
 
 
 def _lost(entries: list[Entry]) -> Iterator[str]:
@@ -212,7 +187,7 @@ def _lost(entries: list[Entry]) -> Iterator[str]:
             lost.setdefault((name, value), []).append(script)
     for (name, value), scripts in lost.items():
         who = f"{name} {', '.join(scripts)}".strip()
-        yield say("{who} lost {count} events", who=who, count=f"{value:.0f}")
+        yield f"{who} lost {value:.0f} events"
 
 
 def _counted_twice(entries: list[Entry]) -> Iterator[str]:
@@ -222,9 +197,4 @@ def _counted_twice(entries: list[Entry]) -> Iterator[str]:
         name = (instrument, quantity, key)
         if seen.setdefault(name, value) != value:
             what = f"{quantity} {key}".strip().removesuffix(ELSEWHERE)
-            yield say(
-                "two probes counted {what} as {first} and {second}",
-                what=what,
-                first=f"{seen[name]:.0f}",
-                second=f"{value:.0f}",
-            )
+            yield f"two probes counted {what} as {seen[name]:.0f} and {value:.0f}"

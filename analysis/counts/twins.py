@@ -17,16 +17,15 @@ from analysis.counts.ledger import Entry
 from analysis.counts.measures import REGIME
 from analysis.counts.programs import OVER, UNDER, Paired, best_source, difference, ratio
 from analysis.counts.quantities import APPS, MEASURE_BY_ID
-from analysis.languages import to_say
 from analysis.wording import RATE
 
 TABLE = Path(__file__).with_name("twins.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
 SPEEDS = {
-    "requests_per_s": to_say("request"),
-    "messages_per_s": to_say("message"),
-    "rtt_p50": to_say("round trip"),
-    "message_p50": to_say("message"),
+    "requests_per_s": "request",
+    "messages_per_s": "message",
+    "rtt_p50": "round trip",
+    "message_p50": "message",
 }
 # What a message costs, on either transport: why the difference is what it is.
 COSTS = (

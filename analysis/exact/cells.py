@@ -15,15 +15,15 @@ from typing import Any
 from analysis.conditions import Conditions
 from analysis.exact.lap import PROCESSES, Stretch
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
-from analysis.languages import say, say_many, to_say
 from analysis.raw.exact import ExactLine, Payload
 from analysis.raw.run import Run
+from analysis.wording import counted
 
 MESSAGES = 2  # of a round trip
 TOP = 30
 SCHEDULINGS = {
-    "fifo": to_say("the path alone (SCHED_FIFO)"),
-    "other": to_say("with the default scheduler"),
+    "fifo": "the path alone (SCHED_FIFO)",
+    "other": "with the default scheduler",
 }
 FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
@@ -33,7 +33,7 @@ PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preem
 
 def scheduling_text(name: str) -> str:
     """`the path alone (SCHED_FIFO)`; of one that has no words, its name."""
-    return say(SCHEDULINGS[name]) if name in SCHEDULINGS else name
+    return SCHEDULINGS.get(name, name)
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,9 @@ class ExactCell(ExactLine):
     def rounds(self) -> list[str]:
         """Cycles of several laps, in words."""
         return [
-            say_many(
-                "{count} lap in rounds of {length} ({steps} instructions)",
-                "{count} laps in rounds of {length} ({steps} instructions)",
-                cycle.laps,
-                length=len(cycle.shapes),
-                steps=", ".join(f"{self.shapes[n].steps:,}" for n in cycle.shapes),
+            (
+                f"{counted(cycle.laps, 'lap')} in rounds of {len(cycle.shapes)} "
+                f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
             )
             for cycle in self.cycles
             if len(cycle.shapes) > 1

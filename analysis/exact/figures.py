@@ -10,7 +10,6 @@ from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
 from analysis.exact.cells import Comparison, inclusive, scheduling_text
 from analysis.exact.journey import Journey
-from analysis.languages import say
 from analysis.wording import listed, size_text
 
 LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
@@ -31,7 +30,7 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
         return ()
     first = comparisons[0]
     alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
-    where = f"{first.kernel}, pingpong, {size_text(first.size)}"  # names, in any language
+    where = f"{first.kernel}, pingpong, {size_text(first.size)}"
     found = [_journey(first, where), _layers(alike, where), _flame(first, where)]
     lines = _by_kernel(comparisons, first.size)
     if any(len(values) > 1 for values in lines.values()):
@@ -40,22 +39,19 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 
 
 def _journey(comparison: Comparison, where: str) -> Drawn:
-    title = say("The journey of one message")
+    title = "The journey of one message"
     found = journey.journeys(comparison)
     if not found:
-        lacks = say("no round trip in its order (made before that was kept)")
+        lacks = "no round trip in its order (made before that was kept)"
         return not_drawn("journey", title, lacks)
     caption = " ".join(
         (
             _read_journey(found, f"{where}, {comparison.title}"),
             *(_softirq(one) for one in found if one.softirq),
-            say(
-                "The grey row says who is in which system call; signs stand where payload is "
-                "copied, a sleeper is woken, and the CPU is switched. Numbers: the steady round "
-                "trip of exact mode (QEMU {qemu}), in its order; copies by who was seen to copy "
-                "payload.",
-                qemu=comparison.cells[0].qemu,
-            ),
+            "The grey row says who is in which system call; signs stand where payload is copied, a "
+            "sleeper is woken, and the CPU is switched. Numbers: the steady round trip of exact "
+            f"mode (QEMU {comparison.cells[0].qemu}), in its order; copies by who was seen to copy "
+            "payload.",
             *(_woken_ahead(one) for one in found if one.woken_ahead),
         )
     )
@@ -68,48 +64,37 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
 
 
 def _read_journey(found: Sequence[Journey], where: str) -> str:
-    costs = [
-        say(
-            "{count} instructions over {transport}", count=f"{one.total:,}", transport=one.transport
-        )
-        for one in found
-    ]
-    return say(
-        "From the sender's system call to the receiver's return from its own: {costs} ({where}). "
-        "Read it from left to right, and down into the kernel: a box lies below the layer that "
-        "called it and is as wide as its instructions, both lanes on one scale.",
-        costs=listed(costs),
-        where=where,
+    costs = [f"{one.total:,} instructions over {one.transport}" for one in found]
+    return (
+        f"From the sender's system call to the receiver's return from its own: {listed(costs)} "
+        f"({where}). Read it from left to right, and down into the kernel: a box lies below the "
+        "layer that called it and is as wide as its instructions, both lanes on one scale."
     )
 
 
 def _softirq(one: Journey) -> str:
-    return say(
-        "Of {transport}'s, {share} lie in the receive softirq, which runs in {calls}.",
-        transport=one.transport,
-        share=f"{sum(one.softirq.values()) / one.total:.0%}",
-        calls=listed(list(one.softirq)),
+    return (
+        f"Of {one.transport}'s, {sum(one.softirq.values()) / one.total:.0%} lie in the receive "
+        f"softirq, which runs in {listed(list(one.softirq))}."
     )
 
 
 def _woken_ahead(one: Journey) -> str:
-    return say(
-        "Over {transport} nobody is woken before the switch: the receiver is awake already. Such a "
-        "wake-up, ahead of the message, stands behind the switch: the reader wakes the sender "
-        "before it answers.",
-        transport=one.transport,
+    return (
+        f"Over {one.transport} nobody is woken before the switch: the receiver is awake already. "
+        "Such a wake-up, ahead of the message, stands behind the switch: the reader wakes the "
+        "sender before it answers."
     )
 
 
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
-    caption = say(
-        "A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
+    caption = (
+        f"A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
         "what both transports share is of one length in both. Helpers (locks, lists, memcpy) are "
-        "given to the layer that calls them where probes/functions.tsv says so.",
-        where=where,
+        "given to the layer that calls them where probes/functions.tsv says so."
     )
-    alt = say("Stacked bars of instructions a round trip by layer, one for each transport.")
-    title = say("Where the instructions go")
+    alt = "Stacked bars of instructions a round trip by layer, one for each transport."
+    title = "Where the instructions go"
     return drawn(
         "exact-layers",
         title,
@@ -138,14 +123,13 @@ def _kernels_table(lines: dict[tuple[str, str], dict[str, int]]) -> pd.DataFrame
 
 
 def _flame(comparison: Comparison, where: str) -> Drawn:
-    caption = say(
-        "{where}. What is called lies below its caller, as wide as its instructions; both "
-        "processes' equal paths are one; colours are layers. The transports are on one scale. The "
-        "stacks are in folded/, for any flame graph program.",
-        where=f"{where}, {comparison.title}",
+    caption = (
+        f"{where}, {comparison.title}. What is called lies below its caller, as wide as its "
+        "instructions; both processes' equal paths are one; colours are layers. The transports "
+        "are on one scale. The stacks are in folded/, for any flame graph program."
     )
-    alt = say("A flame graph for each transport.")
-    return drawn("exact-flame", say("Flame graph"), caption, alt, plots.flame_plot, comparison)
+    alt = "A flame graph for each transport."
+    return drawn("exact-flame", "Flame graph", caption, alt, plots.flame_plot, comparison)
 
 
 def _by_kernel(
@@ -165,12 +149,11 @@ def _series(kernel: str) -> str:
 
 
 def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
-    caption = say(
-        "The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost.",
-        size=size,
+    caption = (
+        f"The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost."
     )
-    alt = say("Lines of instructions a round trip over kernels.")
-    title = say("Kernel by kernel, to the instruction")
+    alt = "Lines of instructions a round trip over kernels."
+    title = "Kernel by kernel, to the instruction"
     return drawn(
         "exact-kernels",
         title,

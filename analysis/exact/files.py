@@ -7,7 +7,6 @@ from pathlib import Path
 from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.exact.lap import Stretch
-from analysis.languages import say
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import AGAIN, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, read_cells
@@ -23,16 +22,20 @@ def failures(run: Run) -> Iterator[Missing]:
     for entry in run.manifest.exact:
         for line in _lines(run.path, entry):
             if isinstance(line, FailedExactLine):
-                yield Missing(_name(line), entry.folder, line.error.split("\n")[0])
+                yield _missing(_name(line), entry, line.error)
             elif line.payload_error is not None:
-                what = say("payload of exact cell {number}", number=line.id)
-                yield Missing(what, entry.folder, line.payload_error.split("\n")[0])
+                what = f"payload of exact cell {line.id}"
+                yield _missing(what, entry, line.payload_error)
+
+
+def _missing(what: str, entry: ExactEntry, error: str) -> Missing:
+    return Missing(what=what, lane=entry.folder, why=error.split("\n")[0])
 
 
 def _name(line: FailedExactLine) -> str:
     if line.knob:
-        return say("exact cell {number}, knob {knob}", number=line.id, knob=line.knob.name)
-    return say("exact cell {number}", number=line.id)
+        return f"exact cell {line.id}, knob {line.knob.name}"
+    return f"exact cell {line.id}"
 
 
 def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, ...]:

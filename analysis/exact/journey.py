@@ -14,11 +14,10 @@ import pandas as pd
 from analysis.exact.cells import PREEMPTION, Comparison, ExactCell
 from analysis.exact.lap import Path, Slice, Stretch, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
-from analysis.languages import say, to_say
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
-SWITCHES = {"preempted": to_say("preempted to {task}"), "switch": to_say("switch to {task}")}
-COPIES = {"in": to_say("copy in"), "out": to_say("copy out"), "": to_say("copy")}
+SWITCHES = {"preempted": "preempted to {task}", "switch": "switch to {task}"}
+COPIES = {"in": "copy in", "out": "copy out", "": "copy"}
 COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
 
 
@@ -95,7 +94,7 @@ def _softirq(way: Sequence[Stretch]) -> dict[str, int]:
 
 
 def _whose(one: Stretch) -> str:
-    return say("the {task}'s {call}()", task=one.task, call=one.call)
+    return f"the {one.task}'s {one.call}()"
 
 
 def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:
@@ -112,7 +111,7 @@ def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:
 
 
 def _stage(one: Stretch, call: str) -> str:
-    where = f"{call}()" if call else say("user space") if one.in_user else say("kernel")
+    where = f"{call}()" if call else "user space" if one.in_user else "kernel"
     return f"{one.task}: {where}"
 
 
@@ -123,12 +122,12 @@ def _marks(way: Sequence[Stretch], copiers: frozenset[str]) -> Iterator[Mark]:
     for before, one in pairwise((nobody, *way)):
         if one.cpu == before.cpu and one.task != before.task:
             kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"
-            yield Mark(kind, at, say(SWITCHES[kind], task=one.task))
+            yield Mark(kind, at, SWITCHES[kind].format(task=one.task))
         if one.path[-1] in copiers:
             where = "in" if one.is_in(SEND) else "out" if one.is_in(RECEIVE) else ""
-            yield Mark("copy", at, say(COPIES[where]))
+            yield Mark("copy", at, COPIES[where])
         if one.path[-1] == WAKEUP and WAKEUP not in before.path:
-            yield Mark("wake-up", at, say("wake-up: {function}", function=_cause(one.path)))
+            yield Mark("wake-up", at, f"wake-up: {_cause(one.path)}")
         at += one.steps
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import CARD, INK, RULE, colour, columns
+from analysis.drawing import CARD, INK, RULE, colour
 from analysis.exact.journey import Journey
 from analysis.exact.lap import Slice
 from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
-from analysis.languages import say
 
 ROW = 0.24  # inches
 WORD_ROWS = 3
@@ -30,16 +29,14 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     )
     transports = [one.transport for one in found]
     for ax, one, depth in zip(axes[:, 0], found, depths, strict=True):
-        title = say(
-            "{transport}: {count} instructions", transport=one.transport, count=f"{one.total:,}"
-        )
+        title = f"{one.transport}: {one.total:,} instructions"
         ax.set_title(title, color=colour(one.transport, transports))
         for stage in one.stages:
             _bar(ax, stage, stage.name, -1, RULE, widest, INK)
         for box in one.boxes:
             if _seen(box, widest):
                 fill = colours.get(box.name, REST_COLOUR)
-                _bar(ax, box, say(box.name), box.depth, fill, widest, DARK)
+                _bar(ax, box, box.name, box.depth, fill, widest, DARK)
         _marks(ax, one, widest)
         ax.set_ylim(depth, -1 - ABOVE)
         ax.set_yticks([])
@@ -47,7 +44,7 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
         ax.spines["left"].set_visible(False)
     axes[-1, 0].set_xlim(0, widest)
     axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
-    axes[-1, 0].set_xlabel(say("instructions since the sender's system call"))
+    axes[-1, 0].set_xlabel("instructions since the sender's system call")
     shown = {box.name for one in found for box in one.boxes if _seen(box, widest)}
     legend(figure, {name: one for name, one in colours.items() if name in shown or name == REST})
     return figure
@@ -60,7 +57,7 @@ def _seen(box: Slice, widest: int) -> bool:
 def _bar(ax: Axes, box: Slice, name: str, row: int, fill: str, widest: int, ink: str) -> None:
     ax.broken_barh([(box.start, box.width)], (row, 0.92), color=fill, edgecolor=CARD, linewidth=0.4)
     room = int(box.width / widest / CHARACTER)
-    wide = columns(name)
+    wide = len(name)
     cut = f"{name[: (room - 1) * len(name) // wide]}…"
     text = name if room >= wide else cut if room >= 4 else ""
     if text:
@@ -75,7 +72,7 @@ def _marks(ax: Axes, one: Journey, widest: int) -> None:
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue
-        wide = columns(mark.words) * CHARACTER * widest
+        wide = len(mark.words) * CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=8, color=INK, va="bottom")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, ExactCell, scheduling_text
-from analysis.exact.knob_words import cost_of_one, in_words
-from analysis.languages import to_say
+from analysis.exact.knob_words import cost_of_one
 
 TOP = 12
 
@@ -35,8 +34,8 @@ class Moved:
     def fate(self) -> str:
         """`added`, `vanished` or `changed`: whether it ran without, and with. Said later."""
         if self.before == 0:
-            return to_say("added")
-        return to_say("vanished") if self.after == 0 else to_say("changed")
+            return "added"
+        return "vanished" if self.after == 0 else "changed"
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ def _row(changes: list[Change]) -> KnobRow:
     knob = changes[0].after.knob
     assert knob is not None
     ordered = sorted(changes, key=lambda change: _order(change.transport))
-    return KnobRow(knob.name, in_words(knob), tuple(ordered))
+    return KnobRow(knob.name, knob.what, tuple(ordered))
 
 
 def _where(cell: ExactCell) -> tuple[str, str, int, str, str]:

@@ -7,7 +7,6 @@ from analysis.drawing import CARD, COLOURS, FAINT, INK, MARKERS
 from analysis.exact.cells import Comparison, ExactCell, inclusive
 from analysis.functions import flame
 from analysis.functions.flame import REST
-from analysis.languages import say
 
 
 def palette(cells: list[ExactCell]) -> dict[str, str]:
@@ -38,7 +37,7 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     ax.grid(axis="y", visible=False)
     ax.margins(x=0.1)
     ax.set_xlim(left=0)
-    ax.set_xlabel(say("instructions a round trip"))
+    ax.set_xlabel("instructions a round trip")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     flame.legend(figure, colours)
     return figure
@@ -48,16 +47,12 @@ def flame_plot(comparison: Comparison) -> Figure:
     """A flame graph for each transport; the two tasks' equal paths are one."""
     graphs = [
         flame.Graph(
-            say(
-                "{transport}: {count} instructions a round trip",
-                transport=cell.transport,
-                count=f"{cell.total:,}",
-            ),
+            f"{cell.transport}: {cell.total:,} instructions a round trip",
             inclusive(cell.nodes),
         )
         for cell in comparison.cells
     ]
-    return flame.flame_plot(graphs, say("instructions a round trip"))
+    return flame.flame_plot(graphs, "instructions a round trip")
 
 
 def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
@@ -84,7 +79,7 @@ def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
     ax.set_xticks(range(len(kernels)), kernels)
     ax.set_ylim(bottom=0)
     ax.margins(x=0.1, y=0.15)
-    ax.set_ylabel(say("instructions a round trip"))
+    ax.set_ylabel("instructions a round trip")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     figure.legend(loc="outside upper left", ncols=2)
     return figure

@@ -14,7 +14,6 @@ import pandas as pd
 
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
-from analysis.languages import to_say
 
 EXACT_LANE = "exact-other"  # probed guests use the default scheduler
 PROBES = ("bpftrace", "ftrace")
@@ -34,15 +33,15 @@ HELPERS = {"lock", "rcu", "time", "interrupt", "softirq", "memory", CALLER}
 # is the only one that a young connection calls less often (probes/exact/README.md).
 OLD_ALONE = {"__tcp_select_window"}
 
-EQUAL = to_say("equally often")
-REGIME = to_say("scheduling: the two machines' regimes differ")
-HELPER = to_say("a helper of scheduling, ticks or the mitigations")
-EDGE = to_say("the tracer's window is wider by some system calls")
-AGE = to_say("exact mode's connection has had more messages")
-OPEN = to_say("not explained")
+EQUAL = "equally often"
+REGIME = "scheduling: the two machines' regimes differ"
+HELPER = "a helper of scheduling, ticks or the mitigations"
+EDGE = "the tracer's window is wider by some system calls"
+AGE = "exact mode's connection has had more messages"
+OPEN = "not explained"
 DIFFERENT = (OPEN, AGE, EDGE, REGIME, HELPER)
-UNSEEN = to_say("no probe sees it")
-OUTSIDE = to_say("outside the steady round trip: ticks, edges of the window")
+UNSEEN = "no probe sees it"
+OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
 
 @dataclass(frozen=True)

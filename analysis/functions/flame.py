@@ -15,14 +15,13 @@ from matplotlib.patches import Patch
 
 from analysis.drawing import CARD
 from analysis.functions.layers import layer_of
-from analysis.languages import say, to_say
 
 # Okabe and Ito's first, then tints of theirs: neighbours in the figures differ in lightness, too.
 PALETTE = (
     "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#5b6fd0", "#e8a27c", "#8ccfb4",
     "#b5a6d6", "#c2b280",
 )  # fmt: skip
-REST, REST_COLOUR = to_say("all other layers"), "#c8ccd0"
+REST, REST_COLOUR = "all other layers", "#c8ccd0"
 LEAST_SHARE = 0.002  # of the widest flame graph: thinner frames cannot be seen
 CHARACTER = 0.0085  # of the figure's width, as drawn in the small type
 ROW = 0.16  # inches
@@ -101,7 +100,7 @@ def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
 
 
 def legend(figure: Figure, colours: dict[str, str]) -> None:
-    handles = [Patch(facecolor=colour, label=say(name)) for name, colour in colours.items()]
+    handles = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9)
 
 

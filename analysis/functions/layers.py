@@ -9,14 +9,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from analysis.languages import to_say
-
 TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
 # Layers that no row names; those of the table are said as well.
-UNCLASSIFIED = to_say("unclassified")
-HELPERS = to_say("helpers")
+UNCLASSIFIED = "unclassified"
+HELPERS = "helpers"
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 
 

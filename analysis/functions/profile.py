@@ -14,11 +14,10 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, MOST_TOGETHER, order, place
 from analysis.drawing import Drawn, drawn
 from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
-from analysis.languages import say, say_many
 from analysis.raw.cells import Cell
 from analysis.raw.record import read_text
 from analysis.raw.run import Lane, Run
-from analysis.wording import size_text
+from analysis.wording import counted, size_text
 
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
@@ -110,32 +109,24 @@ def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
 def _draw(placement: str, some: list[Profile]) -> Drawn:
     shown = some[:MOST_TOGETHER]
     graphs = [Graph(_title(one), inclusive(one.stacks)) for one in shown]
-    title = say("Where the time on the CPU goes, {placement}", placement=placement)
-    alt = say("A flame graph of samples for each transport.")
+    title = f"Where the time on the CPU goes, {placement}"
+    alt = "A flame graph of samples for each transport."
     name = f"profile-{placement.replace('+', '-')}"
-    return drawn(name, title, _caption(some[0]), alt, flame_plot, graphs, say("samples"))
+    return drawn(name, title, _caption(some[0]), alt, flame_plot, graphs, "samples")
 
 
 def _title(one: Profile) -> str:
-    return say_many(
-        "{transport}: {count} sample",
-        "{transport}: {count} samples",
-        one.samples,
-        transport=one.transport,
-    )
+    return f"{one.transport}: {counted(one.samples, 'sample')}"
 
 
 def _caption(one: Profile) -> str:
-    sampled = say(
-        "{where}. Samples of both processes by a clock (perf record, cpu-clock), of as "
-        "many messages on each transport, on one scale. What is called lies below its caller; "
-        "colours are layers; all of user space is one frame. Where interrupts are off the clock "
-        "waits, so that such code is charged to the function that lets them in again, as "
-        "_raw_spin_unlock_irqrestore.",
-        where=one.where,
+    sampled = (
+        f"{one.where}. Samples of both processes by a clock (perf record, cpu-clock), of as many "
+        "messages on each transport, on one scale. What is called lies below its caller; colours "
+        "are layers; all of user space is one frame. Where interrupts are off the clock waits, so "
+        "that such code is charged to the function that lets them in again, as "
+        "_raw_spin_unlock_irqrestore."
     )
-    emulated = say(
-        "The CPU is emulated: widths tell which ways were taken, and not how long they took."
-    )
-    folded = say("The stacks are in folded/.")
+    emulated = "The CPU is emulated: widths tell which ways were taken, and not how long they took."
+    folded = "The stacks are in folded/."
     return " ".join([sampled, *([emulated] if one.emulated else []), folded])

@@ -4,10 +4,9 @@
 import re
 from collections.abc import Iterator
 
-from analysis.languages import say, say_many
 from analysis.raw.cells import Cell
 from analysis.raw.run import Lane, Missing
-from analysis.wording import listed, size_text
+from analysis.wording import counted, listed, size_text
 
 PROGRAM = "pathcost-workload: "
 NOT_THIS_SIZE = re.compile(r", not \d+$")
@@ -24,9 +23,10 @@ def failures(lane: Lane) -> Iterator[Missing]:
                 reasons.setdefault(_sentence(cell.error), []).append(cell)
         for why, failed in reasons.items():
             whole = len(reasons) == 1 and len(failed) == len(cells)
-            what = say("transport {name}", name=transport) if whole else _cells(failed)
+            what = f"transport {transport}" if whole else _cells(failed)
             asked = any(not cell.extra for cell in failed)
-            yield Missing(what, lane.folder, why, asked, transport if whole else "")
+            absent = transport if whole else ""
+            yield Missing(what=what, lane=lane.folder, why=why, asked=asked, transport=absent)
 
 
 def _sentence(error: str) -> str:
@@ -39,12 +39,7 @@ def _cells(failed: list[Cell]) -> str:
     patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
     sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
     placements = listed(list(dict.fromkeys(str(cell.conditions) for cell in failed)))
-    return say_many(
-        "{transport}: {patterns} of {sizes}, {placements}, in {count} run",
-        "{transport}: {patterns} of {sizes}, {placements}, in {count} runs",
-        len(failed),
-        transport=failed[0].transport,
-        patterns=patterns,
-        sizes=sizes,
-        placements=placements,
+    return (
+        f"{failed[0].transport}: {patterns} of {sizes}, {placements}, in "
+        f"{counted(len(failed), 'run')}"
     )

@@ -113,16 +113,10 @@ class MissingEntry(Lack):
     asked: bool = True  # false where nobody asked for it, so that nothing failed
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(MissingEntry):
     """What could not be had, where, and why."""
 
-    what: str
-    lane: str
-    why: str
-    asked: bool = True  # false: nobody asked for it, so nothing failed
-    transport: str = ""  # of which no cell ran at all
-    said: bool = False  # `why` is in the language in use, and not what was recorded, in English
+    transport: str = ""  # the transport of which no cell ran at all
 
 
 class Manifest(Model):

@@ -4,11 +4,10 @@
 import re
 import shlex
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from babel import Locale
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -19,8 +18,6 @@ from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
 from analysis.functions import crosscheck
-from analysis.languages import SOURCE, form, say, to_say, used
-from analysis.report import output
 from analysis.times import words as time_words
 from analysis.verdicts import rules as claim_rules
 from analysis.verdicts import verdict as verdicts
@@ -36,7 +33,7 @@ THEMED = {
     drawing.COLOURS["unix"]: "var(--unix)",
     drawing.COLOURS["tcp"]: "var(--tcp)",
 }
-COST_NOTE = to_say(
+COST_NOTE = (
     "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
     "trip by the kernel's own count: where they change, another regime is compared, and the "
     "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
@@ -48,31 +45,10 @@ COST_NOTE = to_say(
 SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL)
 
 
-def pages(
-    analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] = ()
-) -> dict[str, output.Write]:
-    """Both, in the language in use. `languages`: in which others there are pages of this run."""
-    return {
-        page_name("html"): output.text(html(analysis, figures, languages)),
-        page_name("md"): output.text(markdown(analysis, figures)),
-    }
-
-
-def page_name(kind: str, language: str | None = None) -> str:
-    """`report.html`, `report.ru.html`."""
-    language = language or used()
-    return f"report.{kind}" if language == SOURCE else f"report.{language}.{kind}"
-
-
-def figures_folder() -> str:
-    """`figures`, `figures.ru`: where the figures are that `report.md` links to."""
-    return "figures" if used() == SOURCE else f"figures.{used()}"
-
-
-def html(analysis: Analysis, figures: Sequence[Drawn], languages: Sequence[str] = ()) -> str:
+def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
     """One self-contained page that needs no network; its script sorts and searches tables only."""
     template = html_environment().get_template("report.html.j2")
-    return template.render(_context(analysis, figures), languages=_others(languages))
+    return template.render(_context(analysis, figures))
 
 
 @cache  # compiling the templates takes longer than filling them in
@@ -97,20 +73,6 @@ def _markdown_environment() -> Environment:
     return environment
 
 
-def _others(languages: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Code, name in itself, page: of the languages that this page is not in."""
-    return [
-        (one, _own_name(one), page_name("html", one))
-        for one in (SOURCE, *languages)
-        if one != used()
-    ]
-
-
-def _own_name(language: str) -> str:
-    """`Русский` of `ru`."""
-    return (Locale(language).get_display_name() or language).capitalize()
-
-
 def _environment(autoescape: bool) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -119,19 +81,10 @@ def _environment(autoescape: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        extensions=["jinja2.ext.i18n"],
     )
-    environment.policies["ext.i18n.trimmed"] = True
-    # The callables put the values in.
-    environment.newstyle_gettext = True  # type: ignore[attr-defined]
     environment.filters.update(number=wording.number, size=wording.size_text, listed=wording.listed)
     environment.globals.update(
-        lang=used,
-        figures_folder=figures_folder,
         on_loopback=loopback.row,
-        say=say,
-        gettext=partial(_gettext, environment),
-        ngettext=partial(_ngettext, environment),
         amount=wording.amount,
         counted=wording.counted,
         words=time_words,
@@ -153,21 +106,6 @@ def _environment(autoescape: bool) -> Environment:
         outside=crosscheck.OUTSIDE,
     )
     return environment
-
-
-def _gettext(environment: Environment, text: str, **values: Any) -> Markup:
-    """A template's own text, whose markup is meant; what is put in (`%(name)s`) is escaped."""
-    return _filled(environment, say(text), values)
-
-
-def _ngettext(environment: Environment, one: str, many: str, count: int, **values: Any) -> Markup:
-    return _filled(environment, form(one, many, count), values)
-
-
-def _filled(environment: Environment, text: str, values: dict[str, Any]) -> Markup:
-    if environment.finalize:  # Markdown, which escapes in its own way
-        values = {name: Markup(environment.finalize(value)) for name, value in values.items()}
-    return Markup(text) % values
 
 
 def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
@@ -192,7 +130,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "least_repeats": intervals.LEAST_REPEATS,
         "missing_mark": wording.NOT_MEASURED,
         "clock_cost": _clock_cost(analysis),
-        "cost_note": say(COST_NOTE),
+        "cost_note": COST_NOTE,
         "absent": [one for one in analysis.tables.missing if one.transport],
         "main_regimes": main,
         "other_regimes": [regime for regime in analysis.regimes if regime not in main],

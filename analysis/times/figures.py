@@ -9,7 +9,6 @@ import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.languages import say, to_say
 from analysis.times.laps import Key, Laps
 from analysis.times.plots import (
     Bar,
@@ -26,14 +25,14 @@ from analysis.wording import amount, listed, size_text
 
 QUANTILES = 300
 FAMILIES = {
-    to_say("Unix sockets"): (
+    "Unix sockets": (
         *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket", "uring-unix"),
     ),
     "TCP": ("tcp", "tcp-nagle", "tcp6", "tcp-sockmap", "tcp-zerocopy", "uring-tcp"),
-    to_say("pipes, queues, UDP"): ("pipe", "fifo", "mq", "udp", "vsock"),
-    to_say("shared memory"): ("shm", "shm-spin"),
+    "pipes, queues, UDP": ("pipe", "fifo", "mq", "udp", "vsock"),
+    "shared memory": ("shm", "shm-spin"),
 }
-ELSE = to_say("others")
+ELSE = "others"
 ALL_SIZES = "--lane host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 
 
@@ -47,10 +46,7 @@ def draw_times(
     pattern, size = ledger.pattern, ledger.size
     same = [one for one in regimes if one.pattern == pattern]
     kernels = sorted({one.kernel for regime in same for one in regime.latencies})
-    source = say(
-        "Numbers: the workload's clock, no probe attached · host · {kernels}.",
-        kernels=listed(kernels),
-    )
+    source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     decomposed = next((one for one in parts if one.size == size), None)
     return (
         _latency(ledger, laps, source),
@@ -60,11 +56,11 @@ def draw_times(
 
 
 def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) -> Drawn:
-    title = say(OF_LAP[LAP.get(ledger.pattern, ROUND_TRIP)].how_long)
+    title = OF_LAP[LAP.get(ledger.pattern, ROUND_TRIP)].how_long
     pattern, size = ledger.pattern, ledger.size
     here = {key[2:]: repeats for key, repeats in laps.items() if key[:2] == (pattern, size)}
     if not here:
-        return not_drawn("latency", title, say("no sound, unprobed cell of the host"))
+        return not_drawn("latency", title, "no sound, unprobed cell of the host")
     many = len({transport for _, transport in here}) > MOST_TOGETHER
     curves = {
         where: _cumulated(where[1], repeats, many)
@@ -73,28 +69,24 @@ def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) ->
     }
     rows = _multiples(curves, beside_all=many)
     caption = f"{_latency_caption(pattern, size_text(size), many)} {source}"
-    alt = say("Cumulative distribution of lap times, for each transport and placement.")
-    axis = say("time, µs (log scale)")
+    alt = "Cumulative distribution of lap times, for each transport and placement."
+    axis = "time, µs (log scale)"
     return drawn("latency", title, caption, alt, cdf_plot, rows, axis, data=_curves_table(rows))
 
 
 def _latency_caption(pattern: str, size: str, many: bool) -> str:
     if many:
-        lines = say(
-            "Each line is one transport, its repeats together ({pattern}, {size}): the share of "
-            "laps that took no longer than x.",
-            pattern=pattern,
-            size=size,
+        lines = (
+            f"Each line is one transport, its repeats together ({pattern}, {size}): the share of "
+            "laps that took no longer than x."
         )
     else:
-        lines = say(
-            "Each line is one repeat ({pattern}, {size}): the share of laps that took no longer "
-            "than x. Lines of one colour that lie on each other: repeats agree.",
-            pattern=pattern,
-            size=size,
+        lines = (
+            f"Each line is one repeat ({pattern}, {size}): the share of laps that took no longer "
+            "than x. Lines of one colour that lie on each other: repeats agree."
         )
-    step = say("A step: there are two kinds of lap; the table of ratios names them.")
-    slowest = say("The slowest lie further right: the table has p99.")
+    step = "A step: there are two kinds of lap; the table of ratios names them."
+    slowest = "The slowest lie further right: the table has p99."
     return " ".join([lines, step, *_grey(many), slowest])
 
 
@@ -129,7 +121,7 @@ def _floats(values: Iterable[float]) -> tuple[float, ...]:
 
 
 def _grey(many: bool) -> list[str]:
-    return [say("Grey: unix and tcp, to compare with.")] if many else []
+    return ["Grey: unix and tcp, to compare with."] if many else []
 
 
 def _multiples(
@@ -145,7 +137,7 @@ def _multiples(
     return [
         [
             Multiple(
-                f"{place} · {say(family)}" if family else place,
+                f"{place} · {family}" if family else place,
                 tuple(c for name in groups[family] for c in curves.get((place, name), ())),
                 tuple(
                     c
@@ -165,7 +157,7 @@ def _family(transport: str) -> str:
 
 
 def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
-    title = say("The median by message size")
+    title = "The median by message size"
     table = pd.DataFrame(
         [
             (regime.placement, one.transport, regime.size, one.p50.value, one.p50.low, one.p50.high,
@@ -177,7 +169,7 @@ def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
         columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
     )  # fmt: skip
     if table["bytes"].nunique() < 2:
-        lacks = say("one message size; {options} gives the whole range", options=ALL_SIZES)
+        lacks = f"one message size; {ALL_SIZES} gives the whole range"
         return not_drawn("sizes", title, lacks)
     curves = {
         (str(place), str(name)): [_curve(str(name), rows.sort_values("bytes"))]
@@ -185,15 +177,15 @@ def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
     }
     many = table["transport"].nunique() > MOST_TOGETHER
     lap = OF_LAP[regimes[0].lap]
-    read = say(
+    read = (
         "Flat: what a message costs whatever it carries. Rising along a diagonal: the bytes are "
         "what costs. A line that ends early: the transport carries no larger message, see what is "
         "missing."
     )
-    caption = " ".join([say(lap.by_size), read, *_grey(many), source])
-    alt = say(lap.by_size_alt)
+    caption = " ".join([lap.by_size, read, *_grey(many), source])
+    alt = lap.by_size_alt
     rows = _multiples(curves, beside_all=many)
-    return drawn("sizes", title, caption, alt, sizes_plot, rows, say(lap.p50), data=table)
+    return drawn("sizes", title, caption, alt, sizes_plot, rows, lap.p50, data=table)
 
 
 def _curve(transport: str, rows: pd.DataFrame) -> Curve:
@@ -204,13 +196,13 @@ def _curve(transport: str, rows: pd.DataFrame) -> Curve:
 
 
 def _waterfall(one: Decomposition | None, source: str) -> Drawn:
-    title = say("What the time of a message is made of")
+    title = "What the time of a message is made of"
     complete = [w for w in one.waterfalls if len(w.steps) > 1] if one else []
     short = (
         [w for w in one.waterfalls if w.missing and w.transport in FIRST_TRANSPORTS] if one else []
     )
     if one is None or not complete:
-        none = not_drawn("waterfall", title, say("not the cells for it"))
+        none = not_drawn("waterfall", title, "not the cells for it")
         why = [lacking(w, one.size) for w in short] if one else []
         return replace(none, caption=" ".join([none.caption, *why]))
     shown = complete[:2]
@@ -231,25 +223,22 @@ def _waterfall(one: Decomposition | None, source: str) -> Drawn:
         columns=["transport", "bytes", "part", "kind", "ns", "low_ns", "high_ns", "repeats"],
     ).assign(bytes=one.size)
     names = listed([w.transport for w in complete])
-    alt = say("Waterfall of a message's time for {transports}.", transports=names)
+    alt = f"Waterfall of a message's time for {names}."
     return drawn("waterfall", title, caption, alt, waterfall_plot, panels, data=table)
 
 
 def _waterfall_caption(size: int) -> str:
-    steps = ((say(step), say(cells)) for step, cells in (STEPS[name] for name in CELLS))
-    return say(
-        "Read from top to bottom ({size}): each bar is what one more difference between two cells "
-        "costs a message, and begins where the one above ends. {steps}. A round trip is two "
-        "messages. Black: 95 % interval, where there are repeats enough.",
-        size=size_text(size),
-        steps=say("; ").join(
-            say("“{step}”: {cells}", step=step, cells=cells) for step, cells in steps
-        ),
+    steps = ((step, cells) for step, cells in (STEPS[name] for name in CELLS))
+    return (
+        f"Read from top to bottom ({size_text(size)}): each bar is what one more difference "
+        "between two cells costs a message, and begins where the one above ends. "
+        f"{'; '.join(f'“{step}”: {cells}' for step, cells in steps)}. A round trip is two "
+        "messages. Black: 95 % interval, where there are repeats enough."
     )
 
 
 def _minus(gap: Gap) -> str:
-    return say("{transport} minus {than}", transport=gap.transport, than=gap.than)
+    return f"{gap.transport} minus {gap.than}"
 
 
 def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
@@ -257,7 +246,7 @@ def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
     for name, step in steps.items():
         start = bars[-1].end if bars else 0.0
         ends = [None if end is None else start + end / 1000 for end in (step.low, step.high)]
-        name_said, text = say(STEPS[name][0]), amount(step.value, "ns")
+        name_said, text = STEPS[name][0], amount(step.value, "ns")
         bars.append(Bar(name_said, start, start + step.value / 1000, text, *ends))
     return tuple(bars)
 
@@ -267,7 +256,7 @@ def _gap_bars(gap: Gap) -> tuple[Bar, ...]:
     if PATH in gap.parts:
         return bars
     first = bars[0]
-    return (replace(first, text=say("{time} with path", time=first.text)), *bars[1:])
+    return (replace(first, text=f"{first.text} with path"), *bars[1:])
 
 
 def _rows(waterfall: Waterfall) -> list[tuple[object, ...]]:

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.drawing import COLOURS, FAINT, INK, OTHERS
-from analysis.languages import say
 from analysis.wording import size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
@@ -82,7 +81,7 @@ def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
                 colour, dashes = style[one.transport]
                 ax.plot(one.x, one.y, linewidth=1.3, alpha=0.8, color=colour, linestyle=dashes)
             ax.set_xscale("log")
-        axes[0].set_ylabel(say("share of laps, %"))
+        axes[0].set_ylabel("share of laps, %")
         there = dict.fromkeys(c.transport for multiple in row for c in multiple.curves)
         handles = [
             Line2D([], [], color=style[name][0], linestyle=style[name][1], linewidth=2, label=name)
@@ -216,7 +215,7 @@ def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
             ax.annotate(bar.text, (edge, row), xytext=(5, 0), textcoords="offset points",
                         va="center", fontsize=9)  # fmt: skip
         ax.set_xlim(right=furthest * 1.45)
-        ax.set_xlabel(say("µs a message"))
+        ax.set_xlabel("µs a message")
         ax.grid(axis="y", visible=False)
     axes[0].set_yticks(range(len(labels)), labels)
     axes[0].invert_yaxis()

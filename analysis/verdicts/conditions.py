@@ -9,23 +9,22 @@ the sides apart is looked for, then the pair of variables.
 from collections.abc import Iterable
 from itertools import combinations
 
-from analysis.languages import say, to_say
 from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
 from analysis.wording import listed, size_text
 
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
 SEPARATING = (
-    to_say("placement"),
-    to_say("size"),
-    to_say("pattern"),
-    to_say("transport"),
-    to_say("kernel"),
-    to_say("run"),
+    "placement",
+    "size",
+    "pattern",
+    "transport",
+    "kernel",
+    "run",
 )
-HOLDS, DOES_NOT = to_say("holds for {places}"), to_say("does not hold for {places}")
+HOLDS, DOES_NOT = "holds for {places}", "does not hold for {places}"
 # What is said of a condition that is neither: of counts, and of a ratio of times.
-FLIPS = to_say("flips from repeat to repeat for {places}")
-CROSSES = to_say("its interval crosses the limit for {places}")
+FLIPS = "flips from repeat to repeat for {places}"
+CROSSES = "its interval crosses the limit for {places}"
 
 Sides = dict[str, set[bool | None]]
 
@@ -38,15 +37,15 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
     if states == {False}:
         return REFUTED, ""
     if states == {None}:
-        name = say("this run's noise") if undecided == CROSSES else say("repeat")
+        name = "this run's noise" if undecided == CROSSES else "repeat"
         return CONDITIONAL, f"{name}: {_said(_sides((), evidence), undecided)}"
     for names in ((one,) for one in SEPARATING):
         if _tell_apart(sides := _sides(names, evidence)):
-            return CONDITIONAL, f"{say(names[0])}: {_said(sides, undecided)}"
+            return CONDITIONAL, f"{names[0]}: {_said(sides, undecided)}"
     for pair in combinations(SEPARATING, 2):
         if _tell_apart(sides := _sides(pair, evidence)):
-            return CONDITIONAL, f"{listed(list(map(say, pair)))}: {_said(sides, undecided)}"
-    several = say("several conditions")
+            return CONDITIONAL, f"{listed(list(pair))}: {_said(sides, undecided)}"
+    several = "several conditions"
     return CONDITIONAL, f"{several}: {_said(_sides((), evidence), undecided)}"
 
 
@@ -103,5 +102,5 @@ def _said(sides: Sides, undecided: str) -> str:
     for state, text in words:
         names = [name for name, held in sides.items() if held == {state}]
         if names:
-            said.append(say(text, places=listed(names)))
-    return say(", ").join(said)
+            said.append(text.format(places=listed(names)))
+    return ", ".join(said)

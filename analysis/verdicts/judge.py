@@ -18,7 +18,6 @@ from analysis.counts.ledger import why_missing
 from analysis.counts.measures import REGIME, SOURCE, measure_of, source_rank
 from analysis.counts.quantities import APPS, TIMES, Measure
 from analysis.intervals import interval
-from analysis.languages import say, say_many, to_say
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.verdicts.files import FIGURE, Claim
@@ -44,16 +43,16 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import amount, capital, extent, listed, sentence
+from analysis.wording import amount, capital, counted, extent, listed, sentence
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
-LEFT_OUT = to_say("The article's own program was not measured: {command}.")
-BESIDE = to_say("The article's own program decides; the workload's same pattern stands beside it.")
+LEFT_OUT = "The article's own program was not measured: {command}."
+BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
 SIDES = {
-    True: to_say("Where it holds: {figures}."),
-    False: to_say("Where it does not: {figures}."),
-    None: to_say("Where it is open: {figures}."),
+    True: "Where it holds: {figures}.",
+    False: "Where it does not: {figures}.",
+    None: "Where it is open: {figures}.",
 }
 
 
@@ -79,7 +78,7 @@ def _judge(
         case Option():
             return judge_option(claim, claim.rule, observed)
         case Unsettled():
-            return Verdict(claim, NOT_MEASURED, "", say(claim.rule.why))
+            return Verdict(claim, NOT_MEASURED, "", claim.rule.why)
         case _:
             return _judge_measured(claim, claim.rule, measured, missing)
 
@@ -87,17 +86,11 @@ def _judge(
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
     found = findings(rule.stated, TERMS.about, TERMS.rounding)
     wrong = [one for one in found if not one.holds]
-    # For translators: follows a number or "All": "2 of 3 checks fail", "All of 3 checks".
-    of_checks = say_many("of {count} check", "of {count} checks", len(found))
-    why = say("All {of_checks} of the stated numbers agree.", of_checks=of_checks)
+    of_checks = f"of {counted(len(found), 'check')}"
+    why = f"All {of_checks} of the stated numbers agree."
     if wrong:
-        why = say_many(
-            "{count} {of_checks} fails: {texts}.",
-            "{count} {of_checks} fail: {texts}.",
-            len(wrong),
-            of_checks=of_checks,
-            texts=say(". ").join(one.text for one in wrong),
-        )
+        fail = "fails" if len(wrong) == 1 else "fail"
+        why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(one.text for one in wrong)}."
     verdict = REFUTED if wrong else CONFIRMED
     shown = tuple(Finding(one.text, one.holds) for one in found)
     return Verdict(claim, verdict, "", why, findings=shown)
@@ -116,9 +109,9 @@ def _judge_measured(
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     why = _why(claim, rule, deciding, condition)
     if len(deciding) < len(evidence):
-        why = " ".join((why, say(BESIDE)))
+        why = " ".join((why, BESIDE))
     if apps := _apps_left_out(claim, {name for one in evidence for name in one.patterns}):
-        why = " ".join((why, say(LEFT_OUT, command=_run_apps(apps))))
+        why = " ".join((why, LEFT_OUT.format(command=_run_apps(apps))))
     kernels = () if timed else on_each_kernel(deciding)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
@@ -226,16 +219,13 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
 def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        figures = say_many(
-            "{quantity}, in {count} condition: {figures}.",
-            "{quantity}, in {count} conditions: {figures}.",
-            len(evidence),
-            quantity=_what(claim),
-            figures=_figures(claim, rule, evidence),
+        figures = (
+            f"{_what(claim)}, in {counted(len(evidence), 'condition')}: "
+            f"{_figures(claim, rule, evidence)}."
         )
         return " ".join(filter(None, (figures, _fits(rule, evidence))))
     said = [
-        say(text, figures=_figures(claim, rule, side))
+        text.format(figures=_figures(claim, rule, side))
         for state, text in SIDES.items()
         if (side := tuple(one for one in evidence if one.holds is state))
     ]
@@ -245,9 +235,9 @@ def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition
 def _what(claim: Claim) -> str:
     """The claim's quantity in words."""
     measure = _measure(claim)
-    words = say(measure.words).removeprefix("… ")
+    words = measure.words.removeprefix("… ")
     if measure.per not in ("window", "payload byte"):
-        words = say("{quantity} per {per}", quantity=words, per=say(measure.per))
+        words = f"{words} per {measure.per}"
     return capital(words)
 
 
@@ -264,15 +254,8 @@ def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
         )
         for name in rule.labels
     }
-    said = [
-        say("{name} in {count} of {conditions}", name=name, count=count, conditions=len(evidence))
-        for name, count in fits.items()
-    ]
-    return say(
-        "Within {tolerance} of what is claimed: {fits}.",
-        tolerance=f"{rule.tolerance:g}",
-        fits=say(", ").join(said),
-    )
+    said = [f"{name} in {count} of {len(evidence)}" for name, count in fits.items()]
+    return f"Within {rule.tolerance:g} of what is claimed: {', '.join(said)}."
 
 
 def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> str:
@@ -284,9 +267,9 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
         text = f"{label} {extent(low, high, unit)}"
         if isinstance(rule, Values):
             claimed = amount(rule.expected[label], unit)
-            text = say("{figure} (claimed: {claimed})", figure=text, claimed=claimed)
+            text = f"{text} (claimed: {claimed})"
         said.append(text)
-    return say("; ").join(said)
+    return "; ".join(said)
 
 
 def _apps_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
@@ -306,18 +289,18 @@ def _why_not(
     measure, side = _measure(claim), _side(rule)
     apps = _apps_left_out(claim, set(figures["pattern"]))
     if apps:
-        return say("It needs the article's own experiment: {command}.", command=_run_apps(apps))
+        return f"It needs the article's own experiment: {_run_apps(apps)}."
     measured, sound = (
         set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
     )
     if set(rule.labels) <= measured and not set(rule.labels) <= sound:
-        return say("The only cells that measured it are unsound.")
+        return "The only cells that measured it are unsound."
     lacking = [name for name in rule.labels if name not in sound]
     if sound and lacking:
-        return say("There is no sound figure for {names} in this run.", names=listed(lacking))
+        return f"There is no sound figure for {listed(lacking)} in this run."
     if sound:
-        return say("No condition and source of this run has all of its transports.")
-    return sentence(f"{capital(say(measure.words))}: {why_missing(measure, missing)}")
+        return "No condition and source of this run has all of its transports."
+    return sentence(f"{capital(measure.words)}: {why_missing(measure, missing)}")
 
 
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
@@ -328,7 +311,7 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     }
     if not all(figures.values()):
         return ""
-    return FIGURE.sub(lambda found: figures[found.group(1)], say(claim.mechanism))
+    return FIGURE.sub(lambda found: figures[found.group(1)], claim.mechanism)
 
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from analysis.languages import say, say_many, to_say
 from analysis.raw.checks import CheckLine, ToolLine
 from analysis.raw.record import M, read_lines
 from analysis.raw.run import Lane, Run
@@ -23,21 +22,17 @@ from analysis.verdicts.verdict import (
     Finding,
     Verdict,
 )
-from analysis.wording import capital, listed, sentence
+from analysis.wording import capital, counted, listed, sentence
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
 # Circumstances of the checks that are words (runners/checks); a umask or a run's name is none.
-CIRCUMSTANCES = (
-    to_say("connection"), to_say("own"), to_say("inherited"),
-    to_say("server"), to_say("alive"), to_say("gone"),
-)  # fmt: skip
 # How a tool answered: whether it accepts an option, whether its help lists that.
 ANSWERS = {
-    (True, True): to_say("{tool} accepts {option}, and its help lists it"),
-    (True, False): to_say("{tool} accepts {option}, and its help does not list it"),
-    (False, True): to_say("{tool} rejects {option}, and its help lists it"),
-    (False, False): to_say("{tool} rejects {option}, and its help does not list it"),
+    (True, True): "{tool} accepts {option}, and its help lists it",
+    (True, False): "{tool} accepts {option}, and its help does not list it",
+    (False, True): "{tool} rejects {option}, and its help lists it",
+    (False, False): "{tool} rejects {option}, and its help does not list it",
 }
 
 
@@ -52,10 +47,10 @@ class Answer(CheckLine):
         """Its kernel, or its value of a circumstance."""
         if name == KERNEL:
             return self.kernel
-        return _word(self.when[name]) if name in self.when else say("none")
+        return self.when.get(name, "none")
 
     def circumstances(self) -> str:
-        return ", ".join(f"{_word(key)} {_word(value)}" for key, value in self.when.items())
+        return ", ".join(f"{key} {value}" for key, value in self.when.items())
 
 
 class Tool(ToolLine):
@@ -78,11 +73,6 @@ class Observed:
             for answer in other.answers
         )
         return Observed((*self.answers, *named), self.tools | other.tools)
-
-
-def _word(name: str) -> str:
-    """A circumstance, or its value: in words, where it is one."""
-    return say(name) if name in CIRCUMSTANCES else name
 
 
 def read_observed(run: Run) -> Observed:
@@ -117,7 +107,7 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     )
     kernels = _on_each_kernel(found, held)
     if all(held) or not any(held):
-        said = say("; ").join(dict.fromkeys(_words(one, rule) for one in found))
+        said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
         why = sentence(f"{_asked(kernels)}: {said}")
         return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
     condition = _flips(found, held)
@@ -128,15 +118,13 @@ def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
 
 def _why_not(rule: Check, answers: list[Answer]) -> str:
     """Why a check found nothing that the rule is over: in its own words, where it has some."""
-    errors = say("; ").join(dict.fromkeys(one.error for one in answers if one.error))
+    errors = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
     if errors:
         return sentence(capital(errors))
     if not answers:
-        return say("The check {check} did not run.", check=rule.check)
+        return f"The check {rule.check} did not run."
     lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
-    return say(
-        "The check {check} says nothing of {facts}.", check=rule.check, facts=listed(lacking)
-    )
+    return f"The check {rule.check} says nothing of {listed(lacking)}."
 
 
 def _verdict(held: Iterable[bool]) -> str:
@@ -154,10 +142,10 @@ def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, s
 def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
     """Which kernels said so."""
     if len(kernels) == 1:
-        return say("This kernel")
+        return "This kernel"
     if len({said for _, said in kernels}) == 1:
-        return say_many("Each of {count} kernel", "Each of {count} kernels", len(kernels))
-    return say_many("Some of {count} kernel", "Some of {count} kernels", len(kernels))
+        return f"Each of {counted(len(kernels), 'kernel')}"
+    return f"Some of {counted(len(kernels), 'kernel')}"
 
 
 def _words(one: Answer, rule: Check) -> str:
@@ -178,18 +166,15 @@ def _flips(found: list[Answer], held: list[bool]) -> str:
             sides[holds][_place(one, chosen, found, held)] = None
         if not sides[True].keys() & sides[False].keys():
             yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
-            return say(
-                "{circumstances}: holds for {yes}, does not hold for {no}",
-                circumstances=listed([_name(one) for one in chosen]),
-                yes=yes,
-                no=no,
+            return (
+                f"{listed([_name(one) for one in chosen])}: holds for {yes}, does not hold for {no}"
             )
-    return say("several circumstances")
+    return "several circumstances"
 
 
 def _name(circumstance: str) -> str:
     """As the check calls it; the kernel is none of its own."""
-    return say("kernel") if circumstance == KERNEL else _word(circumstance)
+    return "kernel" if circumstance == KERNEL else circumstance
 
 
 def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
@@ -203,13 +188,13 @@ def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
     """Whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
     if tool is None:
-        why = say("Nobody asked {tool} in this run.", tool=rule.tool)
+        why = f"Nobody asked {rule.tool} in this run."
         return Verdict(claim, NOT_MEASURED, "", why)
     if tool.error:
         return Verdict(claim, NOT_MEASURED, "", sentence(capital(tool.error)))
     listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
-    words = say(ANSWERS[accepted, listed_there], tool=rule.tool, option=rule.option)
+    words = ANSWERS[accepted, listed_there].format(tool=rule.tool, option=rule.option)
     holds = accepted or listed_there
     finding = Finding(words, holds, tool.raw)
     return Verdict(claim, CONFIRMED if holds else REFUTED, "", sentence(words), findings=(finding,))

@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from analysis.languages import say
 from analysis.verdicts.stated import Stated
 from analysis.wording import listed, number
 
@@ -57,15 +56,8 @@ class Values(Model):
         return abs(value - self.expected[name]) <= self.tolerance
 
     def words(self) -> str:
-        said = [
-            say("{name} is {number}", name=name, number=number(value))
-            for name, value in self.expected.items()
-        ]
-        return say(
-            "It holds where {facts}, give or take {tolerance}.",
-            facts=listed(said),
-            tolerance=number(self.tolerance),
-        )
+        said = [f"{name} is {number(value)}" for name, value in self.expected.items()]
+        return f"It holds where {listed(said)}, give or take {number(self.tolerance)}."
 
 
 class Bounds(Model):
@@ -91,14 +83,8 @@ class Bounds(Model):
         )
 
     def words(self) -> str:
-        said = [
-            say("{name} is at least {number}", name=name, number=number(value))
-            for name, value in self.least.items()
-        ]
-        said += [
-            say("{name} is at most {number}", name=name, number=number(value))
-            for name, value in self.most.items()
-        ]
+        said = [f"{name} is at least {number(value)}" for name, value in self.least.items()]
+        said += [f"{name} is at most {number(value)}" for name, value in self.most.items()]
         return _holds_where(said)
 
 
@@ -127,12 +113,10 @@ class Present(Model):
     def words(self) -> str:
         none, said = number(TERMS.none), []
         if on := listed(list(self.on)):
-            said.append(say("{names} has more than {number} of it", names=on, number=none))
+            said.append(f"{on} has more than {none} of it")
         if not_on := listed(list(self.not_on)):
-            said.append(say("{names} has {number} of it at most", names=not_on, number=none))
-        return say(
-            "It holds where {facts} ({number} and less are none).", facts=listed(said), number=none
-        )
+            said.append(f"{not_on} has {none} of it at most")
+        return f"It holds where {listed(said)} ({none} and less are none)."
 
 
 class Quotient(Model):
@@ -169,17 +153,14 @@ class Quotient(Model):
 
     def words(self) -> str:
         least, most = self.range
-        limits = [say("at least {number}", number=number(least))] if least else []
-        limits += [say("at most {number}", number=number(most))] if most < float("inf") else []
+        limits = [f"at least {number(least)}"] if least else []
+        limits += [f"at most {number(most)}"] if most < float("inf") else []
         quotient, within = f"{self.over} / {self.under}", listed(limits)
         if not self.about:
-            return say("It holds where {name} is {limits}.", name=quotient, limits=within)
-        return say(
-            "It holds where {name} is {limits} (about {number}: within {share}).",
-            name=quotient,
-            limits=within,
-            number=number(self.about),
-            share=f"{TERMS.about:.0%}",
+            return f"It holds where {quotient} is {within}."
+        return (
+            f"It holds where {quotient} is {within} (about {number(self.about)}: within "
+            f"{TERMS.about:.0%})."
         )
 
 
@@ -204,11 +185,10 @@ class Consistent(Model):
     stated: Annotated[tuple[Stated, ...], Field(strict=False, min_length=1)]
 
     def words(self) -> str:
-        return say(
+        return (
             "It holds where what follows from the stated numbers agrees with them: within "
-            "{rounding}, or to the last digit that is stated; in Little's law within {about}.",
-            rounding=f"{TERMS.rounding:.0%}",
-            about=f"{TERMS.about:.0%}",
+            f"{TERMS.rounding:.0%}, or to the last digit that is stated; in Little's law within "
+            f"{TERMS.about:.0%}."
         )
 
 
@@ -221,7 +201,7 @@ class Check(Model):
 
     def words(self) -> str:
         facts = listed([fact(key, value) for key, value in self.facts.items()])
-        return say("It holds where the check {check} finds {facts}.", check=self.check, facts=facts)
+        return f"It holds where the check {self.check} finds {facts}."
 
 
 class Option(Model):
@@ -232,11 +212,7 @@ class Option(Model):
     option: str = Field(pattern=r"^--?[A-Za-z0-9-]+$")
 
     def words(self) -> str:
-        return say(
-            "It holds where {tool} accepts {option}, or its help lists it.",
-            tool=self.tool,
-            option=self.option,
-        )
+        return f"It holds where {self.tool} accepts {self.option}, or its help lists it."
 
 
 class Unsettled(Model):
@@ -261,9 +237,9 @@ def fact(key: str, value: str | int | bool) -> str:
     """How what a check found is written: `longest path bytes: 108`, `file exists: no`."""
     plain = str(value)
     if isinstance(value, bool):
-        plain = say("yes") if value else say("no")
-    return f"{say(key.replace('_', ' '))}: {plain}"
+        plain = "yes" if value else "no"
+    return f"{key.replace('_', ' ')}: {plain}"
 
 
 def _holds_where(facts: list[str]) -> str:
-    return say("It holds where {facts}.", facts=listed(facts))
+    return f"It holds where {listed(facts)}."

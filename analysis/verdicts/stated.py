@@ -15,7 +15,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from analysis.languages import say, to_say
 from analysis.wording import number
 
 
@@ -88,43 +87,43 @@ def _memory(n: Mapping[str, float]) -> float:
 
 
 CHECKS = (
-    Check(to_say("quotient"), ("larger", "smaller", "times"), to_say("larger / smaller"),
+    Check("quotient", ("larger", "smaller", "times"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"]),
     Check("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"], "least"),
-    Check(to_say("saving"), ("larger", "smaller", "saved_percent"),
-          to_say("1 - smaller / larger, in percent"), _saved),
+    Check("saving", ("larger", "smaller", "saved_percent"),
+          "1 - smaller / larger, in percent", _saved),
     Check("saving", ("larger", "smaller", "saved_percent_least"),
           "1 - smaller / larger, in percent", _saved, "least"),
-    Check(to_say("share"), ("part", "whole", "percent"), to_say("part / whole, in percent"),
+    Check("share", ("part", "whole", "percent"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"]),
     Check("share", ("part", "whole", "percent_below"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"], "below"),
-    Check(to_say("sum"), ("parts", "total"), to_say("the sum of the parts"), lambda n: n["parts"]),
-    Check(to_say("rate"), ("count", "seconds", "per_s"), to_say("count / seconds"),
+    Check("sum", ("parts", "total"), "the sum of the parts", lambda n: n["parts"]),
+    Check("rate", ("count", "seconds", "per_s"), "count / seconds",
           lambda n: n["count"] / n["seconds"]),
-    Check(to_say("time of each"), ("count", "seconds", "seconds_each"), to_say("seconds / count"),
+    Check("time of each", ("count", "seconds", "seconds_each"), "seconds / count",
           lambda n: n["seconds"] / n["count"]),
-    Check(to_say("Little's law"), ("per_s", "latency_s", "connections"),
-          to_say("requests a second times latency: requests in flight"),
+    Check("Little's law", ("per_s", "latency_s", "connections"),
+          "requests a second times latency: requests in flight",
           lambda n: n["per_s"] * n["latency_s"], "about"),
-    Check(to_say("memory bandwidth"), ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
-          to_say("two copies, each of which reads and writes, in percent of the bandwidth"),
+    Check("memory bandwidth", ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
+          "two copies, each of which reads and writes, in percent of the bandwidth",
           _memory),
 )  # fmt: skip
 
 # What a number is called that the others must agree with.
 NAMES = {
-    "times": to_say("times"),
-    "saved_percent": to_say("saved percent"),
-    "percent": to_say("percent"),
-    "total": to_say("total"),
-    "per_s": to_say("per s"),
-    "seconds_each": to_say("seconds each"),
-    "connections": to_say("connections"),
-    "memory_percent": to_say("memory percent"),
+    "times": "times",
+    "saved_percent": "saved percent",
+    "percent": "percent",
+    "total": "total",
+    "per_s": "per s",
+    "seconds_each": "seconds each",
+    "connections": "connections",
+    "memory_percent": "memory percent",
 }
-RELATIONS = {"least": to_say("at least {number}"), "below": to_say("below {number}")}
+RELATIONS = {"least": "at least {number}", "below": "below {number}"}
 
 
 @dataclass(frozen=True)
@@ -156,14 +155,9 @@ def _made(check: Check, one: Stated, about: float, rounding: float) -> Found:
     }[check.relation]
     name = NAMES[check.needs[-1].removesuffix("_least").removesuffix("_below")]
     value, limit = number(wanted), RELATIONS.get(check.relation)
-    text = say(
-        "{what}: {check}: {formula} = {computed}; stated: {name} {value}",
-        what=say(one.what),
-        check=say(check.name),
-        formula=say(check.formula),
-        computed=number(computed),
-        name=say(name),
-        value=say(limit, number=value) if limit else value,
+    text = (
+        f"{one.what}: {check.name}: {check.formula} = {number(computed)}; stated: {name} "
+        f"{limit.format(number=value) if limit else value}"
     )
     return Found(text, holds)
 

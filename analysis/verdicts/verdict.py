@@ -9,18 +9,17 @@ import pandas as pd
 from analysis.counts import apps
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import APPS
-from analysis.languages import say, say_many, to_say
 from analysis.verdicts.files import Claim
-from analysis.wording import listed, size_text
+from analysis.wording import counted, listed, size_text
 
-CONFIRMED, REFUTED = to_say("CONFIRMED"), to_say("REFUTED")
-CONDITIONAL, NOT_MEASURED = to_say("CONDITIONAL"), to_say("NOT MEASURED")
+CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
+CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
 # In the order in which they are counted, and how that is said.
 COUNTED = {
-    CONFIRMED: to_say("{count} confirmed"),
-    REFUTED: to_say("{count} refuted"),
-    CONDITIONAL: to_say("{count} conditional"),
-    NOT_MEASURED: to_say("{count} not measured"),
+    CONFIRMED: "{count} confirmed",
+    REFUTED: "{count} refuted",
+    CONDITIONAL: "{count} conditional",
+    NOT_MEASURED: "{count} not measured",
 }
 CELLS = "cells.jsonl"
 COLUMNS = (
@@ -118,21 +117,16 @@ class Verdict:
         """What its figures are counted in; empty where it is over no figures."""
         measure = measure_of(self.claim.quantity)
         if measure is None or measure.per == "window":
-            return say(measure.unit) if measure else ""
-        unit = say(measure.unit) if measure.unit else say("count")
-        return say("{unit} per {per}", unit=unit, per=say(measure.per))
+            return measure.unit if measure else ""
+        unit = measure.unit if measure.unit else "count"
+        return f"{unit} per {measure.per}"
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
     """`37 claims: 9 confirmed, 17 refuted, 11 conditional`."""
     found = [one.verdict for one in verdicts]
-    said = [say(text, count=found.count(name)) for name, text in COUNTED.items() if name in found]
-    return say_many(
-        "{count} claim: {verdicts}",
-        "{count} claims: {verdicts}",
-        len(found),
-        verdicts=say(", ").join(said),
-    )
+    said = [text.format(count=found.count(name)) for name, text in COUNTED.items() if name in found]
+    return f"{counted(len(found), 'claim')}: {', '.join(said)}"
 
 
 def steadiness(verdicts: Iterable[Verdict]) -> str:
@@ -141,24 +135,11 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
     if not several:
         return ""
     differ = [one for one in several if len({said for _, said in one.kernels}) > 1]
-    same = len(several) - len(differ)
-    if not differ:
-        return say_many(
-            "{count} verdict rests on counts or answers of more than one kernel: every kernel says "
-            "the same in {same}.",
-            "{count} verdicts rest on counts or answers of more than one kernel: every kernel says "
-            "the same in {same}.",
-            len(several),
-            same=same,
-        )
-    return say_many(
-        "{count} verdict rests on counts or answers of more than one kernel: every kernel says the "
-        "same in {same}; {differ} say what they depend on.",
-        "{count} verdicts rest on counts or answers of more than one kernel: every kernel says the "
-        "same in {same}; {differ} say what they depend on.",
-        len(several),
-        same=same,
-        differ=len(differ),
+    depends = f"; {len(differ)} say what they depend on" if differ else ""
+    rest = "verdict rests" if len(several) == 1 else "verdicts rest"
+    return (
+        f"{len(several)} {rest} on counts or answers of more than one kernel: every kernel says "
+        f"the same in {len(several) - len(differ)}{depends}."
     )
 
 
@@ -167,10 +148,7 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
     found: dict[str, list[str]] = {}
     for kernel, said in kernels:
         found.setdefault(said, []).append(kernel)
-    return say("; ").join(
-        say("{verdict} on {kernels}", verdict=say(said), kernels=listed(names))
-        for said, names in found.items()
-    )
+    return "; ".join(f"{said} on {listed(names)}" for said, names in found.items())
 
 
 def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:

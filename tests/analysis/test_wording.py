@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures are written."""
 
-import gettext
-
 import pytest
 
-from analysis.languages import use
 from analysis.wording import (
     amount,
     extent,
@@ -61,17 +58,10 @@ def test_probes_in_words() -> None:
     assert probes_text("bpftrace, bcc", "copies, counts") == "bpftrace, bcc (copies, counts)"
 
 
-class Reversed(gettext.NullTranslations):
-    """A language that says two things the other way round."""
-
-    def gettext(self, message: str) -> str:
-        own = {"{first} and {last}": "{last} och {first}", "a Unix socket": "X"}
-        return own.get(message, message)
-
-
-def test_lists_and_names_are_said_in_the_language_in_use() -> None:
-    with use("xx", Reversed()):
-        assert listed(["a", "b", "c"]) == "c och a, b"
-        assert listed(["a", "b"], "or") == "a or b"
-        assert [transport_text(one) for one in ("unix", "tcp", "shm")] == ["X", "TCP", "shm"]
-    assert transport_text("unix") == "a Unix socket"
+def test_names_in_words() -> None:
+    assert listed(["a", "b"], "or") == "a or b"
+    assert [transport_text(name) for name in ("unix", "tcp", "shm")] == [
+        "a Unix socket",
+        "TCP",
+        "shm",
+    ]

@@ -88,15 +88,6 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_the_report_is_in_any_language_that_has_a_catalogue() -> None:
-    stored = {path.stem for path in options.CATALOGUES.glob("*.po")}
-    assert ("en", *sorted(stored)) == options.LANGUAGES
-    assert options.parse([]).languages == ()
-    assert options.parse(["--lang", "all"]).languages == options.LANGUAGES
-    with pytest.raises(UsageError, match="klingon"):
-        options.parse(["--lang", "klingon"])
-
-
 def test_help_fits_a_screen() -> None:
     text = options.build_parser().format_help()
     assert len(text.splitlines()) <= 40

@@ -1,5 +1,5 @@
 // Tables of class "sortable" can be sorted and searched; without scripts they are plain tables.
-// What is said to the reader stands in their data attributes: a page has its own language.
+// What is said to the reader stands in their data attributes.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const value = (row, place) => {
