@@ -24,7 +24,8 @@ from analysis.functions import calltree, ways
 from analysis.functions.crosscheck import Crosscheck, crosschecks
 from analysis.functions.profile import Profile, profiles
 from analysis.functions.table import FunctionTable, function_tables
-from analysis.raw.run import Cell, Lane, Missing, Run
+from analysis.raw.cells import Cell
+from analysis.raw.run import Lane, Missing, Run
 from analysis.tables import Tables, build_tables
 from analysis.times.laps import Key, Laps, read_laps
 from analysis.times.probe_cost import ProbeCost, probe_costs
@@ -120,7 +121,7 @@ class Analysis:
 
 
 def _of_cell(cell: Cell) -> str:
-    names = cell.transport, cell.pattern, cell.placement
+    names = cell.transport, cell.pattern, str(cell.conditions)
     return _run_text(*names, cell.size, cell.repeat, probes_text(*cell.probes))
 
 
@@ -147,7 +148,9 @@ def analyse(run: Run) -> Analysis:
     laps = read_laps(run, unsound)
     regimes = build_regimes(tables.tidy, laps)
     parts = decompose(tables.tidy)
-    folders = {(lane.lane, lane.kernel): lane.folder for lane in run.lanes}
+    folders: dict[tuple[str, str], str] = {
+        (lane.lane, lane.kernel): lane.folder for lane in run.lanes
+    }
     verdicts = _concerned(run, judge(claims, measured, tables.missing, read_observed(run)))
     return Analysis(
         run=run,
@@ -217,12 +220,12 @@ def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Verdict
     return judge(claims, pd.concat(measured, ignore_index=True), missing, observed)
 
 
-def _asked(run: Run, tables: Tables, exact_cells: Iterable[exact.Cell]) -> pd.DataFrame:
+def _asked(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell]) -> pd.DataFrame:
     """Rows of the cells that somebody asked for: the others are there for their times only.
 
     What a knob changes has a table of its own: elsewhere it would pass for another placement.
     """
-    turned = {cell.regime for cell in exact_cells if cell.knob}
+    turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
     tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
     extra = {
         (lane.lane, lane.kernel, cell.id) for lane in run.lanes for cell in lane.cells if cell.extra

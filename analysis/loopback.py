@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What else lies on loopback's path, as a run recorded it: firewalls, taps, queues, BPF."""
 
-from typing import Any
-
-from analysis.raw.run import Lane, Run
+from analysis.raw.run import Lane, Loopback, Run
 from analysis.wording import listed
 
 KEY = "loopback"  # of environment.json
-FOUND, UNKNOWN = "found", "unknown"
 MOST_NAMED = 3  # in the sentence; the table of the environment names all
 IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
 
 
-def words(environment: dict[str, Any]) -> dict[str, str]:
+def words(lane: Lane) -> dict[str, str]:
     """What was asked → what was found, to be compared."""
     return {
-        f"{KEY}: {name}": f"unknown: {answer[UNKNOWN]}"
-        if UNKNOWN in answer
-        else ", ".join(_found(answer)) or "none"
-        for name, answer in _answers(environment).items()
+        f"{KEY}: {name}": f"unknown: {answer.unknown}"
+        if answer.unknown is not None
+        else ", ".join(answer.found) or "none"
+        for name, answer in _answers(lane).items()
     }
 
 
 def row(lane: Lane) -> str:
     """What is there, what is not, and what could not be told and why; empty of an older run."""
-    answers = _answers(lane.environment)
-    found = [f"{name}: {', '.join(_found(one))}" for name, one in answers.items() if _found(one)]
-    none = [name for name, one in answers.items() if UNKNOWN not in one and not _found(one)]
-    unknown = [f"{name} ({one[UNKNOWN]})" for name, one in answers.items() if UNKNOWN in one]
+    answers = _answers(lane).items()
+    found = [f"{name}: {', '.join(answer.found)}" for name, answer in answers if answer.found]
+    none = [name for name, answer in answers if answer.unknown is None and not answer.found]
+    unknown = [f"{name} ({answer.unknown})" for name, answer in answers if answer.unknown]
     nothing = [f"nothing{' else' if found else ''} (checked: {', '.join(none)})"] if none else []
     return "; ".join([*found, *nothing, *([f"not known: {', '.join(unknown)}"] if unknown else [])])
 
@@ -51,8 +48,8 @@ def _on_the_path(lane: Lane) -> list[str]:
         return []
     also_ipv6 = "tcp6" in transports
     found = {
-        name: [one for one in _found(answer) if also_ipv6 or not one.startswith(IPV6)]
-        for name, answer in _answers(lane.environment).items()
+        name: [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)]
+        for name, answer in _answers(lane).items()
         if also_ipv6 or not name.startswith(IPV6)
     }
     return [_named(name, items) for name, items in found.items() if items]
@@ -69,10 +66,5 @@ def _named(name: str, items: list[str]) -> str:
     return f"{name} ({listed(names)})"
 
 
-def _answers(environment: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    record = environment.get(KEY)
-    return record if isinstance(record, dict) else {}
-
-
-def _found(answer: dict[str, Any]) -> list[str]:
-    return [str(one) for one in answer.get(FOUND, ())]
+def _answers(lane: Lane) -> dict[str, Loopback]:
+    return lane.environment.loopback or {}

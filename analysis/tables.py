@@ -12,10 +12,11 @@ from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit
 from analysis.counts.soundness import unsound_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
+from analysis.raw.cells import Cell, Result
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.raw.run import Cell, Lane, Missing, Result, Run
+from analysis.raw.run import Lane, Missing, Run
 
 COLUMNS = (
     "run", "lane", "kernel", "rung", "instrument", "transport", "pattern", "size", "placement",
@@ -69,7 +70,7 @@ class Tables:
     probes: dict[tuple[str, int], tuple[str, str]]
 
 
-def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
+def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
     unsound: list[Unsound] = []
@@ -90,7 +91,7 @@ def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
     app_rows, app_failures = apps.read_apps(run)
     rows += app_rows
     missing += app_failures
-    missing += [Missing(*one) for one in exact_files.failures(run)]
+    missing += exact_files.failures(run)
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
     return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
@@ -107,7 +108,8 @@ def _as_tuple(figure: Figure) -> tuple[str, str, str, float]:
 
 def _row(run: Run, lane: Lane, cell: Cell, f: Figure, sound: bool) -> tuple[object, ...]:
     where = (run.name, lane.lane, lane.kernel, lane.rung, f.instrument)
-    what = (cell.transport, cell.pattern, cell.size, cell.placement, cell.repeat, cell.id)
+    conditions = str(cell.conditions)
+    what = (cell.transport, cell.pattern, cell.size, conditions, cell.repeat, cell.id)
     figure = (cell.probed, f.quantity, f.key, f.value, unit_of(f.quantity))
     return (*where, *what, *figure, cell.messages, sound)
 
@@ -138,18 +140,18 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
         yield Figure("workload", "requests_per_s", "", rate)
     reads = result.both("received_messages") + result.both("partial_receives")
     yield Figure("workload", "reads", "", reads)
-    segments = [one.data_segments for one in (result.client, result.server)]
-    if segments[0] is not None:
-        yield Figure("kernel", "tcp_segments", "data", sum(one or 0 for one in segments))
+    if result.client.tcp_info is not None:
+        counters = [process.tcp_info for process in result.processes if process.tcp_info]
+        yield Figure("kernel", "tcp_segments", "data", sum(info.data_segs_out for info in counters))
 
 
 def _from_kernel(result: Result) -> Iterator[Figure]:
     for key in ("voluntary", "involuntary"):
-        yield Figure("kernel", "switches", key, result.both(key))
-    switches = result.both("voluntary") + result.both("involuntary")
+        yield Figure("kernel", "switches", key, result.usage(key))
+    switches = result.usage("voluntary") + result.usage("involuntary")
     yield Figure("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
     for key in ("user", "system"):
-        yield Figure("kernel", "cpu_ns", key, result.both(f"{key}_us") * 1000)
+        yield Figure("kernel", "cpu_ns", key, result.usage(f"{key}_us") * 1000)
     for path, quantity, key, read in PROC:
         grown = delta(result.proc.get(path), read)
         if grown is not None:
@@ -177,19 +179,19 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
         lost = scripts.lost(cell.id, name)
         if lost:
             yield Figure(by, "lost", f"{by} {name}", lost)
-        if name in cell.missed:
-            yield Figure(by, "missed", name, cell.missed[name])
+        if (missed := cell.missed.get(name)) is not None:
+            yield Figure(by, "missed", name, missed)
         for count in scripts.of(cell.id, name):
             yield Figure(by, count.quantity, count.key, count.value)
 
 
 def _from_programs(lane: Lane, cell: Cell) -> Iterator[Figure]:
     """What an instrument's BPF programs took; an emulated CPU's time is no time."""
-    for instrument, (runs, nanoseconds) in cell.programs.items():
-        if runs:  # else the kernel keeps no such statistics
-            yield Figure(instrument, "program_runs", "", runs)
+    for instrument, ran in cell.programs.items():
+        if ran.runs:  # else the kernel keeps no such statistics
+            yield Figure(instrument, "program_runs", "", ran.runs)
             if lane.timed:
-                yield Figure(instrument, "program_ns", "", nanoseconds)
+                yield Figure(instrument, "program_ns", "", ran.ns)
 
 
 def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
@@ -207,14 +209,14 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
     if cell.error is not None:
         return
-    name = f"cell {cell.id} ({cell.transport}, {cell.placement}, repeat {cell.repeat})"
+    name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
     files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
             yield Missing(
-                f"{name}: {scripts.instrument(script)} {script}",
-                lane.folder,
-                "the script was attached and left no count for this cell",
+                what=f"{name}: {scripts.instrument(script)} {script}",
+                lane=lane.folder,
+                why="the script was attached and left no count for this cell",
             )
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
@@ -222,4 +224,4 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     for script in traced:
         if not (lane.path / files[script]).exists():
             why = "it was attached and left no file"
-            yield Missing(f"{name}: ftrace {script}", lane.folder, why)
+            yield Missing(what=f"{name}: ftrace {script}", lane=lane.folder, why=why)

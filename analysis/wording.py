@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
+from analysis.conditions import Conditions
+
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 NOT_MEASURED = DASH
@@ -11,12 +13,12 @@ PLACEMENTS = {
     "free": "placed freely",
 }
 TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
-# How a placement's name says what else is not as usual (docs/run-folder.md), in its order.
-WAYS = (
-    ("blocking reads", {"epoll": "epoll", "spin": "spinning, never asleep"}),
-    ("default scheduler", {"batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"}),
-    ("one connection", {"two": "two one-way connections"}),
-)
+# How a cell waits, is scheduled and is connected.
+WAYS = {
+    **{"block": "blocking reads", "epoll": "epoll", "spin": "spinning, never asleep"},
+    **{"other": "default scheduler", "batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
+    **{"one": "one connection", "two": "two one-way connections"},
+}
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
@@ -82,19 +84,15 @@ def size_text(size: int) -> str:
 
 def ways(placement: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
-    unusual = placement.split("+")[1:]
-    said = []
-    for usual, words in WAYS:
-        found = [words[one] for one in unusual if one in words]
-        said += found or [usual]
-    return ", ".join(said)
+    conditions = Conditions.parse(placement)
+    return ", ".join(WAYS[w] for w in (conditions.wait, conditions.sched, conditions.topology))
 
 
 def place(placement: str) -> str:
     """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
-    name, *unusual = placement.split("+")
-    where = PLACEMENTS.get(name, name)
-    words = [words[one] for _, words in WAYS for one in unusual if one in words]
+    conditions = Conditions.parse(placement)
+    where = PLACEMENTS.get(conditions.placement, conditions.placement)
+    words = [WAYS[word] for word in conditions.unusual if word in WAYS]
     return where + (f" ({', '.join(words)})" if words else "")
 
 

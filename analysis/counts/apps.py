@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the articles' own programs did: raw/host/apps.jsonl → rows of the tidy table."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
 
+from analysis.conditions import Conditions
 from analysis.counts.quantities import TIMES, unit_of
-from analysis.errors import RunError
-from analysis.raw.record import AGAIN, Record, parse_object, read_text
+from analysis.raw.apps import (
+    APP_LINES,
+    Asyncio,
+    Dotnet,
+    Echo,
+    FailedRun,
+    Gin,
+    GinInFastcgi,
+    MeasuredRun,
+    Probed,
+    Protocol,
+    Redis,
+)
+from analysis.raw.record import parse_lines
 from analysis.raw.run import Lane, Missing, Run
 
 FILE = "apps.jsonl"
@@ -26,185 +39,160 @@ def read_apps(run: Run) -> tuple[list[Row], list[Missing]]:
     rows: list[Row] = []
     missing = []
     for lane in run.lanes:
-        for number, record in enumerate(_records(lane), 1):
-            app, error = record.text("app"), record.optional("error", str)
-            if error:
-                what = f"{app}, {record.text('transport')}, {record.text('variant')}"
-                missing.append(Missing(what, lane.folder, error))
+        for number, line in enumerate(_lines(lane), 1):
+            if isinstance(line, FailedRun):
+                what = f"{line.app}, {line.transport}, {line.variant}"
+                missing.append(Missing(what=what, lane=lane.folder, why=line.error))
             else:
-                rows += _rows(run, lane, number, app, record)
+                rows += _rows(run, lane, number, line)
     return rows, missing
 
 
-def _records(lane: Lane) -> list[Record]:
-    path, name = lane.path / FILE, f"raw/{lane.folder}/{FILE}"
-    if not path.exists():
-        return []
-    why = "the claims that need it cannot be settled"
-    lines = read_text(path, name, why).splitlines()
-    return [parse_object(line, f"{name}, line {i}", why) for i, line in enumerate(lines, 1)]
+def _lines(lane: Lane) -> Iterator[FailedRun | MeasuredRun]:
+    path = lane.path / FILE
+    if path.exists():
+        why = "the claims that need it cannot be settled"
+        yield from parse_lines(path, f"raw/{lane.folder}/{FILE}", APP_LINES, why)
 
 
-def _rows(run: Run, lane: Lane, number: int, app: str, record: Record) -> Iterator[Row]:
-    if app not in FIGURES:
-        raise RunError(
-            f"{record.name}: there is no app '{app}', so its figures cannot be read. {AGAIN}"
-        )
-    what, messages, sound, figures = FIGURES[app](record)
-    probed = "probed" in record.fields
+def _rows(run: Run, lane: Lane, number: int, line: MeasuredRun) -> Iterator[Row]:
+    what, messages, sound, figures = FIGURES[type(line)](line)
+    probed = line.probed is not None
     instrument = PROBES if probed else INSTRUMENT
-    where = (run.name, lane.lane, lane.kernel, lane.rung, instrument, record.text("transport"))
-    rows = _probed(record) if probed else [(figures, True)]
-    if probed and "with_warm_up" in record.fields:  # a client that was watched from its start
-        messages = record.whole("with_warm_up", 1)
+    where = (run.name, lane.lane, lane.kernel, lane.rung, instrument, line.transport)
+    rows = _probed(line.probed) if line.probed else [(figures, True)]
+    # A client that was watched from its start.
+    if probed and isinstance(line, Dotnet) and line.with_warm_up:
+        messages = line.with_warm_up
     for found, whole in rows:
         for (quantity, key), value in found.items():
             if quantity in TIMES and not lane.timed:
                 continue  # of an emulated CPU
             figure = (probed, quantity, key, value, unit_of(quantity), messages, sound and whole)
-            yield (*where, *what, number, *figure)
+            yield (*where, *what, line.repeat, number, *figure)
 
 
-def _probed(record: Record) -> Iterator[tuple["Figures", bool]]:
+def _probed(watched: Probed) -> Iterator[tuple["Figures", bool]]:
     """What each tool counted of the client, the server, their threads and children; and whether it
     lost nothing. Times of such a run are none.
 
     Calls are counted by syscount, by name; sends and reads that brought something by counts.
     """
-    watched = record.object("probed")
-    lost, counts = watched.object("lost"), watched.object("counts")
-    calls_missed = watched.fields.get("calls_missed") or 0
-    for tool in counts.fields:
-        found: Figures = {}
-        quantities = counts.object(tool)
-        for quantity in quantities.fields:
-            keys = quantities.object(quantity)
-            if (tool, quantity) not in IN_ANOTHER:
-                found |= {
-                    RENAMED.get((quantity, key), (quantity, key)): float(keys.whole(key))
-                    for key in keys.fields
-                }
-        yield found, not lost.whole(tool) and not calls_missed
+    for tool, quantities in watched.counts.items():
+        found = {
+            RENAMED.get((quantity, key), (quantity, key)): float(count)
+            for quantity, keys in quantities.items()
+            if (tool, quantity) not in IN_ANOTHER
+            for key, count in keys.items()
+        }
+        yield found, not watched.lost[tool] and not watched.calls_missed
 
 
-What = tuple[str, int, str, int]  # pattern, size, placement, repeat
+What = tuple[str, int, str]  # pattern, size, conditions
 Figures = dict[tuple[str, str], float]
+Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is sound
 
 
-def _redis(record: Record) -> tuple[What, int, bool, Figures]:
+def _redis(line: Redis) -> Measured:
     """A request and its answer are two messages. Sound: the server counted what was asked."""
-    requests, clients = record.whole("requests", 1), record.whole("clients", 1)
-    sound = record.whole("counted") == record.whole("server_calls") == requests
-    placement = "free" if clients == 1 else f"free+{clients}-clients"
-    what = (f"redis-{record.text('variant')}", INCR_BYTES, placement, record.whole("repeat"))
+    requests, window = line.requests, line.window_ns
+    sound = line.counted == line.server_calls == requests
+    conditions = str(Conditions("free", clients=line.clients))
     figures: Figures = {
-        ("requests_per_s", ""): requests * 1e9 / record.whole("window_ns", 1),
-        ("server_ns", ""): 1000 * record.whole("server_usec") / requests,
+        ("requests_per_s", ""): requests * 1e9 / window,
+        ("server_ns", ""): 1000 * line.server_usec / requests,
+        **_segments_and_switches(line),
     }
-    figures |= _segments_and_switches(record)
-    filling = record.fields.get("address_ns")
-    if isinstance(filling, int) and clients == 1:
-        figures["address_share", ""] = filling * requests / record.whole("window_ns", 1)
-    before, after = record.fields.get("time_wait") or (None, None)
-    if isinstance(before, int) and isinstance(after, int):
+    if line.address_ns is not None and line.clients == 1:
+        figures["address_share", ""] = line.address_ns * requests / window
+    before, after = line.time_wait
+    if before is not None and after is not None:
         figures["time_wait", ""] = after - before
-    return what, 2 * requests, sound, figures
+    return (f"redis-{line.variant}", INCR_BYTES, conditions), 2 * requests, sound, figures
 
 
-def _asyncio(record: Record) -> tuple[What, int, bool, Figures]:
+def _asyncio(line: Asyncio) -> Measured:
     """Sound: the server received every byte. CPU time is both processes'."""
-    messages = record.whole("messages", 1)
-    pattern = f"{record.text('loop')}-{record.text('variant')}"
-    what = (pattern, record.whole("size", 1), "free", record.whole("repeat"))
-    client, server = record.object("client"), record.object("server")
+    client, server = line.client, line.server
     figures: Figures = {
-        ("messages_per_s", ""): messages * 1e9 / record.whole("window_ns", 1),
-        **{
-            ("cpu_ns", mode): 1000.0 * (client.whole(f"{mode}_us") + server.whole(f"{mode}_us"))
-            for mode in ("user", "system")
-        },
+        ("messages_per_s", ""): line.messages * 1e9 / line.window_ns,
+        ("cpu_ns", "user"): 1000.0 * (client.user_us + server.user_us),
+        ("cpu_ns", "system"): 1000.0 * (client.system_us + server.system_us),
+        **_segments_and_switches(line),
+        **_median_and_p99("rtt_ns", line.laps_ns),
     }
-    figures |= _segments_and_switches(record)
-    for key, value in zip(("p50", "p99"), record.fields.get("laps_ns") or (), strict=False):
-        figures["rtt_ns", key] = float(value)
-    return what, messages, record.whole("sent") == record.whole("received"), figures
+    what = (f"{line.loop}-{line.variant}", line.size, "free")
+    return what, line.messages, line.sent == line.received, figures
 
 
-def _dotnet(record: Record) -> tuple[What, int, bool, Figures]:
+def _dotnet(line: Dotnet) -> Measured:
     """Sound: all that was sent was received. The time of a call is that of its messages."""
-    what = (f"dotnet-{record.text('variant')}", record.whole("size", 1), "same-cpu",
-            record.whole("repeat"))  # fmt: skip
-    times = zip(("p50", "p99"), record.fields.get("message_ns") or (), strict=False)
-    figures: Figures = {("message_ns", key): float(value) for key, value in times}
-    sound = record.whole("sent") == record.whole("received")
-    return what, record.whole("messages", 1), sound, figures
+    what = (f"dotnet-{line.variant}", line.size, "same-cpu")
+    figures = _median_and_p99("message_ns", line.message_ns)
+    return what, line.messages, line.sent == line.received, figures
 
 
-def _echo(record: Record) -> tuple[What, int, bool, Figures]:
+def _median_and_p99(quantity: str, times: tuple[int, ...]) -> Figures:
+    return {(quantity, key): float(time) for key, time in zip(("p50", "p99"), times, strict=False)}
+
+
+def _echo(line: Echo) -> Measured:
     """A line and its echo are two messages. Sound: every line came back."""
-    sent, echoed = record.whole("sent", 1), record.whole("echoed")
-    what = (f"{record.text('app')}-echo", record.whole("size", 1), "free", record.whole("repeat"))
-    window = record.whole("window_ns", 1)
-    figures = {("messages_per_s", ""): 2 * echoed * 1e9 / window, **_counters(record, window)}
-    return what, 2 * sent, echoed == sent, figures
+    window = line.window_ns
+    figures = {("messages_per_s", ""): 2 * line.echoed * 1e9 / window, **_counters(line, window)}
+    what = (f"{line.app}-echo", line.size, "free")
+    return what, 2 * line.sent, line.echoed == line.sent, figures
 
 
-def _gin(record: Record) -> tuple[What, int, bool, Figures]:
+def _gin(line: Gin) -> Measured:
     """A request and its answer are two messages. Sound: each was answered with status 200.
 
     Switches and CPU time are the server's in the window and the client's whole life.
     """
-    if record.text("variant") == "fastcgi":
-        return _in_fastcgi(record)
-    requests, window = record.whole("requests", 1), record.whole("window_ns", 1)
-    log = "-log" if record.fields.get("log") else ""
-    what = (f"gin-{record.text('variant')}{log}", PONG_BYTES, "free", record.whole("repeat"))
-    laps = record.object("laps_ns")
     figures: Figures = {
-        ("requests_per_s", ""): requests * 1e9 / window,
-        **{("rtt_ns", key): laps.whole(key) for key in ("mean", "p50", "p99")},
-        **_counters(record, window),
+        ("requests_per_s", ""): line.requests * 1e9 / line.window_ns,
+        **{("rtt_ns", key): float(time) for key, time in line.laps_ns},
+        **_counters(line, line.window_ns),
     }
-    if "counters" in record.fields:
-        machine = record.object("counters").whole("machine")
-        figures["machine_switches_per_s", ""] = machine * 1e9 / window
-    return what, 2 * requests, record.whole("answered") == requests, figures
+    if line.counters:
+        figures["machine_switches_per_s", ""] = line.counters.machine * 1e9 / line.window_ns
+    what = (f"gin-{line.variant}{'-log' if line.log else ''}", PONG_BYTES, "free")
+    return what, 2 * line.requests, line.answered == line.requests, figures
 
 
-def _in_fastcgi(record: Record) -> tuple[What, int, bool, Figures]:
+def _in_fastcgi(line: GinInFastcgi) -> Measured:
     """Requests alone are messages. Sound: each was asked."""
-    asked, answers = record.whole("asked", 1), record.object("answers")
-    protocols = ("fastcgi", "http", "else", "nothing")
-    found = {name: answers.whole(name) if name in answers.fields else 0 for name in protocols}
-    what = ("gin-fastcgi", PONG_BYTES, "free", record.whole("repeat"))
-    figures: Figures = {("answers", name): number for name, number in found.items()}
-    return what, asked, sum(found.values()) == asked, figures
+    figures: Figures = {("answers", name): line.answers.get(name, 0) for name in get_args(Protocol)}
+    sound = sum(figures.values()) == line.asked
+    return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, sound, figures
 
 
-def _counters(record: Record, window_ns: int) -> Figures:
+def _counters(line: MeasuredRun, window_ns: int) -> Figures:
     """Of both processes; segments are the whole machine's."""
-    if "counters" not in record.fields:
+    counted = line.counters
+    if counted is None:
         return {}
-    counted, figures = record.object("counters"), _segments_and_switches(record)
-    switches = figures["switches", "voluntary"] + figures["switches", "involuntary"]
     return {
-        **figures,
-        ("switches_per_s", ""): switches * 1e9 / window_ns,
-        **{("cpu_ns", mode): counted.whole(f"{mode}_ns") for mode in ("user", "system")},
+        **_segments_and_switches(line),
+        ("switches_per_s", ""): (counted.voluntary + counted.involuntary) * 1e9 / window_ns,
+        ("cpu_ns", "user"): counted.user_ns,
+        ("cpu_ns", "system"): counted.system_ns,
     }
 
 
-def _segments_and_switches(record: Record) -> Figures:
-    if "counters" not in record.fields:
+def _segments_and_switches(line: MeasuredRun) -> Figures:
+    counted = line.counters
+    if counted is None:
         return {}
-    counted = record.object("counters")
     return {
-        **{("segments", key): counted.whole(key) for key in ("data", "out")},
-        **{("switches", key): counted.whole(key) for key in ("voluntary", "involuntary")},
+        ("segments", "data"): counted.data,
+        ("segments", "out"): counted.out,
+        ("switches", "voluntary"): counted.voluntary,
+        ("switches", "involuntary"): counted.involuntary,
     }
 
 
-FIGURES = {
-    **{"redis": _redis, "asyncio": _asyncio, "dotnet": _dotnet},
-    **{"go": _echo, "java": _echo, "gin": _gin},
+FIGURES: dict[type[MeasuredRun], Callable[[Any], Measured]] = {
+    **{Redis: _redis, Asyncio: _asyncio, Dotnet: _dotnet},
+    **{Echo: _echo, Gin: _gin, GinInFastcgi: _in_fastcgi},
 }

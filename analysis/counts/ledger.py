@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.conditions import Conditions
 from analysis.counts.measures import REGIME, SOURCE, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
@@ -122,8 +123,9 @@ def _column_order(column: Column) -> tuple[object, ...]:
 
 def placement_order(placement: str) -> tuple[object, ...]:
     """A sort key: one CPU before two, and the usual way before what is not as usual."""
-    where, *unusual = placement.split("+")
-    return (*order(where, FIRST_PLACEMENTS), len(unusual), *unusual)
+    conditions = Conditions.parse(placement)
+    unusual = conditions.unusual
+    return (*order(conditions.placement, FIRST_PLACEMENTS), len(unusual), *unusual)
 
 
 def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from analysis.counts.quantities import ELSEWHERE
-from analysis.raw.run import Cell, Result
+from analysis.raw.cells import Cell, Result
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
@@ -50,7 +50,7 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             yield f"the workload {way} {count} messages, and the window has {messages}"
         if size != payload:
             yield f"the workload {way} {size} bytes, and messages x size is {payload}"
-    if result.alone:
+    if result.server is None:
         return
     sides = {"client": result.client, "server": result.server}
     for sender, receiver in (("client", "server"), ("server", "client")):
@@ -90,7 +90,7 @@ def _probed_messages(
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
     """Calls that a probe was not run for, by the kernel's count: see Program.on_path."""
-    missing = {name: count for name, count in cell.calls_missed.items() if count > 0}
+    missing = {name: count for name, count in cell.calls_missed.items() if count}
     if missing:
         each = ", ".join(f"{name} {count}" for name, count in missing.items())
         yield f"probes were not run for some calls, which happened inside another probe: {each}"

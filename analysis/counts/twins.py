@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.conditions import Conditions
 from analysis.counts.ledger import Entry
 from analysis.counts.measures import REGIME
 from analysis.counts.programs import OVER, UNDER, Paired, best_source, difference, ratio
@@ -89,7 +90,7 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
             program = _side(rows, (pattern, size, placement), speed)
             if program is not None:
                 name, other, why = known.get(pattern, ("", None, ""))
-                alone = placement.partition("+")[2] == ""  # 20 clients have no twin
+                alone = not Conditions.parse(placement).unusual  # 20 clients have no twin
                 cells = sound[(sound["pattern"] == name) & (sound["size"] == (other or size))]
                 twins = tuple(_twins(cells, speed)) if alone else ()
                 found.append(Survival(unit, (program,), twins, why))

@@ -20,9 +20,10 @@ from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, order, plac
 from analysis.counts.measures import measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
-from analysis.exact.cells import Cell, scheduling_text
+from analysis.exact.cells import ExactCell, scheduling_text
 from analysis.exact.knobs import Change, most_alike
 from analysis.intervals import LEAST_REPEATS, RESAMPLES, SEED
+from analysis.raw.run import Lane
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
@@ -73,11 +74,11 @@ class ExactPair:
     change: Change
 
     @property
-    def before(self) -> Cell:
+    def before(self) -> ExactCell:
         return self.change.before
 
     @property
-    def after(self) -> Cell:
+    def after(self) -> ExactCell:
         return self.change.after
 
     @property
@@ -294,7 +295,7 @@ def _exact_pairs(
     return tuple(pairs), alone
 
 
-def _exact_cells(one: Analysis) -> dict[tuple[Any, ...], Cell]:
+def _exact_cells(one: Analysis) -> dict[tuple[Any, ...], ExactCell]:
     return {
         (cell.kernel, cell.transport, cell.size, cell.placement, cell.scheduling): cell
         for comparison in one.exact
@@ -302,7 +303,7 @@ def _exact_cells(one: Analysis) -> dict[tuple[Any, ...], Cell]:
     }
 
 
-def _exact_words(cell: Cell) -> str:
+def _exact_words(cell: ExactCell) -> str:
     return (
         f"exact, {cell.transport}, {cell.size} B, {cell.placement}, {cell.scheduling} "
         f"({cell.kernel})"
@@ -313,23 +314,19 @@ def _settings(
     before: Analysis, after: Analysis, kernels: dict[str, dict[str, str]]
 ) -> Iterator[tuple[str, str, str, str]]:
     """What was asked for, and what the machines say of themselves, where that differs."""
-    options = [dict(one.run.manifest.get("options") or {}) for one in (before, after)]
-    yield from _differing("asked for", *options)
+    yield from _differing("asked for", *(one.run.manifest.options for one in (before, after)))
     second = {(lane.lane, lane.kernel): lane for lane in after.run.lanes}
     for lane in before.run.lanes:
         other = second.get((lane.lane, kernels.get(lane.lane, {}).get(lane.kernel, "")))
         if other:
-            yield from _differing(lane.lane, *(_flat(one.environment) for one in (lane, other)))
+            yield from _differing(lane.lane, *(_environment(one) for one in (lane, other)))
 
 
-def _flat(environment: dict[str, Any]) -> dict[str, Any]:
+def _environment(lane: Lane) -> dict[str, Any]:
     """Tools and settings among the rest."""
-    found: dict[str, Any] = dict(loopback.words(environment))
-    for name, value in environment.items():
-        if name == loopback.KEY:
-            continue
-        found |= _flat(value) if isinstance(value, dict) else {name: value}
-    return found
+    environment = lane.environment
+    rest = environment.model_dump(exclude={loopback.KEY, "tools", "settings"})
+    return {**loopback.words(lane), **rest, **environment.tools, **environment.settings}
 
 
 def _differing(

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from analysis.diff.compare import ExactPair
 from analysis.drawing import Drawn, drawn
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.exact.cells import inclusive as exact_inclusive
 from analysis.functions.flame import Frame, Graph, Path, painted
 
@@ -51,7 +51,7 @@ def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn
     )  # fmt: skip
 
 
-def own(cell: Cell) -> Counter[Path]:
+def own(cell: ExactCell) -> Counter[Path]:
     """What each path took itself; the two tasks' equal paths are one."""
     found: Counter[Path] = Counter()
     for node in cell.nodes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.functions.layers import SUFFIX
 
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
@@ -45,7 +45,7 @@ class Fates:
 Callers = Mapping[str, Mapping[str, float]]
 
 
-def callers(cell: Cell) -> dict[str, Counter[str]]:
+def callers(cell: ExactCell) -> dict[str, Counter[str]]:
     """Of an exact cell's round trip."""
     found: dict[str, Counter[str]] = {}
     for node in cell.nodes:

@@ -8,12 +8,14 @@ lanes `exact-fifo` and `exact-other`.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from analysis.conditions import Conditions
 from analysis.exact.lap import PROCESSES, Stretch
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
+from analysis.raw.exact import ExactLine, Payload
 from analysis.raw.run import Run
 from analysis.wording import counted
 
@@ -23,7 +25,6 @@ SCHEDULINGS = {
     "fifo": "the path alone (SCHED_FIFO)",
     "other": "with the default scheduler",
 }
-SHAPE_FIGURES = ("laps", "alike", "steps", "least", "most")
 FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
@@ -33,10 +34,6 @@ PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preem
 def scheduling_text(name: str) -> str:
     """`the path alone (SCHED_FIFO)`; of one that has no words, its name."""
     return SCHEDULINGS.get(name, name)
-
-
-# Call path → calls and instructions more than usual.
-Moves = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -57,115 +54,33 @@ def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
     return sums
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A way in which laps went: which functions they called, and how often.
-
-    `steps` of the most frequent variant, which `alike` laps were; `least` and `most` of all.
-    """
-
-    name: str
-    laps: int
-    alike: int
-    steps: int
-    least: int
-    most: int
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """Shapes (by their places) that came in this order again and again, over `laps` laps."""
-
-    shapes: tuple[int, ...]
-    laps: int
-
-
-@dataclass(frozen=True)
-class Payload:
-    """Where the payload of `messages` went, in bytes."""
-
-    messages: int
-    copied: dict[str, int]
-    copiers: dict[str, int]
-    readers: dict[str, int]
-    loaded: dict[str, int]  # bytes of any memory, by function
-    stored: dict[str, int]
-    sound: bool
-
-    def per_byte(self, size: int) -> float:
-        """Copies of each payload byte."""
-        return sum(self.copied.values()) / (self.messages * size)
-
-    def traffic(self) -> tuple[float, float]:
-        """Bytes loaded and stored for each message, by whatever instruction."""
-        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
-
-    def traffic_by_layer(self) -> list[tuple[str, float, float]]:
-        """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
-        sums: dict[str, list[float]] = {}
-        for place, counts in enumerate((self.loaded, self.stored)):
-            for function, size in counts.items():
-                layer = function_layer(function)
-                sums.setdefault(layer, [0.0, 0.0])[place] += size / self.messages
-        rows = [(layer, loaded, stored) for layer, (loaded, stored) in sums.items()]
-        return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
-
-
-@dataclass(frozen=True)
-class Knob:
-    """What the guest changed before the workload; `number` of what `one` names, where it counts.
-
-    `event` is the pattern of the functions that a probe calls once for each event that it sees.
-    """
-
-    name: str
-    what: str
-    one: str
-    number: int | None
-    event: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One exact cell."""
+class ExactCell(ExactLine):
+    """One exact cell, with its steady round trip."""
 
     kernel: str
     qemu: str
     cpu: str
-    id: int
-    transport: str
-    pattern: str
-    size: int
-    placement: str
-    scheduling: str
-    laps: int
-    shapes: tuple[Shape, ...]
-    cycles: tuple[Cycle, ...]
     nodes: tuple[Node, ...]
     broken: tuple[str, ...]
-    payload: Payload | None
-    knob: Knob | None = None
-    variants: tuple[Moves, ...] = ()
-    lap: tuple[Stretch, ...] = ()  # the steady round trip in its order; empty in older runs
+    lap: tuple[Stretch, ...] = ()
+    """The steady round trip in its order; empty in older runs."""
 
-    def as_variant(self, number: int) -> "Cell":
+    def as_variant(self, number: int) -> "ExactCell":
         """The cell as its laps of another variant went, from 1 up; 0 is the usual one."""
         if not number:
             return self
         usual = {";".join(node.path): (node.calls, node.self_) for node in self.nodes}
         summed = {
             path: (usual.get(path, (0, 0))[0] + calls, usual.get(path, (0, 0))[1] + steps)
-            for path, (calls, steps) in self.variants[number - 1].items()
+            for path, (calls, steps) in self.variants[number - 1].moved.items()
         }
         both = (usual | summed).items()
-        return replace(
-            self, nodes=tuple(Node(tuple(path.split(";")), *n) for path, n in both if any(n))
-        )
+        nodes = tuple(Node(tuple(path.split(";")), *n) for path, n in both if any(n))
+        return self.model_copy(update={"nodes": nodes})
 
     @property
-    def regime(self) -> str:
-        """The placement, and what else is not as usual."""
-        return f"{self.placement}+{self.knob.name}" if self.knob else self.placement
+    def conditions(self) -> Conditions:
+        return Conditions(self.placement, knob=self.knob.name if self.knob else "")
 
     @property
     def total(self) -> int:
@@ -217,6 +132,18 @@ class Cell:
             found[layer_of(node.path).name] += node.self_
         return found
 
+    def traffic_by_layer(self) -> list[tuple[str, float, float]]:
+        """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
+        if self.payload is None:
+            return []
+        sums: dict[str, list[float]] = {}
+        for place, counts in enumerate((self.payload.loaded, self.payload.stored)):
+            for function, size in counts.items():
+                layer = function_layer(function)
+                sums.setdefault(layer, [0.0, 0.0])[place] += size / self.payload.messages
+        rows = [(layer, loaded, stored) for layer, (loaded, stored) in sums.items()]
+        return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
+
     def switches(self) -> tuple[int, int]:
         """Of the two processes, in a round trip: voluntary and not. No row of the tidy table: the
         steady round trip of an emulated machine is no mean over a scheduler's regimes.
@@ -241,7 +168,7 @@ class Comparison:
     scheduling: str
     size: int
     placement: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ExactCell, ...]
 
     @property
     def title(self) -> str:
@@ -279,9 +206,9 @@ def _beside(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
     return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
 
 
-def compare(cells: tuple[Cell, ...]) -> tuple[Comparison, ...]:
+def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
-    groups: dict[tuple[str, str, int, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, int, str], list[ExactCell]] = {}
     for cell in cells:
         if cell.knob:
             continue
@@ -294,7 +221,7 @@ def compare(cells: tuple[Cell, ...]) -> tuple[Comparison, ...]:
     )
 
 
-def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
+def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
         figures = [
@@ -305,7 +232,7 @@ def rows(run: Run, cells: tuple[Cell, ...]) -> Iterator[tuple[Any, ...]]:
         ]
         lane = f"exact-{cell.scheduling}"
         where = (run.name, lane, cell.kernel, "function", "exact")
-        what = (cell.transport, cell.pattern, cell.size, cell.regime, 0, cell.id, False)
+        what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         for quantity, key, value in figures:
             yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
         if cell.payload:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from analysis.exact.cells import PREEMPTION, Cell, Comparison
+from analysis.exact.cells import PREEMPTION, Comparison, ExactCell
 from analysis.exact.lap import Path, Slice, Stretch, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
 
@@ -61,7 +61,7 @@ def journeys(comparison: Comparison) -> tuple[Journey, ...]:
     return tuple(found for cell in comparison.cells if (found := _journey(cell, comparison)))
 
 
-def _journey(cell: Cell, comparison: Comparison) -> Journey | None:
+def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
     way = message(cell.lap)
     if not way:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, Cell, scheduling_text
+from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, ExactCell, scheduling_text
 
 TOP = 12
 
@@ -42,8 +42,8 @@ class Moved:
 class Change:
     """One cell without a knob and with it."""
 
-    before: Cell
-    after: Cell
+    before: ExactCell
+    after: ExactCell
 
     @property
     def transport(self) -> str:
@@ -151,7 +151,7 @@ class KnobTable:
         return found
 
 
-def most_alike(before: Cell, after: Cell) -> Change:
+def most_alike(before: ExactCell, after: ExactCell) -> Change:
     """The pair of variants between which the fewest instructions move; of equals the usual one."""
     pairs = [
         (distance, n + m, n, m)
@@ -163,12 +163,12 @@ def most_alike(before: Cell, after: Cell) -> Change:
     return Change(before.as_variant(n), after.as_variant(m))
 
 
-def _by_function(cell: Cell) -> list[Counter[str]]:
+def _by_function(cell: ExactCell) -> list[Counter[str]]:
     usual = cell.functions()
     found = [usual]
-    for moved in cell.variants:
+    for variant in cell.variants:
         functions = usual.copy()
-        for path, (_, steps) in moved.items():
+        for path, (_, steps) in variant.moved.items():
             functions[path.rpartition(";")[2]] += steps
         found.append(functions)
     return found
@@ -178,7 +178,7 @@ def _distance(first: Counter[str], second: Counter[str]) -> int:
     return sum(abs(first[name] - second[name]) for name in {*first, *second})
 
 
-def knob_tables(cells: tuple[Cell, ...]) -> tuple[KnobTable, ...]:
+def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:
     """Every kernel and size at which a knob was turned, with what it was without."""
     plain = {_where(cell): cell for cell in cells if cell.knob is None}
     tables: dict[tuple[str, int, str, str], dict[str, list[Change]]] = {}
@@ -201,7 +201,7 @@ def _row(changes: list[Change]) -> KnobRow:
     return KnobRow(knob.name, knob.what, tuple(ordered))
 
 
-def _where(cell: Cell) -> tuple[str, str, int, str, str]:
+def _where(cell: ExactCell) -> tuple[str, str, int, str, str]:
     return cell.kernel, cell.transport, cell.size, cell.placement, cell.scheduling
 
 

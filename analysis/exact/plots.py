@@ -4,12 +4,12 @@
 from matplotlib.figure import Figure
 
 from analysis.drawing import CARD, COLOURS, FAINT, INK, MARKERS
-from analysis.exact.cells import Cell, Comparison, inclusive
+from analysis.exact.cells import Comparison, ExactCell, inclusive
 from analysis.functions import flame
 from analysis.functions.flame import REST
 
 
-def palette(cells: list[Cell]) -> dict[str, str]:
+def palette(cells: list[ExactCell]) -> dict[str, str]:
     """A colour for each layer that is among the dearest of one of these cells."""
     return flame.palette(cell.layers() for cell in cells)
 

@@ -7,13 +7,13 @@ Its file format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custo
 import json
 from typing import Any
 
-from analysis.exact.cells import Cell, Node
+from analysis.exact.cells import ExactCell, Node
 from analysis.exact.lap import PROCESSES, Stretch
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def speedscope(cell: Cell, name: str) -> str:
+def speedscope(cell: ExactCell, name: str) -> str:
     """A profile for each task; in order where the lap was kept, else by the call tree."""
     parts: tuple[Stretch | Node, ...] = cell.lap or cell.nodes
     places: dict[str, int] = {}

@@ -13,7 +13,7 @@ from itertools import count
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.exact.lap import Path, Slice, Stretch, slices
 from analysis.functions.layers import own_layer
 
@@ -21,7 +21,7 @@ SEQUENCE = 1  # the only writer of the trace
 SOFTIRQ, COPY = "softirq", "copy"  # layers (probes/functions.tsv)
 
 
-def trace(cell: Cell, copiers: Set[str]) -> bytes:
+def trace(cell: ExactCell, copiers: Set[str]) -> bytes:
     """The steady round trip of an exact cell, as Perfetto's protobuf; `copiers` copy payload."""
     builder = TraceProtoBuilder()
     numbers = count(1)

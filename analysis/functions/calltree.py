@@ -123,7 +123,7 @@ def messages(run: Run) -> tuple[Message, ...]:
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
                 where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size)
-                found.append(Message(*where, cell.placement, send, receive))
+                found.append(Message(*where, str(cell.conditions), send, receive))
     return tuple(sorted(found, key=_order))
 
 

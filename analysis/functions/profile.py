@@ -14,8 +14,9 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, MOST_TOGETHER, order, place
 from analysis.drawing import Drawn, drawn
 from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
+from analysis.raw.cells import Cell
 from analysis.raw.record import read_text
-from analysis.raw.run import Cell, Lane, Run
+from analysis.raw.run import Lane, Run
 from analysis.wording import counted, size_text
 
 # Where user space ends; what is above is the workload's own and the C library's.
@@ -60,14 +61,15 @@ def profiles(run: Run, unsound: set[tuple[str, int]]) -> tuple[Profile, ...]:
             if "profile" not in cell.scripts or (lane.folder, cell.id) in unsound:
                 continue
             for stacks in _stacks(lane, cell):
-                name = (lane.folder, cell.transport, cell.pattern, str(cell.size), cell.placement)
+                conditions = str(cell.conditions)
+                name = (lane.folder, cell.transport, cell.pattern, str(cell.size), conditions)
                 known = found.setdefault(name, _empty(lane, cell))
                 known.stacks.update(stacks)
     return tuple(sorted((one for one in found.values() if one.samples), key=_order))
 
 
 def _empty(lane: Lane, cell: Cell) -> Profile:
-    where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size, cell.placement)
+    where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size, str(cell.conditions))
     return Profile(*where, lane.accelerator == "tcg", Counter())
 
 

@@ -4,7 +4,8 @@
 import re
 from collections.abc import Iterator
 
-from analysis.raw.run import Cell, Lane, Missing
+from analysis.raw.cells import Cell
+from analysis.raw.run import Lane, Missing
 from analysis.wording import counted, listed, size_text
 
 PROGRAM = "pathcost-workload: "
@@ -24,7 +25,8 @@ def failures(lane: Lane) -> Iterator[Missing]:
             whole = len(reasons) == 1 and len(failed) == len(cells)
             what = f"transport {transport}" if whole else _cells(failed)
             asked = any(not cell.extra for cell in failed)
-            yield Missing(what, lane.folder, why, asked, transport if whole else "")
+            absent = transport if whole else ""
+            yield Missing(what=what, lane=lane.folder, why=why, asked=asked, transport=absent)
 
 
 def _sentence(error: str) -> str:
@@ -36,7 +38,7 @@ def _cells(failed: list[Cell]) -> str:
     """`unix: pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
     patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
     sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
-    placements = listed(list(dict.fromkeys(cell.placement for cell in failed)))
+    placements = listed(list(dict.fromkeys(str(cell.conditions) for cell in failed)))
     return (
         f"{failed[0].transport}: {patterns} of {sizes}, {placements}, in "
         f"{counted(len(failed), 'run')}"

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import RunError
+from analysis.raw.cells import Cell
 from analysis.raw.record import AGAIN, read_text
-from analysis.raw.run import Cell, Lane
+from analysis.raw.run import Lane
 
 HELPER = "@helper"
 # Whose scripts leave maps as bpftrace prints them: raw/<lane>/<instrument>/<pass>/<script>.json.

@@ -1,83 +1,118 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""JSON objects read with checks: a damaged file ends in a sentence, not in a traceback."""
+"""JSON of a run folder, read against its models: a damaged file ends in a sentence.
 
-import json
-from dataclasses import dataclass
+Each model describes one object of the contract between runners and analysis; `analysis.raw.schema`
+writes them all as docs/run-folder.schema.json, with the comments on their fields. A field that no
+model names is refused.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from reprlib import Repr
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from analysis.errors import RunError
 
 AGAIN = "Restore the file from a copy, or measure again."
+EXACT_IN_JSON = 2**53 - 1  # the largest whole number that every reader of JSON keeps
+
+Count = Annotated[int, Field(ge=0, le=EXACT_IN_JSON)]
+Positive = Annotated[int, Field(ge=1, le=EXACT_IN_JSON)]
+Change = Annotated[int, Field(ge=-EXACT_IN_JSON, le=EXACT_IN_JSON)]
+# It names files and columns. A transport, a placement and a folder are such words.
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+~-]*$")]
+NOT_A_WORD = "and only letters, digits and . _ + ~ - are allowed, because it names files or columns"
+
+# The type of a pydantic error → what is wrong with a field, by the error's own values.
+WRONG = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known to this pathcost",
+    "string_pattern_mismatch": f"is {{value}}, {NOT_A_WORD}",
+    "literal_error": "is {value}, and this pathcost knows {expected}",
+    "greater_than_equal": "is {value}, below {ge}",
+    "less_than_equal": "is {value}, above {le}",
+    "int_type": "is {value}, and should be a whole number",
+    "float_type": "is {value}, and should be a number",
+    "finite_number": "is {value}, and should be a finite number",
+    "string_type": "is {value}, and should be text",
+    "bool_type": "is {value}, and should be true or false",
+    "tuple_type": "is {value}, and should be a list",
+    "dict_type": "is {value}, and should be an object",
+    "model_type": "is {value}, and should be an object",
+    "union_tag_invalid": "is of the kind {tag}, which this pathcost does not know",
+    "value_error": "{error}",
+}
+SHORT = Repr()
+SHORT.maxstring = SHORT.maxother = 60
+CHOICE = "("  # begins what a union calls its choices, which no file has
+
+
+class Model(BaseModel):
+    """An object of a run folder. Numbers and texts are taken as they are, never converted."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+M = TypeVar("M")
+
+
+def read_bytes(path: Path, name: str, breaks: str) -> bytes:
+    """The content of `path`; a message calls it `name` and says what its lack `breaks`."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise RunError(f"{name} is not there: {breaks}. {AGAIN}") from None
+    except OSError as error:
+        raise RunError(f"{name} cannot be read ({error.strerror}): {breaks}.") from None
 
 
 def read_text(path: Path, name: str, breaks: str) -> str:
     """The text of `path`; a message calls it `name` and says what its lack `breaks`."""
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RunError(f"{name} is not there: {breaks}. {AGAIN}") from None
+        return read_bytes(path, name, breaks).decode()
     except UnicodeDecodeError:
         raise RunError(f"{name} is not UTF-8 text: {breaks}. {AGAIN}") from None
-    except OSError as error:
-        raise RunError(f"{name} cannot be read ({error.strerror}): {breaks}.") from None
 
 
-def parse_object(text: str, name: str, breaks: str) -> "Record":
-    """One JSON object."""
+def read_object(path: Path, name: str, model: type[M], breaks: str) -> M:
+    """A file that holds one JSON object."""
+    return _parse(read_bytes(path, name, breaks), name, TypeAdapter(model), breaks)
+
+
+def read_lines(path: Path, name: str, model: type[M], breaks: str) -> Iterator[M]:
+    """A file that holds one JSON object a line."""
+    return parse_lines(path, name, TypeAdapter(model), breaks)
+
+
+def parse_lines(path: Path, name: str, adapter: TypeAdapter[M], breaks: str) -> Iterator[M]:
+    """Like `read_lines`, where a line is one of several models."""
+    for number, line in enumerate(read_bytes(path, name, breaks).splitlines(), 1):
+        yield _parse(line, f"{name}, line {number}", adapter, breaks)
+
+
+def _parse(text: bytes, name: str, adapter: TypeAdapter[M], breaks: str) -> M:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        raise RunError(f"{name} is not complete JSON: {breaks}. {AGAIN}") from None
-    return Record(value, name)
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        raise RunError(_sentence(error, name, breaks)) from None
 
 
-@dataclass(frozen=True)
-class Record:
-    """A JSON object and the name by which messages call it."""
+def _sentence(error: ValidationError, name: str, breaks: str) -> str:
+    """File, field, what is wrong with it, what that breaks and what to do: the first error."""
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    if first["type"] == "json_invalid":
+        return f"{name} is not complete JSON ({context['error']}): {breaks}. {AGAIN}"
+    field = _field(first["loc"])
+    words = WRONG.get(first["type"])
+    value = SHORT.repr(first["input"])
+    wrong = words.format(value=value, **context) if words else f"is {value}: {first['msg'].lower()}"
+    return f"{name}{f': {field!r}' if field else ''} {wrong}: {breaks}. {AGAIN}"
 
-    fields: Any
-    name: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.fields, dict):
-            raise RunError(f"{self.name} is not a JSON object, so it cannot be read. {AGAIN}")
-
-    def _need(self, key: str, kind: type, said: str) -> Any:
-        value = self.fields.get(key)
-        # bool is an int in Python, never in a run folder.
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            problem = "has no" if key not in self.fields else "has a wrong"
-            raise RunError(
-                f"{self.name} {problem} '{key}' (wanted: {said}), so the run "
-                f"cannot be read. {AGAIN}"
-            )
-        return value
-
-    def whole(self, key: str, least: int = 0) -> int:
-        value: int = self._need(key, int, f"a whole number from {least} up")
-        if value < least:
-            raise RunError(f"{self.name}: '{key}' is {value}, below {least}. {AGAIN}")
-        return value
-
-    def text(self, key: str) -> str:
-        value: str = self._need(key, str, "text")
-        return value
-
-    def texts(self, key: str) -> list[str]:
-        values: list[Any] = self._need(key, list, "a list of texts")
-        if not all(isinstance(value, str) for value in values):
-            raise RunError(f"{self.name}: '{key}' should hold texts only. {AGAIN}")
-        return values
-
-    def object(self, key: str) -> "Record":
-        return Record(self._need(key, dict, "an object"), f"{self.name}, '{key}'")
-
-    def objects(self, key: str) -> list["Record"]:
-        values: list[Any] = self._need(key, list, "a list of objects")
-        return [Record(value, f"{self.name}, '{key}' {i}") for i, value in enumerate(values, 1)]
-
-    def optional(self, key: str, kind: type) -> Any:
-        """The value when it has the kind, else None: for what is shown and never computed with."""
-        value = self.fields.get(key)
-        return value if isinstance(value, kind) else None
+def _field(place: tuple[int | str, ...]) -> str:
+    """`lanes[0].folder`."""
+    names = [part for part in place if not str(part).startswith(CHOICE)]
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names)[1:]

@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 
 from analysis.analyse import Analysis
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
 from analysis.report import output
@@ -28,7 +28,7 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
     return files
 
 
-def copiers(cells: Iterable[Cell], kernel: str) -> frozenset[str]:
+def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
     """Who was seen to copy payload on that kernel: not every cell is followed, and it is the same
     function in all of them."""
     return frozenset(
@@ -39,10 +39,10 @@ def copiers(cells: Iterable[Cell], kernel: str) -> frozenset[str]:
     )
 
 
-def cell_name(cell: Cell) -> str:
+def cell_name(cell: ExactCell) -> str:
     return f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
 
 
-def folded(cell: Cell) -> str:
+def folded(cell: ExactCell) -> str:
     """A line for each call path: the path, a blank, its own instructions."""
     return "".join(f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_)

@@ -109,7 +109,6 @@ def _environment(autoescape: bool) -> Environment:
 
 def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
     manifest = analysis.run.manifest
-    command = manifest.get("command")
     ledger = analysis.ledgers[0] if analysis.ledgers else None
     main = [
         regime
@@ -122,7 +121,7 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "first_screen": ledger.narrow(MOST_TOGETHER) if ledger else None,
         "figures": {figure.name: figure for figure in figures},
         "manifest": manifest,
-        "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
+        "command": shlex.join(manifest.command),
         "shown_disagreements": analysis.disagreements[:SHOWN_DISAGREEMENTS],
         "within": agreement.WITHIN_SHARE,
         "within_per_message": agreement.WITHIN_PER_MESSAGE,

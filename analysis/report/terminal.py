@@ -135,7 +135,7 @@ def _warnings(console: Console, analysis: Analysis) -> None:
         console.print(Text(f"          and {more} more: see the report"))
     for unsound in analysis.tables.unsound:
         cell = unsound.cell
-        name = f"{unsound.lane.folder}, cell {cell.id} ({cell.transport}, {cell.placement})"
+        name = f"{unsound.lane.folder}, cell {cell.id} ({cell.transport}, {cell.conditions})"
         reasons = "; ".join(unsound.reasons)
         console.print(Text.assemble(("UNSOUND   ", "bold yellow"), f"{name}: {reasons}"))
 

@@ -35,5 +35,5 @@ def _each(run: Run, unsound: set[tuple[str, int]]) -> Iterator[tuple[Key, Laps]]
             if cell.result and not cell.probed and (lane.folder, cell.id) not in unsound:
                 times = read_samples(lane, cell)
                 if len(times):
-                    key = (cell.pattern, cell.size, cell.placement, cell.transport)
+                    key = (cell.pattern, cell.size, str(cell.conditions), cell.transport)
                     yield key, Laps(cell.repeat, times)

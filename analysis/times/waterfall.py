@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from analysis.conditions import Conditions
 from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.intervals import Values, joint_interval
 from analysis.times.timing import lap_times
@@ -22,7 +23,7 @@ CELLS = {
     "path": ("selfecho", "same-cpu"),
     "switch": ("pingpong", "same-cpu"),
     "wake-up": ("pingpong", "cross-cpu"),
-    "sleep": ("pingpong", "cross-cpu+spin"),
+    "sleep": ("pingpong", str(Conditions("cross-cpu", wait="spin"))),
 }
 MESSAGES = 2
 PATH, SWITCH, WAKEUP, SLEEP = CELLS

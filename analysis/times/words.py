@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from analysis.conditions import Conditions
 from analysis.counts.quantities import APPS
 from analysis.times.modes import LAPS
 from analysis.times.timing import Latency, Ratio, Regime
@@ -33,8 +34,8 @@ WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is 
 
 def regime_text(regime: Regime) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = regime.placement.partition("+")[0]
-    where = f"{regime.pattern}, {size_text(regime.size)}, {place(name)}"
+    name = place(Conditions.parse(regime.placement).placement)
+    where = f"{regime.pattern}, {size_text(regime.size)}, {name}"
     if regime.pattern in APPS:
         return f"{where}; an article's own program, an event loop on either side"
     return f"{where}; {ways(regime.placement)}"

@@ -6,12 +6,12 @@ what tools answered (docs/run-folder.md).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
-from analysis.raw.record import Record, parse_object, read_text
-from analysis.raw.run import Run
+from analysis.raw.checks import CheckLine, ToolLine
+from analysis.raw.record import M, read_lines
+from analysis.raw.run import Lane, Run
 from analysis.verdicts.files import Claim
 from analysis.verdicts.rules import Check, Option, fact
 from analysis.verdicts.verdict import (
@@ -28,16 +28,12 @@ CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
 KERNEL = "kernel"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One run of a check: under which circumstances, and what it found; or why it found nothing."""
+class Answer(CheckLine):
+    """One run of a check, and where it is recorded."""
 
-    name: str
-    when: dict[str, str]
-    facts: dict[str, Any]
-    error: str
     raw: str
-    kernel: str = ""  # lane and kernel that answered
+    kernel: str = ""
+    """Lane and kernel that answered."""
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
@@ -49,14 +45,9 @@ class Answer:
         return ", ".join(f"{key} {value}" for key, value in self.when.items())
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool that was asked: its help, and its answer to each option."""
+class Tool(ToolLine):
+    """What a tool answered, and where it is recorded."""
 
-    name: str
-    help: str
-    options: dict[str, bool]
-    error: str
     raw: str
 
 
@@ -69,7 +60,10 @@ class Observed:
 
     def also(self, other: "Observed", run: str) -> "Observed":
         """With what another run observed, whose answers are told apart by its name."""
-        named = (replace(one, when=one.when | {"run": run}) for one in other.answers)
+        named = (
+            answer.model_copy(update={"when": answer.when | {"run": run}})
+            for answer in other.answers
+        )
         return Observed((*self.answers, *named), self.tools | other.tools)
 
 
@@ -78,36 +72,23 @@ def read_observed(run: Run) -> Observed:
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
     for lane in run.lanes:
-        kernel = f"{lane.lane} {lane.kernel}"
-        for record in _lines(run, lane.folder, CHECKS):
-            raw = f"raw/{lane.folder}/{CHECKS}"
-            when = {str(k): str(v) for k, v in record.object("when").fields.items()}
-            facts = record.optional("facts", dict) or {}
-            error = record.optional("error", str) or ""
-            answers.append(Answer(record.text("check"), when, facts, error, raw, kernel))
-        for record in _lines(run, lane.folder, TOOLS):
-            options = {k: v is True for k, v in record.object("options").fields.items()}
-            name, error = record.text("tool"), record.optional("error", str) or ""
-            raw = f"raw/{lane.folder}/{TOOLS}"
-            tools[name] = Tool(name, record.text("help"), options, error, raw)
+        kernel, raw = f"{lane.lane} {lane.kernel}", f"raw/{lane.folder}/{CHECKS}"
+        for answer in _lines(lane, CHECKS, CheckLine):
+            answers.append(Answer(**dict(answer), kernel=kernel, raw=raw))
+        for line in _lines(lane, TOOLS, ToolLine):
+            tools[line.tool] = Tool(**dict(line), raw=f"raw/{lane.folder}/{TOOLS}")
     return Observed(tuple(answers), tools)
 
 
-def _lines(run: Run, folder: str, name: str) -> list[Record]:
-    path = run.path / "raw" / folder / name
-    if not path.exists():
-        return []
-    where = f"raw/{folder}/{name}"
-    text = read_text(path, where, "claims about this kernel's answers cannot be settled")
-    return [
-        parse_object(line, f"{where}, line {number}", "the claims that need it cannot be settled")
-        for number, line in enumerate(text.splitlines(), 1)
-    ]
+def _lines(lane: Lane, name: str, model: type[M]) -> Iterable[M]:
+    path = lane.path / name
+    why = "the claims that need it cannot be settled"
+    return read_lines(path, f"raw/{lane.folder}/{name}", model, why) if path.exists() else ()
 
 
 def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
     """Confirmed where every run of the check found these facts, refuted where none did."""
-    answers = [one for one in observed.answers if one.name == rule.check]
+    answers = [one for one in observed.answers if one.check == rule.check]
     found = [one for one in answers if not one.error and rule.facts.keys() <= one.facts.keys()]
     if not found:
         return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))

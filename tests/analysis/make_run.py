@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes a tiny, made-up run folder by the contract (docs/run-folder.md).
+"""Writes a tiny, made-up run folder by the contract (docs/run-folder.schema.json).
 
 The numbers are obviously made up: 4 round trips of 10 bytes, times like 111 and 222 µs, functions
 called `made_up_17`. Tests change one thing at a time and see what follows.
@@ -63,21 +63,65 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
     if made.guest:
         for kernel in (GUEST, *made.more_guests):
             lanes.append(_lane(run, made, f"vm-{kernel}", "vm", kernel, "function"))
-    manifest = {
+    _write_json(run / "run.json", manifest("made-up-run", lanes=lanes, missing=made.missing))
+    return run
+
+
+def manifest(name: str, **more: object) -> dict[str, Any]:
+    """run.json; `more` are other fields, or other values of these."""
+    return {
         "format": 1,
-        "name": "made-up-run",
+        "name": name,
         "pathcost": "0.0.0-made-up",
         "command": ["./runners/run.sh", "--sizes", str(SIZE)],
         "started": "2001-02-03T04:05:06+00:00",
         "seconds": 7,
         "seconds_by_step": {"measure": 7},
         "options": {"sizes": str(SIZE)},
-        "lanes": lanes,
+        "lanes": [],
         "preflight": [],
-        "missing": made.missing,
+        "missing": [],
+        **more,
     }
-    _write_json(run / "run.json", manifest)
-    return run
+
+
+def exact_lane(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write cells and environment of an exact lane; its entry in run.json."""
+    folder = raw / "exact-6.12.0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in cells))
+    environment = {
+        **{"kernel": "6.12.0", "version": "#1 MADE UP", "package": None, "qemu": "10.0"},
+        **{"cpu": "qemu64", "machine": ["-made-up"], "command_line": "", "sha256": {}},
+    }
+    _write_json(folder / "environment.json", environment)
+    return {"folder": folder.name, "kernel": "6.12.0", "runs": len(cells), "lacking": {}}
+
+
+def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
+    """A line of an exact lane's cells.jsonl: `figures` are what was counted, or its `error`."""
+    window = {"steps": 1, "instructions": 1, "guest_ns": 1, "switches": {}, "tasks": {}}
+    half = _process(1, 0, 0, 300)
+    result = {
+        **{"window_ns": 1, "round_trips": 300, "clock_cost_ns": 9.9, "cpus": [0, 0], "socket": {}},
+        **{"intervals": [], "client": half, "server": half, "proc": {}},
+    }
+    plan = {
+        **{"id": number, "transport": transport, "pattern": "pingpong", "size": 64},
+        **{"placement": "same-cpu", "messages": 600, "warmup": 9, "scheduling": "fifo"},
+        **{"knob": None, "error": None},
+    }
+    if figures.get("error"):
+        return plan | figures
+    counted = {"window": window, "sound": True, "record_sha256": "made-up", "result": result}
+    empty: dict[str, list[Any]] = {"variants": [], "cycles": [], "checks": []}
+    return plan | counted | empty | figures
+
+
+def shape(name: str, laps: int, alike: int, steps: int, most: int) -> dict[str, Any]:
+    """An entry of `shapes` in such a line."""
+    figures = {"name": name, "laps": laps, "first": 0, "alike": alike, "steps": steps}
+    return figures | {"least": steps, "most": most, "instructions": steps, "switches": {}}
 
 
 def _lane(
@@ -92,6 +136,7 @@ def _lane(
         "cpu": made.cpu,
         "cpus": 77,
         "distribution": "Made-up Linux",
+        "command_line": "made-up",
         "tools": {"bpftrace": "0.0-made-up"},
         "settings": {"/made/up": "1", "/absent": None},
     }
@@ -173,10 +218,12 @@ def _cell(
         "placement": placement,
         "messages": messages,
         "warmup": 2,
+        **{"wait": "block", "sched": "other", "topology": "one"},
+        **{"in_flight": None, "clients": None, "extra": False},
         "repeat": repeat,
         "instruments": instruments,
         "scripts": ["copies", "others"] if "bpftrace" in instruments else [],
-        "lost": 0,
+        **{"lost": 0, "missed": {}, "calls_missed": {}, "programs": {}},
         "error": None,
         "result": {
             "window_ns": sum(laps),
@@ -184,6 +231,7 @@ def _cell(
             "clock_cost_ns": 99,
             "cpus": [0, 0],
             "socket": {},
+            "intervals": [[messages, sum(laps)]],
             # The server sleeps for all of them: only the sum of both is ever used.
             "client": _process(101, 0, 0, messages // 2),
             "server": _process(102, voluntary * len(laps), involuntary * len(laps), messages // 2),
@@ -201,6 +249,9 @@ def _process(pid: int, voluntary: int, involuntary: int, half: int) -> Cell:
         "received_bytes": half * SIZE,
         "partial_sends": 0,
         "partial_receives": 0,
+        "empty_receives": 0,
+        "schedstat": None,
+        "tcp_info": None,
         "rusage": {
             "user_us": 20,
             "system_us": 60,

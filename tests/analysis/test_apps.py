@@ -178,6 +178,13 @@ def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     }
 
 
+def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    return {
+        **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+        **{"repeat": repeat, "error": None, "asked": 23, **more},
+    }
+
+
 def test_requests_over_http(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, pings)
     found = verdict(analysis, "http-3-times")
@@ -197,17 +204,17 @@ def test_a_request_without_an_answer_is_unsound(tmp_path: Path) -> None:
 
 
 def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
-    asked = {"variant": "fastcgi", "asked": 23, "answers": {"http": 23}}
-    found = verdict(analysed(tmp_path, pings, **asked), "fastcgi-to-gin")
+    asked: dict[str, Any] = {"answers": {"http": 23}}
+    found = verdict(analysed(tmp_path, requests_in_fastcgi, **asked), "fastcgi-to-gin")
     assert found.verdict == "REFUTED"
     assert "request in FastCGI: 1.00" in found.mechanism
     asked["answers"] = {"fastcgi": 23}
-    found = verdict(analysed(tmp_path / "answered", pings, **asked), "fastcgi-to-gin")
+    found = verdict(analysed(tmp_path / "answered", requests_in_fastcgi, **asked), "fastcgi-to-gin")
     assert found.verdict == "CONFIRMED"
 
 
 def test_an_unknown_app_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="line 1: there is no app 'made-up', so its figures cannot"):
+    with pytest.raises(RunError, match=r"apps.jsonl, line 1 is of the kind .made-up., which"):
         analysed(tmp_path, line, app="made-up")
 
 

@@ -47,14 +47,56 @@ def manifest(**fields: object) -> Callable[[Path], None]:
     return damage
 
 
+def whole(name: str, data: bytes) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        (run / name).write_bytes(data)
+
+    return damage
+
+
+def folder(name: str) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        (run / name).unlink()
+        (run / name).mkdir()
+
+    return damage
+
+
+def cell(**fields: object) -> Callable[[Path], None]:
+    """Change the first cell of the host."""
+
+    def damage(run: Path) -> None:
+        path = run / "raw/host/cells.jsonl"
+        first, *rest = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([json.dumps(json.loads(first) | fields) + "\n", *rest]))
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (remove("run.json"), "run.json is not there"),
         (cut("run.json"), "run.json is not complete JSON"),
         (manifest(format=99), "run.json has format 99, and this pathcost reads format 1 only"),
-        (manifest(format="1"), "run.json has a wrong 'format' (wanted: a whole number"),
+        (manifest(format="1"), "run.json: 'format' is '1', and should be a whole number: "),
         (manifest(lanes=[{"folder": "../x"}]), "only letters, digits"),
+        (manifest(made_up=1), "run.json: 'made_up' is not known to this pathcost: "),
+        (manifest(missing=[{"what": "x"}]), "run.json: 'missing[0].why' is missing: "),
+        (manifest(seconds=float("nan")), "run.json: 'seconds' is nan, and should be a finite"),
+        (whole("run.json", b"[]"), "run.json is [], and should be an object: "),
+        (whole("run.json", b"[" * 200_000), "run.json is not complete JSON (recursion limit"),
+        (whole("run.json", b'{"format": ' + b"9" * 5000), "run.json is not complete JSON (number"),
+        (whole("run.json", b'{"name": "\\ud800"}'), "run.json is not complete JSON (unexpected"),
+        (whole("run.json", b'{"name": "\xff"}'), "run.json is not complete JSON (invalid unicode"),
+        (folder("run.json"), "run.json cannot be read (Is a directory): "),
+        (cell(size=True), "cells.jsonl, line 1: 'size' is True, and should be a whole number: "),
+        (cell(size=0), "cells.jsonl, line 1: 'size' is 0, below 1: "),
+        (cell(messages=2**53), "line 1: 'messages' is 9007199254740992, above 9007199254740991"),
+        (cell(wait="made up"), "'wait' is 'made up', and this pathcost knows 'block', 'epoll' or"),
+        (cell(transport="a/b"), "line 1: 'transport' is 'a/b', and only letters, digits"),
+        (cell(result=None), "line 1 has neither an 'error' nor a 'result': "),
+        (cell(id=2), "cells.jsonl, line 2: cell 2 is there twice, so its counts mix"),
         (remove("raw/host/environment.json"), "raw/host/environment.json is not there"),
         (remove("raw/host/cells.jsonl"), "raw/host/cells.jsonl is not there"),
         (cut("raw/host/cells.jsonl"), "raw/host/cells.jsonl, line 12 is not complete JSON"),

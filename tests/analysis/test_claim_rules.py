@@ -262,7 +262,9 @@ def test_numbers_that_no_check_fits_are_refused() -> None:
 
 
 def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answer:
-    return Answer("made-up", when, facts, "", "raw/host/checks.jsonl", kernel)
+    return Answer(
+        check="made-up", when=when, facts=facts, error=None, raw="checks.jsonl", kernel=kernel
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answ
         ),
         ([answer({"other": 17})], "NOT MEASURED", ""),
         ([], "NOT MEASURED", ""),
-        ([Answer("made-up", {}, {}, "it needs root", "", "host 9.9")], "NOT MEASURED", ""),
+        ([answer({}).model_copy(update={"error": "it needs root"})], "NOT MEASURED", ""),
     ],
 )
 def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
@@ -304,13 +306,17 @@ def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
     assert found.why
 
 
+def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -> Tool:
+    return Tool(tool="made-up", help=help_text, options=options, error=error, raw="tools.jsonl")
+
+
 @pytest.mark.parametrize(
     ("tool", "expected"),
     [
-        (Tool("made-up", "Usage: -c N --made-up=17", {}, "", ""), "CONFIRMED"),
-        (Tool("made-up", "", {"--made-up": True}, "", ""), "CONFIRMED"),
-        (Tool("made-up", "Usage: --made-up-too", {"--made-up": False}, "", ""), "REFUTED"),
-        (Tool("made-up", "", {}, "made-up is not installed", ""), "NOT MEASURED"),
+        (a_tool("Usage: -c N --made-up=17", {}), "CONFIRMED"),
+        (a_tool("", {"--made-up": True}), "CONFIRMED"),
+        (a_tool("Usage: --made-up-too", {"--made-up": False}), "REFUTED"),
+        (a_tool("", {}, "made-up is not installed"), "NOT MEASURED"),
         (None, "NOT MEASURED"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from analysis.exact.cells import Cell
+from analysis.exact.cells import ExactCell
 from analysis.exact.lap import Stretch
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
@@ -26,7 +26,7 @@ TOTAL = sum(one.steps for one in a_lap())
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
 
-def cell() -> Cell:
+def cell() -> ExactCell:
     return a_cell(a_lap()).cells[0]
 
 
@@ -69,15 +69,15 @@ def test_softirqs_and_copies_have_tracks_of_their_own() -> None:
 
 
 def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -> None:
-    blind = replace(cell(), payload=None)
-    elsewhere = replace(blind, kernel="7.2")
+    blind = cell().model_copy(update={"payload": None})
+    elsewhere = blind.model_copy(update={"kernel": "7.2"})
     assert copiers([blind, cell(), elsewhere], "6.12") == COPIERS
     assert copiers([blind, cell(), elsewhere], "7.2") == frozenset()
 
 
 def test_two_cpus_have_a_track_each() -> None:
     lap = tuple(replace(one, cpu=int(one.task == "server")) for one in a_lap())
-    slices = read_back(trace(replace(cell(), lap=lap), COPIERS))
+    slices = read_back(trace(cell().model_copy(update={"lap": lap}), COPIERS))
     assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
         "CPU 0": TOTAL - 1056,
         "CPU 1": 1056,
@@ -128,12 +128,12 @@ def test_speedscope_holds_every_instruction_in_its_order() -> None:
 
 
 def test_speedscope_of_a_run_without_laps_holds_the_tree() -> None:
-    file = json.loads(speedscope(replace(cell(), lap=()), "made up"))
+    file = json.loads(speedscope(cell().model_copy(update={"lap": ()}), "made up"))
     assert sum(one["endValue"] for one in file["profiles"]) == TOTAL
 
 
 def test_a_kernel_thread_has_a_track() -> None:
     lap = (*a_lap(), Stretch(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9))
-    slices = read_back(trace(replace(cell(), lap=lap), COPIERS))
+    slices = read_back(trace(cell().model_copy(update={"lap": lap}), COPIERS))
     assert outermost(slices["ksoftirqd/0"]) == 9
     assert ("handle_softirqs", 0, 9) in slices["softirqs"]

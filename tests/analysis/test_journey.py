@@ -2,7 +2,6 @@
 """The journey of a message out of a made-up round trip in its order."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,9 +10,10 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
-from analysis.exact.cells import Cell, Comparison, Node, Payload
+from analysis.exact.cells import Comparison, ExactCell, Node
 from analysis.exact.journey import journeys, table
 from analysis.exact.lap import Slice, Stretch, message, slices
+from analysis.raw.exact import Payload
 from analysis.raw.run import read_run
 from tests.exact.test_analysis import write_run
 
@@ -39,7 +39,10 @@ LAP = (
     ((*SERVER, *WRITE, "tcp_sendmsg"), 1000),
 )
 TOTAL = 10 + 20 + 30 + 40 + 50 + 5 + 2 + 60 + 7 + 40 + 6
-PAYLOAD = Payload(46, {}, {"made_up_copier": 5888}, {}, {}, {}, True)
+PAYLOAD = Payload(
+    messages=46, copied={}, copiers={"made_up_copier": 5888}, readers={}, loaded={}, stored={},
+    sound=True,
+)  # fmt: skip
 
 
 def a_lap() -> tuple[Stretch, ...]:
@@ -48,9 +51,10 @@ def a_lap() -> tuple[Stretch, ...]:
 
 def a_cell(lap: tuple[Stretch, ...], payload: Payload | None = PAYLOAD) -> Comparison:
     nodes = tuple(Node(one.path, 1, one.steps) for one in lap)
-    cell = Cell(
-        "6.12", "10", "qemu64", 1, "tcp", "pingpong", 64, "same-cpu", "fifo", 9, (), (), nodes, (),
-        payload, lap=lap,
+    cell = ExactCell.model_construct(
+        kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
+        scheduling="fifo", laps=9, shapes=(), cycles=(), variants=(), knob=None, nodes=nodes,
+        broken=(), payload=payload, lap=lap,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
 
@@ -102,7 +106,7 @@ def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
         ("switch to server", 217),
         ("copy out", 224),
     ]
-    (blind,) = journeys(a_cell(a_lap(), replace(PAYLOAD, copiers={})))
+    (blind,) = journeys(a_cell(a_lap(), PAYLOAD.model_copy(update={"copiers": {}})))
     assert {mark.kind for mark in blind.marks} == {"wake-up", "switch"}
 
 

@@ -12,6 +12,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
+from tests.analysis.make_run import exact_lane, exact_line, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
 NFT = f"{BASE};nft_do_chain"
@@ -53,22 +54,13 @@ def run(tmp_path: Path) -> Path:
             "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
         )
         steps = sum(steps for _, steps in tree.values())
-        figures = {"laps": 9, "alike": 9, "steps": steps, "least": steps, "most": steps}
-        line = {
-            "id": number, "transport": "tcp", "pattern": "pingpong", "size": 64,
-            "placement": "same-cpu", "scheduling": "fifo", "messages": 20, "error": None,
-            "laps": 9, "shapes": [{"name": "steady", **figures}], "variants": variants,
-            "cycles": [], "checks": [], "knob": knob,
-        }  # fmt: skip
+        shapes = [shape("steady", 9, 9, steps, steps)]
+        line = exact_line(number, "tcp", laps=9, shapes=shapes, variants=variants, knob=knob)
         if knob and knob["name"] == "nft=10":
             line["checks"] = [{"name": "in force", "ok": False, "detail": "no call"}]
-        lines.append(json.dumps(line))
-    (lane / "cells.jsonl").write_text("\n".join(lines) + "\n")
-    environment = {"kernel": "6.12.0", "qemu": "10.0", "cpu": "qemu64"}
-    (lane / "environment.json").write_text(json.dumps(environment))
-    entry = {"folder": lane.name, "kernel": "6.12.0", "runs": len(CELLS)}
-    manifest = {"format": 1, "name": "made-up", "lanes": [], "missing": [], "exact": [entry]}
-    (tmp_path / "run.json").write_text(json.dumps(manifest))
+        lines.append(line)
+    exact = [exact_lane(tmp_path / "raw", lines)]
+    (tmp_path / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
     return tmp_path
 
 

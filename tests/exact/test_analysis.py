@@ -13,10 +13,11 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
-from analysis.exact.cells import Cell, Node
+from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.raw.run import read_run
 from runners.exact.reference import read_table
+from tests.analysis.make_run import exact_lane, exact_line, manifest, shape
 from tests.exact.conftest import REPOSITORY
 
 BASE = "client;[user];entry_SYSCALL_64"
@@ -35,11 +36,6 @@ PAYLOAD = {
 }
 
 
-def shape(name: str, laps: int, steps: int) -> dict[str, Any]:
-    same = {"steps": steps, "least": steps, "most": steps + 3}
-    return {"name": name, "laps": laps, "alike": laps // 2 + 1, **same}
-
-
 def write_run(folder: Path, **changes: Any) -> Path:
     lane = folder / "raw/exact-6.12.0"
     (lane / "tree").mkdir(parents=True)
@@ -49,32 +45,20 @@ def write_run(folder: Path, **changes: Any) -> Path:
         text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
         (lane / f"tree/{number}.tsv").write_text(text)
         steps = sum(steps for _, steps in tree.values())
-        line = {
-            "id": number,
-            "transport": transport,
-            "pattern": "pingpong",
-            "size": 64,
-            "placement": "same-cpu",
-            "scheduling": "fifo",
-            "messages": 600,
-            "error": None,
+        figures = {
             "laps": 299,
             "shapes": [
-                shape("steady", 290, steps),
-                shape("sysvec_apic_timer_interrupt", 9, steps + 100),
+                shape("steady", 290, 146, steps, steps + 3),
+                shape("sysvec_apic_timer_interrupt", 9, 5, steps + 100, steps + 103),
             ],
-            "variants": [],
             "cycles": [{"shapes": [0], "laps": 280}, {"shapes": [0, 1], "laps": 8}],
             "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
             "payload": PAYLOAD,
         }
-        lines.append(json.dumps(line | changes))
-    (lane / "cells.jsonl").write_text("\n".join(lines) + "\n")
-    environment = {"kernel": "6.12.0", "qemu": "10.0", "cpu": "qemu64"}
-    (lane / "environment.json").write_text(json.dumps(environment))
-    entry = {"folder": lane.name, "kernel": "6.12.0", "runs": 2}
-    manifest = {"format": 1, "name": "made-up", "lanes": [], "missing": [], "exact": [entry]}
-    (folder / "run.json").write_text(json.dumps(manifest))
+        failed = "error" in changes
+        lines.append(exact_line(number, transport, **(changes if failed else figures | changes)))
+    exact = [exact_lane(folder / "raw", lines)]
+    (folder / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
     return folder
 
 
@@ -111,7 +95,7 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
     write_run(tmp_path)
     path = tmp_path / "raw/exact-6.12.0/cells.jsonl"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(RunError, match="holds 1 cells"):
+    with pytest.raises(RunError, match=r"holds 1 runs of cells and run.json names 2"):
         analyse(read_run(tmp_path))
 
 
@@ -177,4 +161,4 @@ def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntar
     node = Node(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 1, 101)
     idle = Node(("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 1, 101)
     cell = SimpleNamespace(nodes=(node, idle))
-    assert Cell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]
+    assert ExactCell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]

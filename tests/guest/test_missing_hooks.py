@@ -21,6 +21,7 @@ from runners import lanes, options
 from runners.collect.plan import CellRun, Pass
 from runners.invoker import invoker
 from runners.progress import Progress
+from tests.analysis.make_run import manifest
 from tests.collected import Collected
 from tests.guest import test_counts
 
@@ -69,8 +70,8 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanes, "REPOSITORY", broken)
         lane = lanes.run_plan_in_guest(plan, machine, folder / "raw", folder, invoker(), Progress())
-    manifest = {"format": 1, "name": "broken", "lanes": [lane.entry], "missing": lane.missing}
-    (folder / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
+    text = json.dumps(manifest("broken", lanes=[lane.entry], missing=lane.missing))
+    (folder / "run.json").write_text(text, encoding="utf-8")
     return folder
 
 

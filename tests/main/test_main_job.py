@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from runners.lanes import REPOSITORY
+from tests.analysis.contract import check_contract
 
 pytestmark = pytest.mark.guest
 USER = 65534
@@ -99,6 +100,10 @@ def test_the_manifest_says_where_everything_comes_from(job: Job) -> None:
     assert any(lane["rung"] == "function" for lane in manifest["lanes"])
     assert manifest["seconds_by_step"]
     assert set(job.tidy["kernel"]) == set(kernels.values())
+
+
+def test_its_files_fit_the_schema(job: Job) -> None:
+    assert {"run.json", "raw/<lane>/cells.jsonl"} <= check_contract(job.run)
 
 
 def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:

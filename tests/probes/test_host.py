@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runners import cells, lanes, mounts, options, preflight
+from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
 
 pytestmark = pytest.mark.root
@@ -32,17 +33,18 @@ def collected(
     request: pytest.FixtureRequest, rung: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
     folder = tmp_path_factory.mktemp("host")
+    out = folder / "raw/host"
     asked = options.parse(
         ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
     )
     lanes.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
     subprocess.run(
-        [sys.executable, "-m", "runners.collect", folder / "plan.json", folder / "out"],
+        [sys.executable, "-m", "runners.collect", folder / "plan.json", out],
         cwd=lanes.REPOSITORY,
         env=os.environ | {"TMPDIR": str(folder)},
         check=True,
     )
-    return Collected(folder / "out")
+    return Collected(out)
 
 
 def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
@@ -51,6 +53,11 @@ def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
     absent = ("this kernel has no ", "this CPU counts no ")
     whys = [missing["why"] for missing in collected.missing]
     assert [why for why in whys if not any(words in why for words in absent)] == []
+
+
+def test_its_files_fit_the_schema(collected: Collected) -> None:
+    files = {f"raw/<lane>/{name}" for name in ("environment.json", "cells.jsonl", "missing.json")}
+    assert check_contract(collected.folder.parents[1]) == files
 
 
 def test_scripts_of_a_rung_are_one_bpftrace(collected: Collected) -> None:

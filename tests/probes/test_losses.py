@@ -23,6 +23,7 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import cells, lanes, mounts, options, preflight
+from tests.analysis.make_run import manifest
 
 pytestmark = pytest.mark.root
 TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
@@ -71,11 +72,9 @@ def collect(
         **{"accelerator": None, "runs": plan.runs},
     }
     missing = json.loads((raw / "host/missing.json").read_text())
-    manifest = {
-        **{"format": 1, "name": "losses", "lanes": [lane]},
-        "missing": [one | {"lane": "host"} for one in missing],
-    }
-    (folder / "run/run.json").write_text(json.dumps(manifest))
+    missing = [entry | {"lane": "host"} for entry in missing]
+    text = json.dumps(manifest("losses", lanes=[lane], missing=missing))
+    (folder / "run/run.json").write_text(text)
     return analyse(read_run(folder / "run"))
 
 

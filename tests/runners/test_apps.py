@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -12,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from analysis.counts.apps import FIGURES
 from analysis.counts.quantities import APPS as PATTERN_APPS
+from analysis.raw.apps import APP_LINES
 from runners import options, run
 from runners.apps import (
     APPS,
@@ -46,6 +48,12 @@ from tests.build import make
 NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
 
+def check_lines(lines: list[dict[str, Any]]) -> None:
+    """They are lines of apps.jsonl, by the run folder's schema."""
+    for line in lines:
+        APP_LINES.validate_json(json.dumps(line))
+
+
 def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
@@ -53,6 +61,7 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(redis, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
     found = list(redis.run(NOBODY, lambda _: None))
+    check_lines(found)
     assert [one["error"] for one in found] == [None] * 8
     asked = {1: 23, 3: 3 * 23}
     for one in found:
@@ -65,6 +74,7 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
     monkeypatch.setattr(asyncio, "REPEATS", 1)
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
     found = list(asyncio.run(NOBODY, lambda _: None))
+    check_lines(found)
     assert [one["error"] for one in found] == [None] * 4 * len(asyncio.loops())
     sent = {"pingpong": 23 * 64, "stream": 23 * 4096}
     assert all(one["sent"] == one["received"] == sent[one["variant"]] for one in found)
@@ -82,6 +92,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
     found = list(dotnet.run(NOBODY, lambda _: None))
+    check_lines(found)
     assert [one["error"] for one in found] == [None] * 4
     assert {(one["variant"], one["transport"]): one["messages"] for one in found} == {
         ("written", "unix"): 46,
@@ -106,6 +117,7 @@ def test_every_line_comes_back(
     monkeypatch.setattr(echo, "WARMUP", 23)
     monkeypatch.setattr(echo, "MESSAGES", 2300)
     found = list(app.run(NOBODY, lambda _: None))
+    check_lines(found)
     assert [one["error"] for one in found] == [None] * 3
     assert [one["transport"] for one in found] == ["unix", "tcp", "tcp-nagle"]
     assert all(one["echoed"] == one["sent"] == 2300 for one in found)
@@ -121,6 +133,7 @@ def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gin, "CONNECTIONS", 5)
     monkeypatch.setattr(gin, "REQUESTS", {"keep": 230, "new": 230})
     found = list(gin.run(NOBODY, lambda _: None))
+    check_lines(found)
     assert [one["error"] for one in found] == [None] * (8 + 2)
     in_fastcgi = [one["answers"] for one in found if one["variant"] == "fastcgi"]
     assert in_fastcgi == [{"http": gin.FASTCGI_REQUESTS}] * 2
@@ -261,7 +274,8 @@ def test_every_app_is_set_up_run_and_read(name: str) -> None:
     assert callable(app.lack)
     assert callable(app.run)
     assert 5 <= app.TAKES <= 120  # what --claims says beforehand
-    assert name in FIGURES
+    fields = [line.model_fields["app"] for line in FIGURES]
+    assert name in {app for field in fields for app in get_args(field.annotation)}
     assert name in PATTERN_APPS.values()
 
 

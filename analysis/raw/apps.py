@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A line of raw/host/apps.jsonl: one measurement of an article's own program.
+
+A line with `probed` is of a run of its own, after the timed ones, while the BCC tools watched the
+client, its server, all their threads and what these start. Its times are in no table.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Tag, TypeAdapter
+
+from analysis.raw.record import Count, Model, Positive, Word
+
+
+class Probed(Model):
+    """What the BCC tools counted. For redis, gin and dotnet the window is the client's whole life;
+    for the others it is from its "ready" to its result."""
+
+    # Tool → quantity → key → count: `counts` of probes/bcc/counts.py, `syscount` with all system
+    # calls by name, `stacks` with the causes of wake-ups
+    counts: dict[str, dict[str, dict[str, Count]]]
+    lost: dict[str, Count]  # tool → events without room; what that tool counted is then unsound
+    missed: Count | None  # as in cells.jsonl, all tools together
+    calls_missed: Count | None
+
+
+class KernelCounts(Model):
+    """What the kernel counted from the client's "ready" to its result; for redis and gin over the
+    client's whole life."""
+
+    out: Count  # segments that the whole machine sent
+    data: Count  # segments with payload that it sent
+    machine: Count  # context switches of the whole machine
+    voluntary: Count  # this and the rest: of client and server
+    involuntary: Count
+    user_ns: Count  # to the clock tick
+    system_ns: Count
+
+
+class AppRun(Model):
+    """What a line of every program has."""
+
+    app: Word
+    variant: Word
+    clients: Positive
+    transport: Word
+    repeat: Count
+
+
+class FailedRun(AppRun, extra="allow"):
+    """A measurement that failed, with whatever else its program knows by then."""
+
+    error: str
+
+
+class MeasuredRun(AppRun):
+    """What every measurement has."""
+
+    error: None
+    counters: KernelCounts | None = None
+    probed: Probed | None = None
+
+
+class Redis(MeasuredRun):
+    """Requests to redis-server. Pattern `redis-<variant>`; a request and its answer are two
+    messages."""
+
+    app: Literal["redis"]
+    requests: Positive
+    window_ns: Positive
+    user_us: Count = 0  # CPU time of the clients
+    system_us: Count = 0
+    server_calls: Count  # by the server's own statistics, as `server_usec`
+    server_usec: Count
+    counted: Count  # what the server has counted up
+    # Connections of this machine in TIME_WAIT, before and after
+    time_wait: tuple[Count | None, Count | None]
+    # Over TCP: how long filling in the address takes (gethostbyname, htons)
+    address_ns: Count | None = None
+
+
+class CpuTime(Model):
+    """By getrusage(2)."""
+
+    user_us: Count
+    system_us: Count
+
+
+class Asyncio(MeasuredRun):
+    """Python's event loops. Pattern `<loop>-<variant>`."""
+
+    app: Literal["asyncio"]
+    loop: Word
+    size: Positive
+    messages: Positive
+    window_ns: Positive
+    sent: Count  # bytes
+    received: Count  # bytes, by the server
+    client: CpuTime
+    server: CpuTime
+    laps_ns: tuple[Count, ...]  # median and 99th percentile of the round trips; empty for a stream
+
+
+class Dotnet(MeasuredRun):
+    """The methods of the .NET benchmark. Pattern `dotnet-<variant>`, placement `same-cpu`."""
+
+    app: Literal["dotnet"]
+    size: Positive
+    calls: Positive
+    messages: Positive  # in all calls
+    with_warm_up: Positive | None = None  # messages with those before the window
+    sent: Count  # bytes
+    received: Count
+    # Median and 99th percentile of a call, divided by the messages in it
+    message_ns: tuple[Count, Count]
+
+
+class Echo(MeasuredRun):
+    """Lines and their echoes, in Go and in Java. Pattern `<app>-echo`; a line and its echo are two
+    messages."""
+
+    app: Literal["go", "java"]
+    size: Positive
+    sent: Positive  # lines
+    echoed: Count
+    window_ns: Positive
+    runtime: str  # the version of Go or Java
+
+
+class Laps(Model):
+    """Times of the requests, by oha."""
+
+    mean: Count
+    p50: Count
+    p99: Count
+
+
+class Gin(MeasuredRun):
+    """HTTP requests to Gin, by oha. Pattern `gin-<variant>`, with `-log` where it logs; a request
+    and its answer are two messages."""
+
+    app: Literal["gin"]
+    log: bool  # whether the server writes its request log
+    requests: Positive
+    answered: Count  # with status 200
+    window_ns: Positive
+    laps_ns: Laps
+
+
+Protocol = Literal["fastcgi", "http", "else", "nothing"]
+
+
+class GinInFastcgi(MeasuredRun):
+    """Requests in FastCGI to Gin. Pattern `gin-fastcgi`; requests alone are messages."""
+
+    app: Literal["gin"]
+    variant: Literal["fastcgi"]
+    asked: Positive
+    answers: dict[Protocol, Count]  # protocol of the answer → how many
+
+
+def _choice(line: Any) -> str:
+    record = line if isinstance(line, dict) else {}
+    if record.get("error") is not None:
+        return "(failed)"
+    fastcgi = " in FastCGI" if record.get("variant") == "fastcgi" else ""
+    return f"({record.get('app')}{fastcgi})"
+
+
+AppLine = Annotated[
+    Annotated[FailedRun, Tag("(failed)")]
+    | Annotated[Redis, Tag("(redis)")]
+    | Annotated[Asyncio, Tag("(asyncio)")]
+    | Annotated[Dotnet, Tag("(dotnet)")]
+    | Annotated[Echo, Tag("(go)")]
+    | Annotated[Echo, Tag("(java)")]
+    | Annotated[Gin, Tag("(gin)")]
+    | Annotated[GinInFastcgi, Tag("(gin in FastCGI)")],
+    Discriminator(_choice),
+]
+APP_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(AppLine)

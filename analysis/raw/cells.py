@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A line of raw/<lane>/cells.jsonl: one run of a cell, and what the workload counted in it."""
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import model_validator
+
+from analysis.conditions import Conditions
+from analysis.raw.record import Count, Model, Positive, Word
+
+Wait = Literal["block", "epoll", "spin"]
+Sched = Literal["other", "batch", "fifo"]
+Topology = Literal["one", "two"]
+
+
+class Usage(Model):
+    """What getrusage(2) says of a process over its window."""
+
+    user_us: Count
+    system_us: Count
+    voluntary: Count  # context switches because the process slept
+    involuntary: Count  # context switches because the scheduler took the CPU away
+    minor_faults: Count
+
+
+class Schedstat(Model):
+    """/proc/PID/schedstat of the first thread, from just before the window to just after."""
+
+    run_ns: Count
+    wait_ns: Count
+    slices: Count
+
+
+class TcpInfo(Model):
+    """TCP_INFO over the span of schedstat, summed over the process's connections."""
+
+    segs_out: Count
+    segs_in: Count
+    data_segs_out: Count
+    data_segs_in: Count
+    retransmits: Count
+    snd_mss: Count  # this and the next two: at the end of the span
+    snd_cwnd: Count
+    rtt_us: Count
+
+
+class Process(Model):
+    """What one end of the socket counted in its window (docs/run-folder.md, "Windows")."""
+
+    pid: Positive
+    sent_messages: Count
+    sent_bytes: Count
+    received_messages: Count
+    received_bytes: Count
+    partial_sends: Count
+    partial_receives: Count
+    empty_receives: Count  # reads that found nothing, with `--wait epoll` or `spin`
+    rusage: Usage
+    schedstat: Schedstat | None
+    # null where the transport is not TCP, and in pattern `connect`, whose connections take their
+    # counters with them: asking each before it closes would be one more system call in each round
+    # trip. `proc` has the machine's counters.
+    tcp_info: TcpInfo | None
+
+
+class Result(Model):
+    """What the workload printed."""
+
+    # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
+    # last receive
+    window_ns: Positive
+    # Laps of the window that come back: round trips, of `selfecho` too; in `selfloop` messages; in
+    # `stream` 0
+    round_trips: Count
+    clock_cost_ns: float  # the cost of one clock reading, measured in the same process
+    # The CPUs that client and server were pinned to; null with placement `free`
+    cpus: tuple[Count, Count] | None
+    # Options that differ by transport, as the kernel reports them: `{"TCP_NODELAY": 1}`, `{}`
+    socket: dict[str, int]
+    # Throughput by interval: up to 20 pairs of messages and nanoseconds, each of at least 256 laps.
+    # They follow on each other, and together are the window.
+    intervals: tuple[tuple[Count, Count], ...]
+    client: Process
+    # null in `selfloop` and `selfecho`, which have none: `client` is then both ends
+    server: Process | None
+    # Path → its text at the begin and at the end of the window: `/proc/net/snmp`,
+    # `/proc/net/netstat`, `/proc/net/dev`, `/proc/softirqs`, `/proc/net/softnet_stat`; null for a
+    # file that this kernel does not show
+    proc: dict[str, tuple[str, str] | None]
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Both ends; one process where it did both parts."""
+        return (self.client, self.server) if self.server else (self.client,)
+
+    def both(self, field: str) -> int:
+        """The sum of a count over the two processes."""
+        return sum(int(getattr(process, field)) for process in self.processes)
+
+    def usage(self, field: str) -> int:
+        """The sum of a figure of getrusage(2) over the two processes."""
+        return sum(int(getattr(process.rusage, field)) for process in self.processes)
+
+
+class ProgramRuns(Model):
+    """Runs of an instrument's BPF programs, by the kernel's statistics (BPF_ENABLE_STATS)."""
+
+    # 0 where the kernel keeps no such statistics (before Linux 5.8). The markers' runs count.
+    runs: Count
+    ns: Count
+
+
+class Cell(Model):
+    """One run of a cell. The lines stand in the order in which the cells ran."""
+
+    id: Positive  # the number that the workload's marker carries, unique in its lane
+    transport: Word
+    pattern: Word
+    size: Positive  # bytes of one message
+    placement: Word
+    messages: Positive
+    warmup: Count  # messages before the window
+    wait: Wait
+    sched: Sched
+    topology: Topology  # how many connections
+    in_flight: Positive | None  # messages that pattern `pipeline` has on the way
+    clients: Positive | None  # how many send at a time in pattern `clients`
+    # Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger
+    # and no verdict.
+    extra: bool
+    repeat: Count  # 0, 1, …: which repeat of this cell
+    instruments: tuple[str, ...]  # what was attached while it ran; empty when it ran unprobed
+    scripts: tuple[str, ...]  # the scripts attached, by their names in probes/scripts.tsv
+    lost: Count  # events that ftrace or perf lost in the window
+    # Script → events of the whole machine for which its programs did not run in this cell
+    # (docs/limitations.md); null where the kernel does not count them
+    missed: dict[str, Count | None]
+    # Script → those of `missed` that make the cell unsound: calls of kernel functions and events of
+    # `net`, which hardly anything but the workload's path makes
+    calls_missed: dict[str, Count | None]
+    programs: dict[str, ProgramRuns]  # instrument → runs of its BPF programs in this cell
+    error: str | None  # one sentence: the cell failed and has no `result`
+    result: Result | None = None
+
+    @model_validator(mode="after")
+    def _fails_or_measures(self) -> "Cell":
+        if self.error is None and self.result is None:
+            raise ValueError("has neither an 'error' nor a 'result'")
+        return self
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What keeps the cell from being compared with any other."""
+        in_flight = self.in_flight or Conditions.in_flight
+        return Conditions(self.placement, self.wait, self.sched, self.topology, in_flight)
+
+    @property
+    def probed(self) -> bool:
+        return bool(self.instruments)
+
+    @property
+    def probes(self) -> tuple[str, str]:
+        """What was attached: instruments, scripts; empty words when nothing was."""
+        return ", ".join(self.instruments), ", ".join(self.scripts)

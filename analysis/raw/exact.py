@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A line of raw/exact-*/cells.jsonl: an exact cell, and how its round trips went."""
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag, TypeAdapter, model_validator
+
+from analysis.raw.cells import Result
+from analysis.raw.record import Change, Count, Model, Positive, Word
+
+# Call path → calls and instructions more than usual.
+Moves = dict[str, tuple[Change, Change]]
+
+
+class ExactEnvironment(Model):
+    """raw/exact-*/environment.json: what the counts hold for."""
+
+    kernel: str  # the release
+    version: str  # the guest's /proc/version
+    package: str | None  # the kernel package's version; null for a bzImage
+    qemu: str  # version of QEMU's package
+    cpu: str  # QEMU's model
+    machine: tuple[str, ...]  # QEMU's options
+    command_line: str  # the kernel's
+    # Program → digest of the guest's init and of the workload, as loaded: without debug information
+    # and build id
+    sha256: dict[str, str]
+
+
+class Knob(Model):
+    """What the guest changed before the workload: a table of runners/exact/knobs.toml filled in."""
+
+    name: str
+    what: str
+    one: str  # what `number` counts, where the knob counts something
+    number: Count | None
+    # The pattern of the functions that a probe calls once for each event that it sees
+    event: str = ""
+    command_line: str = ""
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    image: tuple[str, ...] = ()
+    messages: Count = 0  # the most that a cell with the knob has in its window; 0: no limit
+    text: str = ""
+    steps: tuple[tuple[str, ...], ...] = ()
+    # Transport and function pattern that a round trip must call
+    shows: tuple[tuple[str, str], ...] = ()
+    lacks: tuple[tuple[str, str], ...] = ()  # transport and function pattern that it must not call
+
+
+class ExactWindow(Model):
+    """Sums over the whole window."""
+
+    steps: Count
+    instructions: Count  # a repeated string instruction counts once
+    guest_ns: Count
+    switches: dict[str, Count]  # task → switches to it
+    tasks: dict[str, Count]  # task → its steps
+
+
+class Shape(Model):
+    """A way in which laps went: which functions they called, and how often."""
+
+    name: str
+    laps: Positive
+    first: Count  # the first such lap
+    alike: Positive  # laps of the most frequent variant, which are equal in all counts
+    steps: Positive  # steps, instructions and switches are the most frequent variant's
+    least: Positive  # fewest steps of all its laps
+    most: Positive  # most steps of all its laps
+    instructions: Count
+    switches: dict[str, Count]
+
+
+class Variant(Model):
+    """How other laps of the most frequent shape went."""
+
+    laps: Positive
+    moved: Moves  # call path → calls and steps more than in tree/<id>.tsv
+
+
+class Cycle(Model):
+    """Shapes that came in this order again and again, over `laps` laps."""
+
+    shapes: tuple[Count, ...]  # places in the cell's list of shapes, from 0
+    laps: Positive
+
+
+class ExactCheck(Model):
+    """What must hold for the cell to be sound."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Payload(Model):
+    """Where the payload of `messages` went, in bytes: of `fifo` cells from 16 bytes up, from a boot
+    of its own."""
+
+    messages: Positive
+    copied: dict[str, Count]  # `in`, `out`, `kernel`
+    copiers: dict[str, Count]  # function → bytes that it copied
+    readers: dict[str, Count]  # function → bytes that it read and did not copy
+    loaded: dict[str, Count]  # function → bytes of any memory, user space as `[user]`
+    stored: dict[str, Count]
+    sound: bool
+
+    def per_byte(self, size: int) -> float:
+        """Copies of each payload byte."""
+        return sum(self.copied.values()) / (self.messages * size)
+
+    def traffic(self) -> tuple[float, float]:
+        """Bytes loaded and stored for each message, by whatever instruction."""
+        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
+
+
+class ExactPlan(Model):
+    """What each exact cell has, counted or failed."""
+
+    id: Positive
+    transport: Word
+    pattern: Word
+    size: Positive
+    placement: Word
+    messages: Positive
+    warmup: Count
+    scheduling: Word  # `fifo`: the path alone; `other`: the default scheduler
+    knob: Knob | None
+
+
+class FailedExactLine(ExactPlan):
+    """An exact cell that could not be counted."""
+
+    error: str
+
+
+class ExactLine(ExactPlan):
+    """An exact cell that was counted."""
+
+    error: None
+    window: ExactWindow
+    laps: Positive  # whole round trips in the window
+    shapes: tuple[Shape, ...]  # the most frequent first
+    variants: tuple[Variant, ...]  # the most frequent first, 63 at most
+    cycles: tuple[Cycle, ...]
+    checks: tuple[ExactCheck, ...]
+    sound: bool  # every check holds
+    payload: Payload | None = None
+    payload_error: str | None = None  # why the payload could not be followed
+    record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs
+    result: Result  # what the workload printed; its times are virtual
+
+    @model_validator(mode="after")
+    def _cycles_are_of_its_shapes(self) -> "ExactLine":
+        if any(place >= len(self.shapes) for cycle in self.cycles for place in cycle.shapes):
+            raise ValueError("has a cycle that names a shape which the cell does not have")
+        return self
+
+
+def _choice(line: Any) -> str:
+    failed = isinstance(line, dict) and line.get("error") is not None
+    return "(failed)" if failed else "(counted)"
+
+
+AnyExactLine = Annotated[
+    Annotated[FailedExactLine, Tag("(failed)")] | Annotated[ExactLine, Tag("(counted)")],
+    Discriminator(_choice),
+]
+EXACT_LINES: TypeAdapter[FailedExactLine | ExactLine] = TypeAdapter(AnyExactLine)

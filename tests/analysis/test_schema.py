@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The run folder's schema is current, and the stored reference run fits it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from analysis.conditions import Conditions
+from analysis.raw.schema import schema
+from tests.analysis.contract import check_contract
+from tests.analysis.make_run import MadeUp, make_run
+
+REPOSITORY = Path(__file__).parents[2]
+STORED = REPOSITORY / "docs/run-folder.schema.json"
+
+
+def test_the_stored_schema_is_current() -> None:
+    again = "make it again: python -m analysis.raw.schema > docs/run-folder.schema.json"
+    assert json.loads(STORED.read_text(encoding="utf-8")) == schema(), again
+
+
+def test_the_reference_run_fits_it() -> None:
+    assert check_contract(REPOSITORY / "reports/reference/default") == {
+        "run.json",
+        "raw/<lane>/environment.json",
+        "raw/<lane>/cells.jsonl",
+        "raw/<lane>/missing.json",
+        "raw/exact-<kernel>/environment.json",
+        "raw/exact-<kernel>/cells.jsonl",
+    }
+
+
+def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path) -> None:
+    run = make_run(tmp_path, MadeUp())
+    assert "raw/<lane>/cells.jsonl" in check_contract(run)
+    path = run / "raw/host/environment.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"made_up": 17}))
+    with pytest.raises(ValidationError, match="made_up"):
+        check_contract(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("same-cpu", Conditions("same-cpu")),
+        ("cross-cpu+spin", Conditions("cross-cpu", wait="spin")),
+        ("same-cpu+epoll+batch+two", Conditions("same-cpu", "epoll", "batch", "two")),
+        ("free+256-in-flight", Conditions("free", in_flight=256)),
+        ("free+20-clients", Conditions("free", clients=20)),
+        ("same-cpu+nft=10", Conditions("same-cpu", knob="nft=10")),
+        ("same-cpu+a-clients+b", Conditions("same-cpu", knob="a-clients+b")),
+    ],
+)
+def test_conditions_are_written_as_they_are_read(text: str, conditions: Conditions) -> None:
+    assert Conditions.parse(text) == conditions
+    assert str(conditions) == text
