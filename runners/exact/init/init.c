@@ -14,7 +14,6 @@
  *
  * What fails is told on the console in one line that begins `pathcost: `.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

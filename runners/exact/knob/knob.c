@@ -14,7 +14,6 @@
  *
  * Fails with one line on stderr.
  */
-#define _GNU_SOURCE
 #include "knob.h"
 
 #include <errno.h>

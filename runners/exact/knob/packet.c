@@ -11,7 +11,6 @@
  * A reader runs above the workload, else it would never run beside it on one
  * CPU.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>

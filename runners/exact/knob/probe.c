@@ -8,7 +8,6 @@
  *   kprobe.multi WHERE    function, through fprobe (5.18 and later)
  *   fentry WHERE          function, through a trampoline of its own (needs BTF)
  */
-#define _GNU_SOURCE
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <stdint.h>

@@ -3,7 +3,6 @@
  * bpftrace with one of our scripts, whose parameter is the workload. It stays when it says that
  * every probe is attached; what it says of one that it could not attach is an error.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * sys_exit) and `perf record`. Nobody reads the buffers while the workload runs; they are so large
  * that its window fits.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
