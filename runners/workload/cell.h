@@ -51,11 +51,11 @@ struct counts {
 typedef ssize_t (*read_call)(int fd, void *buffer, size_t size);
 typedef ssize_t (*write_call)(int fd, const void *buffer, size_t size);
 
-/* Throughput by interval: when which lap began. */
+/* Throughput by interval: when which iteration began. */
 #define MAX_INTERVALS 20
 struct intervals {
 	unsigned count;
-	uint64_t lap[MAX_INTERVALS], began[MAX_INTERVALS];
+	uint64_t iteration[MAX_INTERVALS], began[MAX_INTERVALS];
 };
 
 /* One end of the transport, as the process that holds it sees it. */
@@ -70,7 +70,7 @@ struct link {
 	unsigned char *tx, *rx;
 	unsigned char *expected; /* --verify: what rx must hold; NULL: it is not looked at */
 	struct counts counts;
-	uint64_t tick; /* the lap at which the next interval begins */
+	uint64_t tick; /* the iteration at which the next interval begins */
 	uint64_t step;
 	struct intervals *intervals;
 	struct setup *setup;

@@ -14,18 +14,20 @@
 #include "process.h"
 #include "transport.h"
 
-static void check_laps(const struct options *options, const char *option, uint64_t messages)
+static void check_iterations(const struct options *options, const char *option, uint64_t messages)
 {
-	unsigned lap = options->pattern->messages_per_lap;
-	unsigned laps = lap * options->clients;
+	unsigned iteration = options->pattern->messages_per_iteration;
+	unsigned iterations = iteration * options->clients;
 
-	if (options->clients > 1 && messages % laps)
+	if (options->clients > 1 && messages % iterations)
 		impossible("--%s %llu is not a multiple of %u: each of %u clients makes as many "
 			   "round trips, of %u messages",
-			   option, (unsigned long long)messages, laps, options->clients, lap);
-	if (messages % lap)
+			   option, (unsigned long long)messages, iterations, options->clients,
+			   iteration);
+	if (messages % iteration)
 		impossible("--%s %llu is not a multiple of %u: with %s a round trip is %u messages",
-			   option, (unsigned long long)messages, lap, options->pattern->name, lap);
+			   option, (unsigned long long)messages, iteration, options->pattern->name,
+			   iteration);
 }
 
 /* Options of one pattern; where it is this one and they are not given, their defaults. */
@@ -97,8 +99,7 @@ static void check_spinning(const struct options *options)
 
 	if (options->pattern->alone || !(options->waiting == SPIN || options->transport->spins))
 		return;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
-		call_failed("sched_getaffinity");
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	if (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2)
 		impossible("two sides that spin need a CPU each: on one, each would spin through "
 			   "the time of the other");
@@ -133,8 +134,7 @@ static void check_cpus(struct options *options)
 		impossible("--placement free pins nothing: leave --cpus out");
 	if (options->placement == FREE)
 		return;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
-		call_failed("sched_getaffinity");
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	if (cpus[CLIENT] < 0) {
 		cpus[CLIENT] = next_cpu(&allowed, -1);
 		cpus[SERVER] = next_cpu(&allowed, cpus[CLIENT]);
@@ -219,8 +219,8 @@ void options_check(struct options *options)
 		impossible("--transport is missing: see --list for those there are");
 	check_own_options(options);
 	check_pair(options->transport, options->pattern);
-	check_laps(options, "messages", options->messages);
-	check_laps(options, "warmup", options->warmup);
+	check_iterations(options, "messages", options->messages);
+	check_iterations(options, "warmup", options->warmup);
 	check_cpus(options);
 	check_directory(options);
 	check_gate(options->gate);

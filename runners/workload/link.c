@@ -134,7 +134,7 @@ static void greet_oneself(const struct link *near, const struct link *far,
 {
 	show_token(near, setup);
 	check_token(far, setup);
-	if (setup->options.pattern->messages_per_lap == 1)
+	if (setup->options.pattern->messages_per_iteration == 1)
 		return;
 	show_token(far, setup);
 	check_token(near, setup);

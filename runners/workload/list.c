@@ -49,10 +49,8 @@ static void redirect(int from, int to)
 static pid_t try_start(const struct transport *transport, const struct pattern *pattern,
 		       const char *directory, const int complaints[2])
 {
-	pid_t child = fork();
+	pid_t child = MUST(fork(), "fork");
 
-	if (child < 0)
-		call_failed("fork");
 	if (child == 0) {
 		redirect(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
 		redirect(complaints[1], STDERR_FILENO);
@@ -91,13 +89,10 @@ static bool is_possible(const struct transport *transport, const struct pattern 
 	int complaints[2], status;
 	pid_t child;
 
-	if (pipe2(complaints, O_CLOEXEC) < 0)
-		call_failed("pipe");
+	MUST(pipe2(complaints, O_CLOEXEC), "pipe");
 	child = try_start(transport, pattern, directory, complaints);
 	hear(complaints[0], sentence);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			call_failed("waitpid");
+	MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
 	if (!*sentence)

@@ -36,7 +36,7 @@ static const char help[] =
 	"  --verify           every message's number and contents, inside the window\n"
 	"  --cell ID          the number that the window's markers carry (0)\n"
 	"  --dir DIRECTORY    where unix and fifo put their files: ours alone, and fresh\n"
-	"  --samples FILE     write the time of each lap: little-endian uint32, ns\n"
+	"  --samples FILE     write the time of each iteration: little-endian uint32, ns\n"
 	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
 	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
 	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): \"enable\" and\n"

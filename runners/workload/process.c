@@ -20,8 +20,7 @@
 /* Dies with the client, whatever kills it. */
 static void follow_parent(const struct setup *setup)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		call_failed("prctl PR_SET_PDEATHSIG");
+	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl PR_SET_PDEATHSIG");
 	if (getppid() != setup->client)
 		give_up(1); /* it died before the line above */
 }
@@ -31,9 +30,7 @@ bool server_fork(struct setup *setup)
 	pid_t child;
 
 	signals_hold();
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	child = MUST(fork(), "fork");
 	if (child == 0) {
 		signals_disown();
 		signals_release();
@@ -56,8 +53,8 @@ void pin(const struct options *options, enum role role)
 		return;
 	CPU_ZERO(&set);
 	CPU_SET(options->cpus[role], &set);
-	if (sched_setaffinity(0, sizeof(set), &set) < 0)
-		call_failed("sched_setaffinity to CPU %d", options->cpus[role]);
+	MUST(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity to CPU %d",
+	     options->cpus[role]);
 }
 
 void schedule(const struct options *options)
@@ -81,9 +78,7 @@ int server_state_open(void)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)leftovers.server);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		call_failed("open %s", path);
+	fd = MUST(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
 	return fd;
 }
 
@@ -96,8 +91,7 @@ static char server_state(int fd)
 
 	if (length < 0 && errno == ESRCH)
 		return 'X';
-	if (length < 0)
-		call_failed("read the server's /proc/PID/stat");
+	MUST(length, "read the server's /proc/PID/stat");
 	text[length] = '\0';
 	name_end = strrchr(text, ')');
 	return name_end && name_end[1] ? name_end[2] : '?';
@@ -128,9 +122,7 @@ static int server_status(void)
 {
 	int status;
 
-	while (waitpid(leftovers.server, &status, 0) < 0)
-		if (errno != EINTR)
-			call_failed("waitpid");
+	MUST(RETRY(waitpid(leftovers.server, &status, 0)), "waitpid");
 	leftovers.server = 0;
 	return status;
 }

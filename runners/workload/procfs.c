@@ -21,8 +21,7 @@ static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
 	char unwanted[4096];
 	size_t length = 0;
 
-	if (lseek(file->fd, 0, SEEK_SET) < 0)
-		call_failed("lseek in %s", file->path);
+	MUST(lseek(file->fd, 0, SEEK_SET), "lseek in %s", file->path);
 	for (;;) {
 		char *next = buffer ? buffer + length : unwanted;
 		size_t room = buffer ? size - length : sizeof(unwanted);
@@ -30,8 +29,7 @@ static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
 
 		if (count < 0 && errno == EINTR)
 			continue;
-		if (count < 0)
-			call_failed("read %s", file->path);
+		MUST(count, "read %s", file->path);
 		if (count == 0)
 			return length;
 		length += count;
@@ -91,9 +89,7 @@ void schedstat_read(struct schedstat *schedstat)
 	*schedstat = (struct schedstat){0};
 	if (schedstat_fd < 0)
 		return; /* the result says null */
-	length = pread(schedstat_fd, text, sizeof(text) - 1, 0);
-	if (length < 0)
-		call_failed("read /proc/self/schedstat");
+	length = MUST(pread(schedstat_fd, text, sizeof(text) - 1, 0), "read /proc/self/schedstat");
 	text[length] = '\0';
 	schedstat->there = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &schedstat->run_ns,
 				  &schedstat->wait_ns, &schedstat->slices) == 3;

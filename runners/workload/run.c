@@ -20,15 +20,12 @@
 static void draw_tokens(struct setup *setup)
 {
 	/* Up to 256 bytes come whole, or not at all. */
-	while (getrandom(setup->token, sizeof(setup->token), 0) < 0)
-		if (errno != EINTR)
-			call_failed("getrandom");
+	MUST(RETRY(getrandom(setup->token, sizeof(setup->token), 0)), "getrandom");
 }
 
 static void make_pipe(int ends[2])
 {
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		call_failed("pipe");
+	MUST(pipe2(ends, O_CLOEXEC), "pipe");
 }
 
 void cell_run(const struct options *options)

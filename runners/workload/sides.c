@@ -28,15 +28,14 @@
 
 static struct link *here; /* setup->links: the first is this side's own */
 
-static uint64_t laps_of(const struct options *options, uint64_t messages)
+static uint64_t iterations_of(const struct options *options, uint64_t messages)
 {
-	return messages / options->pattern->messages_per_lap;
+	return messages / options->pattern->messages_per_iteration;
 }
 
 static void usage_now(struct rusage *usage)
 {
-	if (getrusage(RUSAGE_SELF, usage) < 0)
-		call_failed("getrusage");
+	MUST(getrusage(RUSAGE_SELF, usage), "getrusage");
 }
 
 /* What lies a little outside the window: read before the one edge and after the other. */
@@ -93,28 +92,28 @@ static void open_link(struct setup *setup, enum role role)
 		wait_arrange(here, setup->options.waiting);
 }
 
-static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
+static void server_phase(const struct options *options, enum phase phase, uint64_t iterations)
 {
-	if (laps == 0)
+	if (iterations == 0)
 		return;
 	start_phase(phase);
-	options->pattern->server(here, laps);
+	options->pattern->server(here, iterations);
 	check_phase(phase);
 }
 
-static void client_phase(const struct options *options, enum phase phase, uint64_t laps)
+static void client_phase(const struct options *options, enum phase phase, uint64_t iterations)
 {
-	if (laps == 0)
+	if (iterations == 0)
 		return;
 	start_phase(phase);
-	options->pattern->client(here, laps, NULL);
+	options->pattern->client(here, iterations, NULL);
 	check_phase(phase);
 }
 
 static void server_window(const struct setup *setup, struct report *report)
 {
 	const struct options *options = &setup->options;
-	uint64_t laps = laps_of(options, options->messages);
+	uint64_t iterations = iterations_of(options, options->messages);
 
 	start_phase(WINDOW);
 	markers_touch();
@@ -124,7 +123,7 @@ static void server_window(const struct setup *setup, struct report *report)
 		give_up(1); /* the client has gone, and has said why */
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
-	options->pattern->server(here, laps);
+	options->pattern->server(here, iterations);
 	window_end(options->cell, SERVER);
 	usage_now(&report->after);
 	report->finished = clock_ns();
@@ -155,7 +154,7 @@ void server_run(struct setup *setup)
 		call_failed("close");
 	pin(options, SERVER);
 	open_link(setup, SERVER);
-	server_phase(options, WARMUP, laps_of(options, options->warmup));
+	server_phase(options, WARMUP, iterations_of(options, options->warmup));
 	server_window(setup, &report);
 	server_phase(options, FAREWELL, options->clients);
 	if (planted("count"))
@@ -196,17 +195,17 @@ static void control_set(const int *control, const char *command)
 	now_doing("measuring");
 }
 
-/* Intervals of some hundred laps at least: a clock reading is no part of a lap. */
+/* Intervals of some hundred iterations at least: a clock reading is no part of a iteration. */
 #define LEAST_INTERVAL 256
 
-static void intervals_arm(struct result *result, uint64_t laps)
+static void intervals_arm(struct result *result, uint64_t iterations)
 {
-	uint64_t count =
-		laps / LEAST_INTERVAL < MAX_INTERVALS ? laps / LEAST_INTERVAL : MAX_INTERVALS;
+	uint64_t count = iterations / LEAST_INTERVAL < MAX_INTERVALS ? iterations / LEAST_INTERVAL
+								     : MAX_INTERVALS;
 
 	here->intervals = &result->intervals;
 	here->tick = count ? 0 : UINT64_MAX;
-	here->step = count ? (laps + count - 1) / count : 0;
+	here->step = count ? (iterations + count - 1) / count : 0;
 }
 
 /*
@@ -226,17 +225,17 @@ static void client_window(const struct setup *setup, struct result *result, stru
 {
 	const struct options *options = &setup->options;
 	struct report *report = &result->client;
-	uint64_t laps = laps_of(options, options->messages);
+	uint64_t iterations = iterations_of(options, options->messages);
 
 	proc_read(files, BEFORE);
 	read_counters(report, BEFORE);
-	intervals_arm(result, laps);
+	intervals_arm(result, iterations);
 	control_set(options->control, "enable\n");
 	leftovers.open_gate = options->gate;
 	gate_set(options->gate, "1");
 	usage_now(&report->before);
 	window_begin(options->cell, CLIENT);
-	result->window_ns = options->pattern->client(here, laps, samples);
+	result->window_ns = options->pattern->client(here, iterations, samples);
 	window_end(options->cell, CLIENT);
 	usage_now(&report->after);
 	here->tick = UINT64_MAX;
@@ -285,7 +284,7 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	result->client.pid = getpid();
 	here = setup->links;
 	if (!options->pattern->one_way)
-		result->round_trips = laps_of(options, options->messages);
+		result->round_trips = iterations_of(options, options->messages);
 	pin(options, CLIENT);
 	open_link(setup, CLIENT);
 	if (options->transport->describe)
@@ -314,7 +313,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 
 	client_prepare(setup, result, files);
 	now_doing("warming up");
-	client_phase(options, WARMUP, laps_of(options, options->warmup));
+	client_phase(options, WARMUP, iterations_of(options, options->warmup));
 	start_phase(WINDOW);
 	markers_touch();
 	usage_now(&result->client.before); /* for its first page faults */

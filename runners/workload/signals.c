@@ -109,8 +109,7 @@ void signals_hold(void)
 	sigset_t set;
 
 	ending_set(&set);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		call_failed("sigprocmask");
+	MUST(sigprocmask(SIG_BLOCK, &set, NULL), "sigprocmask");
 }
 
 void signals_release(void)
@@ -118,8 +117,7 @@ void signals_release(void)
 	sigset_t set;
 
 	ending_set(&set);
-	if (sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
-		call_failed("sigprocmask");
+	MUST(sigprocmask(SIG_UNBLOCK, &set, NULL), "sigprocmask");
 }
 
 static void handle(int signal_number, void (*handler)(int), int flags)
@@ -128,8 +126,7 @@ static void handle(int signal_number, void (*handler)(int), int flags)
 
 	ending_set(&action.sa_mask); /* a second signal must not clean up beside the first */
 	sigdelset(&action.sa_mask, signal_number);
-	if (sigaction(signal_number, &action, NULL) < 0)
-		call_failed("sigaction");
+	MUST(sigaction(signal_number, &action, NULL), "sigaction");
 }
 
 void signals_arm(unsigned timeout_seconds)

@@ -18,8 +18,7 @@ int listener_bind(struct setup *setup, const void *address, socklen_t length)
 	int type = setup->options.transport->type;
 
 	setup->listener = socket(name->sa_family, type | SOCK_CLOEXEC, 0);
-	if (setup->listener < 0)
-		call_failed("socket");
+	MUST(setup->listener, "socket");
 	return bind(setup->listener, name, length);
 }
 
@@ -27,12 +26,10 @@ void listener_start(struct setup *setup)
 {
 	struct sockaddr *name = (struct sockaddr *)&setup->address;
 
-	if (listen(setup->listener, (int)setup->options.clients) < 0)
-		call_failed("listen");
+	MUST(listen(setup->listener, (int)setup->options.clients), "listen");
 	setup->address_length = sizeof(setup->address);
 	/* The kernel's word for it: for tcp it holds the port. */
-	if (getsockname(setup->listener, name, &setup->address_length) < 0)
-		call_failed("getsockname");
+	MUST(getsockname(setup->listener, name, &setup->address_length), "getsockname");
 }
 
 __attribute__((noreturn, cold)) static void connect_failed(void)
@@ -46,10 +43,9 @@ __attribute__((noreturn, cold)) static void connect_failed(void)
 int transport_connect(const struct setup *setup)
 {
 	const struct transport *transport = setup->options.transport;
-	int fd = socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0);
+	int fd =
+		MUST(socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0), "socket");
 
-	if (fd < 0)
-		call_failed("socket");
 	while (connect(fd, (const struct sockaddr *)&setup->address, setup->address_length) < 0)
 		if (errno != EINTR)
 			connect_failed();
@@ -62,9 +58,7 @@ int transport_accept(const struct setup *setup)
 {
 	int fd;
 
-	while ((fd = accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-		if (errno != EINTR)
-			call_failed("accept");
+	fd = MUST(RETRY(accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)), "accept");
 	if (setup->options.transport->tune)
 		setup->options.transport->tune(setup, fd);
 	return fd;
@@ -101,8 +95,7 @@ void transport_join(struct setup *setup, struct link *link)
 
 static void close_end(int fd)
 {
-	if (close(fd) < 0)
-		call_failed("close");
+	MUST(close(fd), "close");
 }
 
 /* Else this process would keep open what it waits to see closed. */
@@ -127,8 +120,7 @@ void transport_joined(struct setup *setup, enum role role)
 	/* Every connection is in the backlog at least, so the path is no longer needed: from
 	 * here on not even SIGKILL leaves a file. */
 	if (role == CLIENT && leftovers.socket_path) {
-		if (unlink(leftovers.socket_path) < 0)
-			call_failed("unlink %s", leftovers.socket_path);
+		MUST(unlink(leftovers.socket_path), "unlink %s", leftovers.socket_path);
 		leftovers.socket_path = NULL;
 	}
 }

@@ -26,8 +26,7 @@ static void make_pairs(struct setup *setup, void (*make)(int type, int pair[2]))
 
 static void unix_make(int type, int pair[2])
 {
-	if (socketpair(AF_UNIX, type, 0, pair) < 0)
-		call_failed("socketpair");
+	MUST(socketpair(AF_UNIX, type, 0, pair), "socketpair");
 }
 
 static void pair_prepare(struct setup *setup)
@@ -43,12 +42,9 @@ static int udp_socket(int type, struct sockaddr_in *name)
 
 	*name = (struct sockaddr_in){.sin_family = AF_INET};
 	name->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0)
-		call_failed("socket");
-	if (bind(fd, address, length) < 0)
-		call_failed("bind to 127.0.0.1");
-	if (getsockname(fd, address, &length) < 0)
-		call_failed("getsockname");
+	MUST(fd, "socket");
+	MUST(bind(fd, address, length), "bind to 127.0.0.1");
+	MUST(getsockname(fd, address, &length), "getsockname");
 	return fd;
 }
 
@@ -60,8 +56,7 @@ static void udp_make(int type, int pair[2])
 	pair[0] = udp_socket(type, &names[0]);
 	pair[1] = udp_socket(type, &names[1]);
 	for (int i = 0; i < 2; i++)
-		if (connect(pair[i], (struct sockaddr *)&names[!i], sizeof(names[!i])) < 0)
-			call_failed("connect");
+		MUST(connect(pair[i], (struct sockaddr *)&names[!i], sizeof(names[!i])), "connect");
 }
 
 static void udp_prepare(struct setup *setup)

@@ -31,10 +31,8 @@ static void pipe_prepare(struct setup *setup)
 
 static int open_fifo(const char *path, int flags)
 {
-	int fd = open(path, flags | O_CLOEXEC);
+	int fd = MUST(open(path, flags | O_CLOEXEC), "open %s", path);
 
-	if (fd < 0)
-		call_failed("open %s", path);
 	return fd;
 }
 
@@ -56,10 +54,8 @@ static void make_fifo(const char *directory, int ends[2])
 	/* Non-blocking, or it would wait for the writer that comes next. */
 	ends[READ_END] = open_fifo(path, O_RDONLY | O_NONBLOCK);
 	ends[WRITE_END] = open_fifo(path, O_WRONLY);
-	if (fcntl(ends[READ_END], F_SETFL, O_RDONLY) < 0)
-		call_failed("fcntl");
-	if (unlink(path) < 0)
-		call_failed("unlink %s", path);
+	MUST(fcntl(ends[READ_END], F_SETFL, O_RDONLY), "fcntl");
+	MUST(unlink(path), "unlink %s", path);
 	leftovers.socket_path = NULL;
 	signals_release();
 }

@@ -14,8 +14,7 @@ void tcp_prepare(struct setup *setup)
 	struct sockaddr_in address = {.sin_family = AF_INET};
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (listener_bind(setup, &address, sizeof(address)) < 0)
-		call_failed("bind to 127.0.0.1");
+	MUST(listener_bind(setup, &address, sizeof(address)), "bind to 127.0.0.1");
 	listener_start(setup);
 }
 
@@ -33,8 +32,7 @@ static int nodelay(int fd)
 	int value;
 	socklen_t length = sizeof(value);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length) < 0)
-		call_failed("getsockopt TCP_NODELAY");
+	MUST(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length), "getsockopt TCP_NODELAY");
 	return value;
 }
 
@@ -44,8 +42,7 @@ void tcp_tune(const struct setup *setup, int fd)
 	int on = 1;
 
 	(void)setup;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		call_failed("setsockopt TCP_NODELAY");
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "setsockopt TCP_NODELAY");
 	if (!nodelay(fd))
 		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
 }
@@ -84,8 +81,7 @@ static void add_counts(int fd, struct tcp_counts *counts)
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
-		call_failed("getsockopt TCP_INFO");
+	MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), "getsockopt TCP_INFO");
 	counts->segs_out += info.tcpi_segs_out;
 	counts->segs_in += info.tcpi_segs_in;
 	counts->data_segs_out += info.tcpi_data_segs_out;
@@ -99,7 +95,7 @@ static void add_counts(int fd, struct tcp_counts *counts)
 void tcp_count(const struct link *link, struct tcp_counts *counts)
 {
 	/* In connect a connection's counters end with it, and asking for them before would be one
-	 * system call more in each lap. */
+	 * system call more in each iteration. */
 	bool lasting = !link->setup->options.pattern->keeps_listening;
 
 	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};

@@ -46,8 +46,8 @@ static void abstract_prepare(struct setup *setup)
 	for (int i = 0; i < TOKEN_SIZE; i++)
 		length += snprintf(address.sun_path + 1 + length, 3, "%02x",
 				   setup->token[CLIENT][i] ^ setup->token[SERVER][i]);
-	if (listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length) < 0)
-		call_failed("bind to an abstract name");
+	MUST(listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length),
+	     "bind to an abstract name");
 	listener_start(setup);
 }
 
@@ -60,8 +60,7 @@ static void check_credentials(const struct setup *setup, int fd)
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-		call_failed("getsockopt SO_PEERCRED");
+	MUST(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), "getsockopt SO_PEERCRED");
 	if (peer.pid != setup->client || peer.uid != geteuid())
 		cell_failed("process %d of user %u is at the other end of the socket, not ours",
 			    (int)peer.pid, (unsigned)peer.uid);
@@ -77,16 +76,12 @@ void unix_settle(const struct setup *setup, struct link *link)
 /* af_unix.c: a message may fill the send buffer but for 32 bytes. */
 size_t unix_limit(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = MUST(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
 	int buffer;
 	socklen_t length = sizeof(buffer);
 
-	if (fd < 0)
-		call_failed("socket");
-	if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length) < 0)
-		call_failed("getsockopt SO_SNDBUF");
-	if (close(fd) < 0)
-		call_failed("close");
+	MUST(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length), "getsockopt SO_SNDBUF");
+	MUST(close(fd), "close");
 	return buffer - 32;
 }
 

@@ -50,8 +50,7 @@ static void open_ring(void)
 	if (ring.entry)
 		return; /* this thread has one */
 	ring.fd = make_ring(&parameters);
-	if (ring.fd < 0)
-		call_failed("io_uring_setup");
+	MUST(ring.fd, "io_uring_setup");
 	submit = map_ring(ring.fd, parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
 	complete = map_ring(ring.fd,
 			    parameters.cq_off.cqes +
@@ -148,8 +147,7 @@ static void check_uring(void)
 			"io_uring is not to be had here (kernel.io_uring_disabled, a container's "
 			"filter, or a kernel without it): %s",
 			strerror(errno));
-	if (close(fd) < 0)
-		call_failed("close");
+	MUST(close(fd), "close");
 }
 
 static void uring_unix_prepare(struct setup *setup)

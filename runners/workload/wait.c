@@ -22,13 +22,10 @@ static struct {
 
 void set_blocking(int fd, bool blocking)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = MUST(fcntl(fd, F_GETFL), "fcntl");
 
-	if (flags < 0)
-		call_failed("fcntl");
 	flags = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
-	if (fcntl(fd, F_SETFL, flags) < 0)
-		call_failed("fcntl");
+	MUST(fcntl(fd, F_SETFL, flags), "fcntl");
 }
 
 static bool await_event(int fd, short event, int patience)
@@ -36,9 +33,7 @@ static bool await_event(int fd, short event, int patience)
 	struct pollfd wanted = {.fd = fd, .events = event};
 	int ready;
 
-	while ((ready = poll(&wanted, 1, patience)) < 0)
-		if (errno != EINTR)
-			call_failed("poll");
+	ready = MUST(RETRY(poll(&wanted, 1, patience)), "poll");
 	return ready > 0;
 }
 
@@ -49,10 +44,8 @@ bool is_readable(int fd, int patience)
 
 int epoll_new(void)
 {
-	int fd = epoll_create1(EPOLL_CLOEXEC);
+	int fd = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll_create");
 
-	if (fd < 0)
-		call_failed("epoll_create");
 	return fd;
 }
 
@@ -60,8 +53,7 @@ void epoll_watch(int epoll, int fd, uint32_t data)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = data};
 
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		call_failed("epoll_ctl");
+	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
 /* As programs with an event loop do it: wait, then read. */

@@ -55,8 +55,7 @@ static size_t read_to_end(int fd, char *to, size_t room)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got < 0)
-			call_failed("read");
+		MUST(got, "read");
 		if (got == 0)
 			return size;
 		size += got;
@@ -89,10 +88,8 @@ static void make_system(void)
 	mkdir("/proc", 0755);
 	mkdir("/run", 0755);
 	mkdir("/sys", 0755);
-	if (mount("proc", "/proc", "proc", 0, NULL) < 0)
-		call_failed("mount /proc");
-	if (mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)
-		call_failed("mount /sys");
+	MUST(mount("proc", "/proc", "proc", 0, NULL), "mount /proc");
+	MUST(mount("sysfs", "/sys", "sysfs", 0, NULL), "mount /sys");
 }
 
 static void loopback_up(void)
@@ -129,8 +126,7 @@ static void set_fifo(pid_t pid, int priority)
 {
 	const struct sched_param parameter = {.sched_priority = priority};
 
-	if (sched_setscheduler(pid, SCHED_FIFO, &parameter) < 0)
-		call_failed("sched_setscheduler");
+	MUST(sched_setscheduler(pid, SCHED_FIFO, &parameter), "sched_setscheduler");
 }
 
 /* The receive work of every CPU. */
@@ -272,9 +268,7 @@ static void step_workload(char **words)
 
 	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0)
 		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	child = MUST(fork(), "fork");
 	if (child == 0)
 		become_workload(words, out, errors);
 	close(out[1]);
@@ -284,8 +278,7 @@ static void step_workload(char **words)
 	size = read_to_end(errors[0], output, sizeof(output) - 1);
 	output[size] = '\0';
 	output[strcspn(output, "\n")] = '\0';
-	if (waitpid(child, &status, 0) < 0)
-		call_failed("waitpid");
+	MUST(waitpid(child, &status, 0), "waitpid");
 	if (WIFSIGNALED(status))
 		fail("the workload was killed by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status) != 0)

@@ -70,16 +70,14 @@ __attribute__((noinline)) void hand_over(const char *name, const char *data, siz
 /* Given back after use: a task with ports of its own is switched to by a longer way. */
 static void use_ports(int on)
 {
-	if (ioperm(PANIC_PORT, FILES_DATA_PORT - PANIC_PORT + 1, on) < 0)
-		call_failed("ioperm");
+	MUST(ioperm(PANIC_PORT, FILES_DATA_PORT - PANIC_PORT + 1, on), "ioperm");
 }
 
 static long nanoseconds(void)
 {
 	struct timespec now;
 
-	if (clock_gettime(CLOCK_MONOTONIC, &now) < 0)
-		call_failed("clock_gettime");
+	MUST(clock_gettime(CLOCK_MONOTONIC, &now), "clock_gettime");
 	return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 

@@ -32,10 +32,8 @@ static int load_pass(void)
 		.license = (uintptr_t) "GPL",
 		.prog_name = "pass",
 	};
-	int fd = bpf(BPF_PROG_LOAD, &program);
+	int fd = MUST(bpf(BPF_PROG_LOAD, &program), "load an eBPF program");
 
-	if (fd < 0)
-		call_failed("load an eBPF program");
 	return fd;
 }
 
@@ -46,11 +44,8 @@ void attach_cgroup_program(char **words)
 	int program = load_pass(), cgroup;
 
 	(void)words;
-	if (mount("cgroup2", CGROUPS, "cgroup2", 0, NULL) < 0)
-		call_failed("mount cgroup2");
-	cgroup = open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (cgroup < 0)
-		call_failed("open " CGROUPS);
+	MUST(mount("cgroup2", CGROUPS, "cgroup2", 0, NULL), "mount cgroup2");
+	cgroup = MUST(open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " CGROUPS);
 	for (unsigned int i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
 		union bpf_attr attach = {
 			.target_fd = cgroup,
@@ -58,7 +53,6 @@ void attach_cgroup_program(char **words)
 			.attach_type = both[i],
 		};
 
-		if (bpf(BPF_PROG_ATTACH, &attach) < 0)
-			call_failed("attach it to the root cgroup");
+		MUST(bpf(BPF_PROG_ATTACH, &attach), "attach it to the root cgroup");
 	}
 }

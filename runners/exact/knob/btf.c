@@ -24,8 +24,7 @@ static void read_types(void)
 	for (size_t size = 0; (got = read(fd, data + size, sizeof(data) - size)) > 0;)
 		size += got;
 	close(fd);
-	if (got < 0)
-		call_failed("read " TYPES);
+	MUST(got, "read " TYPES);
 }
 
 /* What follows a type's three words, by its kind. */

@@ -55,11 +55,8 @@ void stay(const char *name)
 	int pipes[2];
 	pid_t child;
 
-	if (pipe2(pipes, O_CLOEXEC) < 0)
-		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	MUST(pipe2(pipes, O_CLOEXEC), "pipe");
+	child = MUST(fork(), "fork");
 	if (child == 0) {
 		close(pipes[0]);
 		parent = pipes[1];
@@ -115,10 +112,8 @@ static void expect(char **words)
 
 static void expect_log(char **words)
 {
-	int size = klogctl(LOG_READ_ALL, text, sizeof(text) - 1);
+	int size = MUST(klogctl(LOG_READ_ALL, text, sizeof(text) - 1), "syslog");
 
-	if (size < 0)
-		call_failed("syslog");
 	text[size] = '\0';
 	if (!strstr(text, words[0]))
 		fail("the kernel's log does not say: %s", words[0]);

@@ -62,8 +62,7 @@ static void listen_on_lo(int fd)
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 
-	if (bind(fd, (struct sockaddr *)&lo, sizeof(lo)) < 0)
-		call_failed("bind to lo");
+	MUST(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), "bind to lo");
 }
 
 static void empty_ring(int fd, char *ring)
@@ -86,16 +85,13 @@ void open_packet_socket(char **words)
 	char *ring = NULL;
 
 	stay("sniffer");
-	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		call_failed("open a packet socket");
+	fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "open a packet socket");
 	if (strcmp(words[0], "ring") == 0)
 		ring = share_ring(fd);
 	else if (strcmp(words[0], "plain") != 0 && strcmp(words[0], "nobody") != 0)
 		fail("a packet socket is read by ring, plain or nobody");
 	listen_on_lo(fd);
-	if (sched_setscheduler(0, SCHED_FIFO, &above) < 0)
-		call_failed("sched_setscheduler");
+	MUST(sched_setscheduler(0, SCHED_FIFO, &above), "sched_setscheduler");
 	ready();
 	if (ring)
 		empty_ring(fd, ring);

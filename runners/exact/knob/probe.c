@@ -28,10 +28,8 @@ static int make_array(void)
 		.value_size = 8,
 		.max_entries = 1,
 	};
-	int fd = bpf(BPF_MAP_CREATE, &map);
+	int fd = MUST(bpf(BPF_MAP_CREATE, &map), "make an eBPF map");
 
-	if (fd < 0)
-		call_failed("make an eBPF map");
 	return fd;
 }
 
@@ -64,10 +62,8 @@ static int load_counter(enum bpf_prog_type type, enum bpf_attach_type attach, un
 		.license = (uintptr_t) "GPL",
 		.prog_name = "count",
 	};
-	int fd = bpf(BPF_PROG_LOAD, &program);
+	int fd = MUST(bpf(BPF_PROG_LOAD, &program), "load an eBPF program of this type");
 
-	if (fd < 0)
-		call_failed("load an eBPF program of this type");
 	return fd;
 }
 
@@ -78,9 +74,7 @@ static void attach_by_perf(struct perf_event_attr *event, enum bpf_prog_type typ
 
 	event->size = sizeof(*event);
 	event->sample_period = 1;
-	fd = syscall(SYS_perf_event_open, event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		call_failed("perf_event_open");
+	fd = MUST(syscall(SYS_perf_event_open, event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), "perf_event_open");
 	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 ||
 	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 		call_failed("attach to a perf event");
@@ -119,8 +113,7 @@ static void attach_kprobe_multi(const char *where)
 			},
 	};
 
-	if (bpf(BPF_LINK_CREATE, &link) < 0)
-		call_failed("attach by kprobe.multi");
+	MUST(bpf(BPF_LINK_CREATE, &link), "attach by kprobe.multi");
 }
 
 static void attach_raw(const char *name, int program)
@@ -129,8 +122,7 @@ static void attach_raw(const char *name, int program)
 		.raw_tracepoint = {.name = (uintptr_t)name, .prog_fd = program},
 	};
 
-	if (bpf(BPF_RAW_TRACEPOINT_OPEN, &attach) < 0)
-		call_failed("attach the program");
+	MUST(bpf(BPF_RAW_TRACEPOINT_OPEN, &attach), "attach the program");
 }
 
 static void attach_raw_tracepoint(const char *where)

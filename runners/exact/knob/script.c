@@ -48,11 +48,8 @@ void attach_script(char **words)
 	if (mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)) < 0 && errno != EEXIST)
 		call_failed("mknod /dev/null");
 	stay("attacher");
-	if (pipe2(pipes, 0) < 0)
-		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	MUST(pipe2(pipes, 0), "pipe");
+	child = MUST(fork(), "fork");
 	if (child == 0)
 		become_bpftrace(words[0], pipes[1]);
 	close(pipes[1]);

@@ -78,13 +78,10 @@ static void open_event(const char *where, int *first)
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			       PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
 	};
-	int fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = MUST(syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), "perf_event_open");
 
-	if (fd < 0)
-		call_failed("perf_event_open");
 	if (*first >= 0) {
-		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first) < 0)
-			call_failed("PERF_EVENT_IOC_SET_OUTPUT");
+		MUST(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first), "PERF_EVENT_IOC_SET_OUTPUT");
 		return;
 	}
 	*first = fd;
