@@ -110,7 +110,7 @@ static void print_side(FILE *out, const char *name, const struct report *report)
 	fprintf(out, "}, ");
 }
 
-/* [[messages, ns], ...]: one after the other they are the window. */
+/* [[messages, ns], ...]: together they are the window. */
 static void print_intervals(FILE *out, const struct options *options, const struct result *result)
 {
 	const struct intervals *intervals = &result->intervals;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pairs of sockets made before the fork: nothing has to be found, and nobody else can come in. */
-#include <errno.h>
+/* Pairs of sockets made before the fork: there is no address that another process could use. */
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include "errors.h"
 #include "transport.h"
 
-/* One pair for both directions, or one for each. */
+/* Makes one pair for both directions, or one for each. */
 static void make_pairs(struct setup *setup, void (*make)(int type, int pair[2]))
 {
 	int type = setup->options.transport->type | SOCK_CLOEXEC;
@@ -48,7 +46,7 @@ static int udp_socket(int type, struct sockaddr_in *name)
 	return fd;
 }
 
-/* Connected to each other, so each takes datagrams from the other only. */
+/* The sockets are connected, so each accepts datagrams from the other only. */
 static void udp_make(int type, int pair[2])
 {
 	struct sockaddr_in names[2];
@@ -66,7 +64,7 @@ static void udp_prepare(struct setup *setup)
 
 static size_t udp_limit(void)
 {
-	return 65535 - 20 - 8; /* the IP packet's length has 16 bits, headers included */
+	return 65535 - 20 - 8; /* the IP header has 16 bits for the packet's length */
 }
 
 const struct transport unix_pair = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pipes, without a name and with one: a one-way channel for each direction. */
+/* Pipes, unnamed and named: a one-way channel for each direction. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@ static int open_fifo(const char *path, int flags)
 	return fd;
 }
 
-/* The path is gone before anything runs: what has been opened needs it no longer. */
+/* Unlinks the path again: an open FIFO does not need it. */
 static void make_fifo(const char *directory, int ends[2])
 {
 	static char path[PATH_MAX];
@@ -51,7 +50,7 @@ static void make_fifo(const char *directory, int ends[2])
 		call_failed("mkfifo %s", path);
 	}
 	leftovers.socket_path = path;
-	/* Non-blocking, or it would wait for the writer that comes next. */
+	/* Non-blocking: otherwise this open would wait for the writer, which comes next. */
 	ends[READ_END] = open_fifo(path, O_RDONLY | O_NONBLOCK);
 	ends[WRITE_END] = open_fifo(path, O_WRONLY);
 	MUST(fcntl(ends[READ_END], F_SETFL, O_RDONLY), "fcntl");

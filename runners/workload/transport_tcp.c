@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* TCP on the loopback interface: a port of the kernel's choice. */
+/* TCP on the loopback interface; the kernel chooses the port. */
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ static int nodelay(int fd)
 	return value;
 }
 
-/* The one deliberate difference: without it Nagle's algorithm would be what is measured. */
+/* The one deliberate difference: without it we would measure Nagle's algorithm. */
 void tcp_tune(const struct setup *setup, int fd)
 {
 	int on = 1;
@@ -48,9 +48,9 @@ void tcp_tune(const struct setup *setup, int fd)
 }
 
 /*
- * A connection that ends by FIN keeps timers: a FIN is sent again, an ACK is delayed, and both
- * may fall into the next cell's window. By the time our ends are closed all has been read and
- * checked, so they end by RST, after which nothing of them is left.
+ * A connection that ends by FIN keeps timers: a FIN is repeated, an ACK is delayed, and both may
+ * fall into the next cell's window. When our ends close, everything has been read and checked, so
+ * they close by RST, which leaves nothing behind.
  */
 void tcp_settle(const struct setup *setup, struct link *link)
 {
@@ -94,8 +94,10 @@ static void add_counts(int fd, struct tcp_counts *counts)
 
 void tcp_count(const struct link *link, struct tcp_counts *counts)
 {
-	/* In connect a connection's counters end with it, and asking for them before would be one
-	 * system call more in each iteration. */
+	/*
+	 * In connect the counters end with each connection; reading them before would add a system
+	 * call to each iteration.
+	 */
 	bool lasting = !link->setup->options.pattern->keeps_listening;
 
 	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};
@@ -110,32 +112,23 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 
 const struct transport tcp = {
 	.name = "tcp",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp_prepare,
 	.tune = tcp_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };
 
 const struct transport tcp_nagle = {
 	.name = "tcp-nagle",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp_prepare,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };
 
 const struct transport tcp6 = {
 	.name = "tcp6",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp6_prepare,
 	.tune = tcp_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };

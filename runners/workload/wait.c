@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Waiting by epoll or by trying again. Both make the descriptors non-blocking and wrap the
- * transport's own two calls, so the loops of the patterns are the same for each manner of waiting.
- * A process has one link where this is used, hence the statics.
+ * transport's two calls, so that the patterns' loops are the same for every way of waiting. A
+ * process that uses this has one link, so static variables are enough.
  */
 #include "wait.h"
 
@@ -56,7 +56,7 @@ void epoll_watch(int epoll, int fd, uint32_t data)
 	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
-/* As programs with an event loop do it: wait, then read. */
+/* Like a program with an event loop: waits, then reads. */
 static ssize_t epoll_read(int fd, void *buffer, size_t size)
 {
 	struct epoll_event event;
@@ -84,7 +84,7 @@ static ssize_t again_read(int fd, void *buffer, size_t size)
 	}
 }
 
-/* They try first, as such programs do, and wait only for room that is not there. */
+/* Such programs write first, and wait only if there is no room. */
 static ssize_t epoll_write(int fd, const void *buffer, size_t size)
 {
 	ssize_t count;
