@@ -205,8 +205,8 @@ __attribute__((noreturn, cold)) static void too_full(const struct link *link, ui
 		impossible("%s does not hold a message of %zu bytes until somebody reads, and in "
 			   "%s the same thread writes and reads",
 			   options->transport->name, link->size, options->pattern->name);
-	impossible("--in-flight %" PRIu64 " would block both sides: %s holds only %" PRIu64
-		   " messages of %zu bytes",
+	impossible("--in-flight %" PRIu64 " would block both sides: %s holds %" PRIu64
+		   " messages of %zu bytes until somebody reads",
 		   wanted, options->transport->name, held, link->size);
 }
 

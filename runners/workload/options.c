@@ -21,14 +21,14 @@
 
 static const char help[] =
 	"usage: pathcost-workload --transport NAME [option ...]\n"
-	"Runs one cell: two processes exchange messages. Prints one JSON object on stdout.\n"
+	"Runs one cell: two processes exchange messages. Prints a JSON object on stdout.\n"
 	"  --transport NAME, --pattern NAME     see --list (default pattern: pingpong)\n"
 	"  --list             print all transports and patterns and what works here\n"
 	"  --size BYTES       size of a message, 1 to 1073741824 (64)\n"
-	"  --messages N, --warmup N     messages in the window (20000) and before it (3000)\n"
+	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
 	"  --cpus A,B         client on A, server on B (the first two allowed CPUs)\n"
-	"  --wait NAME        how to wait for a message: block (the default), epoll or spin\n"
+	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
 	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
 	"  --topology NAME    one connection (the default), or two one-way connections\n"
 	"  --in-flight N      messages in flight in pattern pipeline (8)\n"
