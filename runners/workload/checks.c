@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Refuses combinations of options that cannot work, before anything has started. */
-#include "options.h"
+#include "checks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,20 +14,20 @@
 #include "process.h"
 #include "transport.h"
 
+/* `messages` must make whole iterations, and equally many for each client. */
 static void check_iterations(const struct options *options, const char *option, uint64_t messages)
 {
-	unsigned iteration = options->pattern->messages_per_iteration;
-	unsigned iterations = iteration * options->clients;
+	unsigned each = options->pattern->messages_per_iteration;
+	unsigned all = each * options->clients;
 
-	if (options->clients > 1 && messages % iterations)
+	if (options->clients > 1 && messages % all)
 		impossible("--%s %llu is not a multiple of %u: each of %u clients makes as many "
-			   "round trips, of %u messages",
-			   option, (unsigned long long)messages, iterations, options->clients,
-			   iteration);
-	if (messages % iteration)
+			   "round trips of %u messages",
+			   option, (unsigned long long)messages, all, options->clients, each);
+	if (messages % each)
 		impossible("--%s %llu is not a multiple of %u: with %s a round trip is %u messages",
-			   option, (unsigned long long)messages, iteration, options->pattern->name,
-			   iteration);
+			   option, (unsigned long long)messages, each, options->pattern->name,
+			   each);
 }
 
 /* Options that belong to one pattern, and their defaults. */

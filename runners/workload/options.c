@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checks.h"
 #include "errors.h"
 #include "pattern.h"
 #include "tables.h"

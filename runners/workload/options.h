@@ -7,8 +7,6 @@
 /* Reads the command line. Refuses what cannot run before anything has started. */
 void options_read(int argc, char **argv, struct options *options);
 void options_default(struct options *options);
-/* Checks what depends on more than one option: the CPUs, the directory, the descriptors. */
-void options_check(struct options *options);
 /* The values that the options accept, in the order of the enumerations in cell.h. */
 extern const char *const waiting_names[], *const scheduler_names[], *const topology_names[];
 

@@ -114,7 +114,7 @@ static void print_side(FILE *out, const char *name, const struct report *report)
 static void print_intervals(FILE *out, const struct options *options, const struct result *result)
 {
 	const struct intervals *intervals = &result->intervals;
-	unsigned iteration = options->pattern->messages_per_iteration;
+	unsigned each = options->pattern->messages_per_iteration;
 	unsigned count = intervals->count ? intervals->count : 1;
 	uint64_t left = options->messages, time_left = result->window_ns;
 
@@ -123,7 +123,7 @@ static void print_intervals(FILE *out, const struct options *options, const stru
 		bool last = i + 1 == count;
 		uint64_t messages =
 			last ? left
-			     : iteration * (intervals->iteration[i + 1] - intervals->iteration[i]);
+			     : each * (intervals->iteration[i + 1] - intervals->iteration[i]);
 		uint64_t time = last ? time_left : intervals->began[i + 1] - intervals->began[i];
 
 		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", messages, time);
