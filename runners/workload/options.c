@@ -79,7 +79,7 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
 	return value;
 }
 
-/* Stops at the NULL that a search by name returns when it finds nothing. */
+/* Refuses the NULL that a search by name returns when it finds nothing. */
 static const void *known(const void *found, const char *what, const char *name)
 {
 	if (!found)

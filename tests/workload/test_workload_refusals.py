@@ -103,7 +103,9 @@ def test_socket_path_up_to_the_limit(program: Path, tmp_path: Path) -> None:
     too_long = fits.with_name(fits.name + "d")
     too_long.mkdir(mode=0o700)
     ended = run(program, "--transport", "unix", "--messages", 46, "--dir", too_long)
-    check_refused(ended, "108 bytes long, and sun_path has room for 107: choose a --dir of at most 100")
+    check_refused(
+        ended, "108 bytes long, and sun_path has room for 107: choose a --dir of at most 100"
+    )
     assert list(too_long.iterdir()) == []
 
 
