@@ -5,19 +5,9 @@
 
 #include <stddef.h>
 
-_Noreturn void end_machine(void);
-/* Prints why on the console, and ends the machine. */
-_Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
-_Noreturn void call_failed(const char *call);
+#include "../fail.h"
 
-/* Gives what the system call returned; below 0, the program fails: `what` names the call. */
-#define MUST(call, what)                   \
-	({                                 \
-		long must_result = (call); \
-		if (must_result < 0)       \
-			call_failed(what); \
-		must_result;               \
-	})
+_Noreturn void end_machine(void);
 
 /* Gives the recorder a file. */
 void hand_over(const char *name, const char *data, size_t size);

@@ -5,17 +5,7 @@
 #include <linux/bpf.h>
 #include <stddef.h>
 
-_Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
-_Noreturn void call_failed(const char *call);
-
-/* Gives what the system call returned; below 0, the program fails: `what` names the call. */
-#define MUST(call, what)                   \
-	({                                 \
-		long must_result = (call); \
-		if (must_result < 0)       \
-			call_failed(what); \
-		must_result;               \
-	})
+#include "../fail.h"
 
 /* Reads a whole file into `to`, ends it with a NUL; returns its size. */
 size_t read_file(const char *path, char *to, size_t room);
