@@ -13,7 +13,7 @@ export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 
 shellcheck -x runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
 shfmt -d runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
-clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/apps/*/*.c probes/exact/*.[ch]
+clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/apps/*/*.c probes/exact/*.[ch]
 [ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/apps | tee /dev/stderr)"
 ruff check .
 ruff format --check .

@@ -37,7 +37,7 @@ from probes.bcc import frame
 TABLE = Path(__file__).with_name("counts.tsv")
 KPROBES = frame.TRACEFS / "kprobe_events"
 IS_LO = """
-/* The device's name lies in the event, at an offset that is in the lower half of `where`. */
+/* The event contains the device's name, at the offset in the lower half of `where`. */
 static inline int is_lo(void *event, u32 where)
 {
 	char name[4] = {};

@@ -35,7 +35,7 @@ SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
 
 WINDOWS = """
-/* What a program returns: for 0 the kernel would hide the event from everybody's perf. */
+/* What each program returns: on 0 the kernel would hide the event from perf. */
 #define PASS 1
 
 struct window {
@@ -44,10 +44,10 @@ struct window {
 	FIELDS
 };
 struct task { u32 cell, tid; };
-BPF_HASH(windows, u32, struct window, 256);          /* of tasks whose window is open */
+BPF_HASH(windows, u32, struct window, 256);          /* tasks with an open window */
 BPF_HASH(closed, struct task, struct window, ENTRIES);
-BPF_TABLE("percpu_hash", u32, struct window, anyone, ENTRIES); /* of no task: by cell */
-BPF_ARRAY(open_cell, u32, 1);                        /* the client's, and 1 more; 0: none */
+BPF_TABLE("percpu_hash", u32, struct window, anyone, ENTRIES); /* by cell, of no task */
+BPF_ARRAY(open_cell, u32, 1);                        /* the client's cell plus 1; 0: none */
 BPF_PERCPU_ARRAY(blank, struct window, 1);
 BPF_ARRAY(lost, u64, 1);
 
@@ -69,7 +69,7 @@ static inline struct window *mine(void)
 	return window_of(bpf_get_current_pid_tgid());
 }
 
-/* The window of whoever has none, while the client's is open. */
+/* The window for tasks without one, while the client's is open. */
 static inline struct window *nobodys(void)
 {
 	int zero = 0;

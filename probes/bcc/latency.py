@@ -69,7 +69,7 @@ TRACEPOINT_PROBE(raw_syscalls, sys_enter)
 	if (args->id == 1 || args->id == 44 || args->id == 46)
 		own->sent = bpf_ktime_get_ns();
 	else
-		own->ran = 0; /* of a call before this one */
+		own->ran = 0; /* from an earlier call */
 	return PASS;
 }
 
@@ -84,7 +84,7 @@ TRACEPOINT_PROBE(sched, sched_waking)
 	woken->since = own->sent;
 	if (own->sent)
 		took(own, PART(0), now - own->sent);
-	own->sent = 0; /* the first wake-up in a send is the message's */
+	own->sent = 0; /* only the first wake-up in a send is for the message */
 	return PASS;
 }
 

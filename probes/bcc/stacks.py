@@ -45,7 +45,7 @@ TRACEPOINT_PROBE(sched, sched_waking)
 		return PASS;
 	struct way way = {.cell = woken->cell, .elsewhere = !mine()};
 	way.stack = stacks.get_stackid(args, 0);
-	/* Another has its place: without its innermost function it has a place elsewhere. */
+	/* Another stack has its slot: without the innermost function it hashes to another slot. */
 	if (way.stack < 0)
 		way.stack = stacks.get_stackid(args, 1);
 	if (way.stack < 0)

@@ -6,7 +6,7 @@
 #include "record.h"
 
 #define FLAG_STORE 1
-#define FLAG_USER  2 /* the address is one of user space */
+#define FLAG_USER  2 /* the address is in user space */
 #define USER_LIMIT (UINT64_C(1) << 47)
 
 static FILE *accesses;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Optional part of the record: every access to memory, by physical address. See README.md. */
+/* The optional part of the record: every memory access, by physical address. See README.md. */
 #ifndef PATHCOST_MEMORY_H
 #define PATHCOST_MEMORY_H
 

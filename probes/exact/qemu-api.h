@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The part of QEMU's plugin interface that the recorder uses, version 4 (QEMU 9.2 and later),
- * declared from QEMU's documentation, since Debian packages no header. QEMU resolves these names
- * when it loads the plugin, and those of GLib, in whose arrays it hands over bytes.
+ * The part of QEMU's plugin interface that the recorder uses: version 4 (QEMU 9.2 and later). The
+ * declarations follow QEMU's documentation, since Debian packages no header. When QEMU loads the
+ * plugin it resolves these names, and those of GLib, whose arrays carry bytes to the plugin.
  */
 #ifndef PATHCOST_QEMU_API_H
 #define PATHCOST_QEMU_API_H
@@ -51,7 +51,7 @@ typedef struct {
 	const char *feature;
 } qemu_plugin_reg_descriptor;
 
-/* GLib's GArray and GByteArray, as far as they are public. */
+/* The public part of GLib's GArray and GByteArray. */
 typedef struct {
 	char *data;
 	unsigned int len;

@@ -2,6 +2,7 @@
 #include "record.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #define EVENT_BIT  0x80000000u
 #define KIND_SHIFT 24
 #define VALUE_MASK 0x00ffffffu
-#define COUNT_BITS 10 /* a block of QEMU's has at most 512 instructions */
+#define COUNT_BITS 10 /* QEMU's blocks have at most 512 instructions */
 #define MAX_BLOCKS (1u << (31 - COUNT_BITS))
 #define MAX_TASKS  1024
 #define NAME_SIZE  16
@@ -21,10 +22,10 @@ static char trace_path[4096], blocks_path[4096], tasks_path[4096];
 static const uint64_t *executed;
 static unsigned int present_cpu;
 
-/* The block that runs now: how much of it has run is known when the next one begins. */
+/* The block that runs now. When the next one begins, we know how much of this one has run. */
 static struct block *present;
 static uint64_t present_since;
-static uint32_t present_offset; /* instructions of it that are written already */
+static uint32_t present_offset; /* its instructions that the trace already has */
 
 static uint32_t last_word;
 static uint32_t repeats;
@@ -35,18 +36,27 @@ static unsigned int task_count;
 
 static uint64_t edges[2];
 
-_Noreturn void fail_to_write(const char *path)
+_Noreturn void fail(const char *format, ...)
 {
-	fprintf(stderr, "pathcost: cannot write %s: %s\n", path, strerror(errno));
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "pathcost: ");
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
 	fflush(stderr);
 	_exit(1);
 }
 
+_Noreturn void fail_to_write(const char *path)
+{
+	fail("cannot write %s: %s", path, strerror(errno));
+}
+
 static _Noreturn void overflow(const char *what)
 {
-	fprintf(stderr, "pathcost: the record has no room for more %s\n", what);
-	fflush(stderr);
-	_exit(1);
+	fail("the record has no room for more %s", what);
 }
 
 bool write_whole(int fd, const void *data, size_t size)
@@ -92,7 +102,8 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
 
 	for (size_t i = 0; i < count; i++)
 		size += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
-	block = calloc(1, sizeof(*block) + size + count); /* lives as long as QEMU's translation */
+	block = calloc(1, sizeof(*block) + size +
+				  count); /* never freed: QEMU keeps the translation as long */
 	if (!block)
 		overflow("translated code");
 	block->address = qemu_plugin_tb_vaddr(tb);
@@ -145,7 +156,7 @@ static void put_event(enum event event, uint32_t value)
 	put(event_word(event, value));
 }
 
-/* Writes what has run of the present block. */
+/* Writes how much of the present block has run. */
 static void settle(void)
 {
 	uint64_t now = *executed;
@@ -161,7 +172,7 @@ static void settle(void)
 	present_since = now;
 }
 
-/* What follows ran on this CPU. Another CPU's block has run to its end when this one's begins. */
+/* Switches the record to this CPU. When its block begins, the other CPU's block has ended. */
 static void settle_on(unsigned int cpu)
 {
 	settle();
@@ -181,7 +192,7 @@ static uint32_t task_number(uint64_t task)
 	return number;
 }
 
-/* An event in the midst of a block parts it in two. */
+/* An event within a block divides it in two. */
 static void record_event(unsigned int cpu, enum event event, uint64_t task)
 {
 	settle_on(cpu);

@@ -2,12 +2,12 @@
 /*
  * A QEMU plugin that records what a guest executes between two markers, and nothing else.
  *
- * It judges nothing: which blocks ran, how many instructions of each, which task the kernel
- * switched to. Who called whom is worked out from the record afterwards (runners/exact).
- * The record's layout is described in README.md.
+ * It only records: which blocks ran, how many instructions of each, and which task the kernel
+ * switched to. runners/exact later derives from that who called whom. README.md describes the
+ * record's layout.
  *
- * Until the first marker it only waits for markers and follows the switches of tasks, at next to
- * no cost. Then it has all code translated anew, with every instruction counted.
+ * Until the first marker it only waits for markers and follows task switches, at almost no cost.
+ * Then it makes QEMU translate all code again, and counts every instruction.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #include "qemu-api.h"
 #include "record.h"
 
-/* Displacements of the 7-byte nopl that mark; the first two are the workload's (marker.h). */
+/* The displacements of the 7-byte nopl markers; the first two are from the workload (marker.h). */
 #define MARKER_BEGIN 0x0c057be9u
 #define MARKER_END   0x0c057e4du
 #define MARKER_FILE  0x0c057f11u
 
 #define COMM_SIZE   16
-#define TASK_REACH  16384 /* a task_struct, up to its saved stack pointer, is smaller */
+#define TASK_REACH  16384 /* more than the part of task_struct before the stack pointer */
 #define FILE_REACH  (64u << 20)
 #define ROLE_CLIENT 0
 #define ROLE_SERVER 1
@@ -44,22 +44,16 @@ static array_t *bytes;
 static void translate_to_record(qemu_plugin_id_t id);
 
 static const char *folder;
-static const char *program; /* the workload's name, as the kernel keeps it: 15 characters */
+static const char *program; /* the workload's name as the kernel has it: 15 characters */
 static uint64_t switch_start, switch_end;
 static bool with_memory;
 
 static unsigned int cpu_count;
-static uint64_t cpu_bases[MAX_CPUS]; /* of each CPU's own data: the kernel's %gs */
+static uint64_t cpu_bases[MAX_CPUS]; /* the address of each CPU's data: the kernel's %gs */
 static unsigned int known_cpus;
-static uint64_t current_task[MAX_CPUS]; /* the address of its saved stack pointer: its name here */
-static size_t comm_offset;		/* from there back to the task's comm; 0: not known yet */
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "pathcost: %s\n", what);
-	fflush(stderr);
-	_exit(1);
-}
+static uint64_t
+	current_task[MAX_CPUS]; /* a task is known by the address of its saved stack pointer */
+static size_t comm_offset;	/* from there back to the task's comm; 0: unknown */
 
 static uint64_t reg(struct qemu_plugin_register *handle)
 {
@@ -67,14 +61,14 @@ static uint64_t reg(struct qemu_plugin_register *handle)
 
 	bytes->len = 0;
 	if (qemu_plugin_read_register(handle, bytes) != sizeof(value))
-		fail("the emulator does not show the guest's registers");
+		fail("QEMU does not give us the guest's registers");
 	memcpy(&value, bytes->data, sizeof(value));
 	return value;
 }
 
 /*
- * Who is running. QEMU's own number is that of the CPU for which the code was translated, where
- * CPUs take turns in one thread (plugin-gen.c takes it for a constant): the guest knows better.
+ * The CPU that runs now. Where CPUs take turns in one thread, QEMU's own number is that of the CPU
+ * for which the code was translated (plugin-gen.c treats it as a constant), so ask the guest.
  */
 static unsigned int this_cpu(void)
 {
@@ -84,25 +78,25 @@ static unsigned int this_cpu(void)
 	if (cpu_count == 1)
 		return 0;
 	base = reg(gs);
-	if (!(base >> 63)) /* in user space it is swapped */
+	if (!(base >> 63)) /* user space has the other base */
 		base = reg(kernel_gs);
 	while (cpu < known_cpus && cpu_bases[cpu] != base)
 		cpu++;
 	if (cpu == known_cpus) {
 		if (known_cpus == MAX_CPUS)
-			fail("the guest has more CPUs than it was given");
+			fail("the guest has too many CPUs");
 		cpu_bases[known_cpus++] = base;
 	}
 	return cpu;
 }
 
-/* The bytes stand in `bytes` until the next reading. */
+/* `bytes` has the result until the next call. */
 static const char *peek(uint64_t address, size_t size)
 {
 	return qemu_plugin_read_memory_vaddr(address, bytes, size) ? bytes->data : NULL;
 }
 
-/* The task_struct ends with what holds the saved stack pointer, so the name lies before it. */
+/* The saved stack pointer is in the last part of task_struct, so the name is before it. */
 static void find_comm(uint64_t task)
 {
 	size_t length = strlen(program);
@@ -149,7 +143,7 @@ static void on_block(unsigned int vcpu, void *data)
 		record_block(this_cpu(), data);
 }
 
-/* What the other CPUs are at when the record begins. */
+/* Records what the other CPUs run when the record begins. */
 static void record_others(unsigned int cpu)
 {
 	for (unsigned int other = 0; other < known_cpus; other++) {
@@ -167,7 +161,7 @@ static void on_begin(unsigned int vcpu, void *data)
 
 	(void)vcpu, (void)data;
 	if (!task)
-		fail("the guest never switched tasks where its symbols say that it does");
+		fail("the guest never switched tasks at the place that its symbols name");
 	if (!comm_offset)
 		find_comm(task);
 	record_task(task);
@@ -192,7 +186,7 @@ static void on_end(unsigned int vcpu, void *data)
 	recording = false;
 }
 
-/* The guest hands over a file: rdi its name, rsi its bytes, rdx how many. */
+/* The guest hands over a file: rdi is its name, rsi its bytes, rdx its size. */
 static void on_file(unsigned int vcpu, void *data)
 {
 	uint64_t name_at = reg(rdi), data_at = reg(rsi), size = reg(rdx);
@@ -202,7 +196,7 @@ static void on_file(unsigned int vcpu, void *data)
 
 	(void)vcpu, (void)data;
 	if (!name || !memchr(name, '\0', 64) || strchr(name, '/') || size > FILE_REACH)
-		fail("the guest named a file badly");
+		fail("the guest handed over a file with a bad name or size");
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	if (size && !peek(data_at, size))
 		fail("the guest handed over a file that is not in its memory");
@@ -232,7 +226,7 @@ static void watch_marker(struct qemu_plugin_insn *insn)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_R_REGS, NULL);
 }
 
-/* In __switch_to_asm the next task's stack pointer is loaded: mov disp32(%rsi), %rsp. */
+/* __switch_to_asm loads the next task's stack pointer: mov disp32(%rsi), %rsp. */
 static void watch_switch(struct qemu_plugin_insn *insn)
 {
 	static const unsigned char load[] = {0x48, 0x8b, 0xa6};
@@ -276,13 +270,13 @@ static void on_instruction(unsigned int vcpu, void *data)
 	++*executed;
 }
 
-/* By instruction: a block that a fault leaves early has not run to its end. */
+/* Counts instructions, not blocks: a fault may leave a block early. */
 static void count_instruction(struct qemu_plugin_insn *insn)
 {
 	if (cpu_count == 1)
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
 			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
-	else /* inline code would count where this_cpu() says that it must not */
+	else /* inline code would count for the wrong CPU: see this_cpu() */
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
 						       NULL);
 }
@@ -314,7 +308,7 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 		memory_close();
 }
 
-/* QEMU has forgotten all translations and what was registered. */
+/* QEMU has dropped all translations and callbacks. */
 static void translate_to_record(qemu_plugin_id_t id)
 {
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_recording_translation);
@@ -323,13 +317,12 @@ static void translate_to_record(qemu_plugin_id_t id)
 
 static struct qemu_plugin_register *register_named(const array_t *all, const char *name)
 {
-	const qemu_plugin_reg_descriptor *one = (const void *)all->data;
+	const qemu_plugin_reg_descriptor *registers = (const void *)all->data;
 
 	for (unsigned int i = 0; i < all->len; i++)
-		if (strcmp(one[i].name, name) == 0)
-			return one[i].handle;
+		if (strcmp(registers[i].name, name) == 0)
+			return registers[i].handle;
 	fail("the emulated CPU has no 64-bit registers");
-	return NULL;
 }
 
 static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
@@ -338,7 +331,7 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
 
 	(void)id;
 	if (vcpu >= MAX_CPUS)
-		fail("the recorder has no room for so many CPUs");
+		fail("the recorder supports at most %d CPUs", MAX_CPUS);
 	rdi = register_named(all, "rdi");
 	rsi = register_named(all, "rsi");
 	rdx = register_named(all, "rdx");
@@ -354,7 +347,7 @@ static void read_option(char *text)
 	char *value = strchr(text, '=');
 
 	if (!value)
-		fail("every option of the recorder is NAME=VALUE");
+		fail("each option of the recorder is NAME=VALUE");
 	*value++ = '\0';
 	if (strcmp(text, "out") == 0)
 		folder = value;
@@ -367,7 +360,7 @@ static void read_option(char *text)
 	else if (strcmp(text, "memory") == 0)
 		with_memory = strcmp(value, "on") == 0;
 	else
-		fail("the recorder knows out, program, switch, switch_end and memory");
+		fail("the recorder's options are out, program, switch, switch_end and memory");
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)

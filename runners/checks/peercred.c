@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whom does SO_PEERCRED name: who connected, or who writes?
+ * Does SO_PEERCRED name the process that connected, or the process that writes?
  * usage: peercred DIRECTORY
  *
- * unix(7): the credentials are those of the moment of connect() or socketpair(). One line for a
- * peer that connected itself, one for a child that inherited the connection from it.
+ * unix(7): the credentials are those at connect() or socketpair(). Prints one line for a peer that
+ * connected itself, and one for a child that inherited the connection.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -49,9 +49,7 @@ static void peer(const char *path, int server, bool inherited)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
-		give_up("usage: peercred DIRECTORY");
-	const char *path = in(argv[1], "peer");
+	const char *path = in(directory_of(argc, argv, "peercred"), "peer");
 	int server = listen_at(path);
 
 	peer(path, server, false);

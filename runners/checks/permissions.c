@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whom do a socket file's permissions keep out: before chmod(), and after it?
- * usage: permissions DIRECTORY        (as root: it has to become somebody else)
+ * Do a socket file's permissions keep other users out, before chmod() and after it?
+ * usage: permissions DIRECTORY        (as root: it becomes another user)
  *
- * unix(7): connecting needs write permission on the file; its mode is 0777 less the umask of
- * bind(). One line for each umask. The other user is nobody (65534), in no group of ours.
+ * unix(7): connecting needs write permission on the file; bind() gives it mode 0777 less the umask.
+ * Prints one line for each umask. The other user is nobody (65534), in none of our groups.
  */
 #include <errno.h>
 #include <grp.h>
@@ -19,7 +19,7 @@
 
 enum { NOBODY = 65534, NEEDS_ROOT = 3 };
 
-/* What connect() says to nobody: the name of errno, or ok. */
+/* Connects as user nobody; returns "ok" or the name of errno. */
 static const char *connect_as_nobody(const char *path)
 {
 	pid_t child = fork();
@@ -64,7 +64,7 @@ static void under(mode_t mask, const char *directory)
 	const char *open_to_all = after_chmod(path, 0777);
 
 	if (strcmp(open_to_all, "ok") != 0) {
-		fprintf(stderr, "a folder above %s is closed to others: %s\n", path, open_to_all);
+		fprintf(stderr, "a folder above %s keeps other users out: %s\n", path, open_to_all);
 		exit(1);
 	}
 	report_text("other_user_after_chmod_0777", open_to_all);
@@ -79,16 +79,16 @@ static void under(mode_t mask, const char *directory)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
-		give_up("usage: permissions DIRECTORY");
+	const char *directory = directory_of(argc, argv, "permissions");
+
 	if (geteuid() != 0) {
-		fprintf(stderr, "it needs root, to become another user\n");
+		fprintf(stderr, "the check needs root, to become another user\n");
 		return NEEDS_ROOT;
 	}
-	if (chmod(argv[1], 0711) != 0)
-		give_up(argv[1]);
-	under(0000, argv[1]);
-	under(0022, argv[1]);
-	under(0077, argv[1]);
+	if (chmod(directory, 0711) != 0)
+		give_up(directory);
+	under(0000, directory);
+	under(0022, directory);
+	under(0077, directory);
 	return 0;
 }

@@ -61,17 +61,27 @@ void give_up(const char *what)
 	exit(1);
 }
 
-int stream_socket(void)
+const char *directory_of(int argc, char **argv, const char *check)
 {
-	int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (argc == 2)
+		return argv[1];
+	fprintf(stderr, "usage: %s DIRECTORY\n", check);
+	exit(1);
+}
+
+int stream_socket(int family)
+{
+	int made = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (made < 0)
 		give_up("socket");
 	return made;
 }
 
-socklen_t address_of(struct sockaddr_un *address, const char *path, size_t length)
+socklen_t address_of(struct sockaddr_un *address, const char *path)
 {
+	size_t length = strlen(path) + 1;
+
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
 	if (length > sizeof(address->sun_path)) {
@@ -82,16 +92,11 @@ socklen_t address_of(struct sockaddr_un *address, const char *path, size_t lengt
 	return offsetof(struct sockaddr_un, sun_path) + length;
 }
 
-static socklen_t terminated(struct sockaddr_un *address, const char *path)
-{
-	return address_of(address, path, strlen(path) + 1);
-}
-
 int listen_at(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = terminated(&address, path);
-	int made = stream_socket();
+	socklen_t length = address_of(&address, path);
+	int made = stream_socket(AF_UNIX);
 
 	if (bind(made, (struct sockaddr *)&address, length) != 0 || listen(made, 8) != 0)
 		give_up(path);
@@ -101,8 +106,8 @@ int listen_at(const char *path)
 int connect_to(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = terminated(&address, path);
-	int made = stream_socket();
+	socklen_t length = address_of(&address, path);
+	int made = stream_socket(AF_UNIX);
 
 	if (connect(made, (struct sockaddr *)&address, length) == 0)
 		return made;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Does what a program says to a TCP socket mean the same to a Unix socket?
+ * Do calls that a program makes on a TCP socket do the same on a Unix socket?
  * usage: same-interface DIRECTORY
  *
- * TCP_NODELAY, SO_KEEPALIVE; and binding the server's address again after the server has gone while
- * a client was connected, with SO_REUSEADDR as every TCP server sets it. tcp(7), unix(7).
+ * TCP_NODELAY, SO_KEEPALIVE; and bind() to the address of a server that ended while a client was
+ * connected, with SO_REUSEADDR as every TCP server sets it. tcp(7), unix(7).
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,20 +17,19 @@
 
 static const char *set(int family, int level, int option)
 {
-	int made = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-	const char *said =
-		outcome(made < 0 ? -1 : setsockopt(made, level, option, &on, sizeof(on)));
+	int made = stream_socket(family), on = 1;
+	const char *said = outcome(setsockopt(made, level, option, &on, sizeof(on)));
 
 	close(made);
 	return said;
 }
 
-/* A server with a connected client goes; what bind() to its address says then. */
+/* Closes a server that has a client, then binds another socket to its address. */
 static const char *bind_again(struct sockaddr *address, socklen_t length)
 {
-	int on = 1, first = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int client = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int second = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int family = address->sa_family, on = 1;
+	int first = stream_socket(family), client = stream_socket(family);
+	int second = stream_socket(family);
 
 	setsockopt(first, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(second, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -53,10 +52,8 @@ int main(int argc, char **argv)
 	struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct sockaddr_un local;
 
-	if (argc != 2)
-		give_up("usage: same-interface DIRECTORY");
-	const char *path = in(argv[1], "same");
-	socklen_t length = address_of(&local, path, strlen(path) + 1);
+	const char *path = in(directory_of(argc, argv, "same-interface"), "same");
+	socklen_t length = address_of(&local, path);
 
 	report_begin("same-interface", NULL, NULL);
 	report_text("tcp_nodelay_on_tcp", set(AF_INET, IPPROTO_TCP, TCP_NODELAY));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What does SCM_RIGHTS pass on, and is the payload beside it copied?
+ * What does SCM_RIGHTS pass on, and does the kernel copy the payload beside it?
  * usage: scm-rights DIRECTORY
  *
- * unix(7), SCM_RIGHTS. The sender overwrites its buffer after sendmsg(): a receiver that reads what
- * stood there before has a copy.
+ * unix(7), SCM_RIGHTS. The sender overwrites its buffer after sendmsg(): a receiver that reads the
+ * old contents has a copy.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int pass(int from, int to, int file)
 	memcpy(CMSG_DATA(header), &file, sizeof(file));
 	if (sendmsg(from, &message, 0) != PAYLOAD)
 		give_up("sendmsg");
-	memset(sent, 'l', sizeof(sent)); /* later */
+	memset(sent, 'l', sizeof(sent)); /* l for later */
 	message.msg_iov = &target;
 	message.msg_control = &back;
 	message.msg_controllen = sizeof(back);
@@ -55,15 +55,13 @@ int main(int argc, char **argv)
 	struct stat mine, theirs;
 	int ends[2];
 
-	if (argc != 2)
-		give_up("usage: scm-rights DIRECTORY");
-	const char *path = in(argv[1], "passed");
+	const char *path = in(directory_of(argc, argv, "scm-rights"), "passed");
 	int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	if (file < 0 || write(file, "made up", 7) != 7 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
 		give_up(path);
-	memset(sent, 'f', sizeof(sent)); /* first */
+	memset(sent, 'f', sizeof(sent)); /* f for first */
 	int got = pass(ends[0], ends[1], file);
 
 	if (fstat(file, &mine) != 0 || fstat(got, &theirs) != 0 || lseek(file, 3, SEEK_SET) != 3)

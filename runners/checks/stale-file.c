@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What does a socket file that nobody listens to any more do, and what does unlink() before bind()?
+ * What happens at a socket file without a listener, and what does unlink() before bind() do?
  * usage: stale-file DIRECTORY
  *
- * One line for a server that is gone, one for a server that is alive.
+ * Prints one line for a server that has gone, and one for a server that is alive.
  * unix(7): the file stays after close(); bind(2): EADDRINUSE.
  */
 #include <stdio.h>
@@ -15,8 +15,8 @@
 static const char *bind_again(const char *path, bool reuse)
 {
 	struct sockaddr_un address;
-	socklen_t length = address_of(&address, path, strlen(path) + 1);
-	int made = stream_socket(), on = 1;
+	socklen_t length = address_of(&address, path);
+	int made = stream_socket(AF_UNIX), on = 1;
 
 	if (reuse && setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
 		give_up("SO_REUSEADDR");
@@ -28,9 +28,7 @@ static const char *bind_again(const char *path, bool reuse)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
-		give_up("usage: stale-file DIRECTORY");
-	const char *path = in(argv[1], "stale");
+	const char *path = in(directory_of(argc, argv, "stale-file"), "stale");
 
 	close(listen_at(path));
 	report_begin("stale-file", "server", "gone");
@@ -40,11 +38,11 @@ int main(int argc, char **argv)
 	report_text("connect", outcome(connect_to(path)));
 	unlink(path);
 	report_text("bind_after_unlink", bind_again(path, false));
-	report_bool("takes_clients_away", false); /* there is nobody to take them from */
+	report_bool("takes_clients_away", false); /* no server has any */
 	report_end();
 	unlink(path);
 
-	/* A server that is alive: does a newcomer that unlinks and binds get its clients? */
+	/* Does a newcomer that unlinks and binds get the clients of a live server? */
 	int alive = listen_at(path);
 
 	report_begin("stale-file", "server", "alive");

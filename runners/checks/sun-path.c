@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How long may a socket's path be, and what does bind() say to one that is longer?
+ * How long may a socket's path be, and what does bind() return for a longer one?
  * usage: sun-path DIRECTORY
  *
- * bind() is given addresses that are longer than struct sockaddr_un: what a careless program hands
- * over, and the only way to ask the kernel for more than the structure holds. unix(7), "Pathname
- * sockets"; net/unix/af_unix.c, unix_validate_addr().
+ * bind() gets addresses longer than struct sockaddr_un, as a careless program could pass: the only
+ * way to try more than the structure holds. unix(7), "Pathname sockets"; net/unix/af_unix.c,
+ * unix_validate_addr().
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@ enum { LONGEST = 200 };
 
 static char space[sizeof(struct sockaddr_un) + LONGEST];
 
-/* bind() to a relative path of `length` bytes, with no NUL after them. */
+/* Binds to a relative path of `length` bytes, with no NUL after them. */
 static int bind_path(size_t length)
 {
 	struct sockaddr_un *address = (struct sockaddr_un *)space;
 	char *path = space + offsetof(struct sockaddr_un, sun_path);
-	int made = stream_socket();
+	int made = stream_socket(AF_UNIX);
 
 	memset(space, 0, sizeof(space));
 	address->sun_family = AF_UNIX;
@@ -43,8 +43,8 @@ int main(int argc, char **argv)
 {
 	long longest = 0;
 
-	if (argc != 2 || chdir(argv[1]) != 0)
-		give_up("usage: sun-path DIRECTORY");
+	if (chdir(directory_of(argc, argv, "sun-path")) != 0)
+		give_up(argv[1]);
 	report_begin("sun-path", NULL, NULL);
 	for (size_t length = 1; length <= LONGEST; length++)
 		if (bind_path(length) == 0)

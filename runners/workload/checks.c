@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What no single option decides: all that is refused before anything has been started. */
+/* Refuses combinations of options that cannot work, before anything has started. */
 #include "checks.h"
 
 #include <errno.h>
@@ -14,21 +14,23 @@
 #include "process.h"
 #include "transport.h"
 
-static void check_laps(const struct options *options, const char *option, uint64_t messages)
+/* `messages` must make whole iterations, and equally many for each client. */
+static void check_iterations(const struct options *options, const char *option, uint64_t messages)
 {
-	unsigned lap = options->pattern->messages_per_lap;
-	unsigned laps = lap * options->clients;
+	unsigned each = options->pattern->messages_per_iteration;
+	unsigned all = each * options->clients;
 
-	if (options->clients > 1 && messages % laps)
+	if (options->clients > 1 && messages % all)
 		impossible("--%s %llu is not a multiple of %u: each of %u clients makes as many "
-			   "round trips, of %u messages",
-			   option, (unsigned long long)messages, laps, options->clients, lap);
-	if (messages % lap)
+			   "round trips of %u messages",
+			   option, (unsigned long long)messages, all, options->clients, each);
+	if (messages % each)
 		impossible("--%s %llu is not a multiple of %u: with %s a round trip is %u messages",
-			   option, (unsigned long long)messages, lap, options->pattern->name, lap);
+			   option, (unsigned long long)messages, each, options->pattern->name,
+			   each);
 }
 
-/* Options of one pattern; where it is this one and they are not given, their defaults. */
+/* Options that belong to one pattern, and their defaults. */
 static void check_own_options(struct options *options)
 {
 	if (options->in_flight && options->pattern != &pipeline)
@@ -43,15 +45,15 @@ static void check_own_options(struct options *options)
 		options->clients = options->pattern == &many_clients ? 4 : 1;
 }
 
-/* Pairs that make no sense. */
+/* Refuses pairs that make no sense. */
 static void check_pair(const struct transport *transport, const struct pattern *pattern)
 {
 	if (pattern->connects && (!transport->connects || transport->joined_once))
-		impossible("pattern %s connects again and again, and %s is joined only once",
+		impossible("pattern %s connects many times, and %s is joined only once",
 			   pattern->name, transport->name);
 	if (pattern->one_way && transport->lossy)
-		impossible("%s drops what its reader has no room for, so pattern %s would lose "
-			   "messages",
+		impossible("%s drops messages when its reader falls behind, so pattern %s would "
+			   "lose some",
 			   transport->name, pattern->name);
 }
 
@@ -70,10 +72,10 @@ static void check_topology(const struct options *options)
 	if (options->topology == ONE)
 		return;
 	if (options->transport->one_way)
-		impossible("%s is two one-way channels by nature: leave --topology out",
+		impossible("%s always has two one-way channels: leave --topology out",
 			   options->transport->name);
 	if (options->pattern->own_waiting)
-		impossible("pattern %s knows one connection for both directions only: leave "
+		impossible("pattern %s uses each connection in both directions: leave "
 			   "--topology out",
 			   options->pattern->name);
 }
@@ -90,20 +92,19 @@ static void check_waiting(const struct options *options)
 			   options->pattern->name);
 }
 
-/* Both sides would want one CPU at the same time. */
+/* A side that spins never gives its CPU to the other side. */
 static void check_spinning(const struct options *options)
 {
 	cpu_set_t allowed;
 
 	if (options->pattern->alone || !(options->waiting == SPIN || options->transport->spins))
 		return;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
-		call_failed("sched_getaffinity");
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	if (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2)
-		impossible("two sides that spin need a CPU each: on one, each would spin through "
-			   "the time of the other");
+		impossible("two sides that spin need a CPU each: on one CPU, each would use up the "
+			   "other's time");
 	if (options->scheduler == FIFO)
-		impossible("--sched fifo and spinning would take two CPUs from everything else");
+		impossible("--sched fifo and spinning would leave two CPUs to nothing else");
 }
 
 static void check_cpu(const cpu_set_t *allowed, int cpu)
@@ -133,8 +134,7 @@ static void check_cpus(struct options *options)
 		impossible("--placement free pins nothing: leave --cpus out");
 	if (options->placement == FREE)
 		return;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
-		call_failed("sched_getaffinity");
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	if (cpus[CLIENT] < 0) {
 		cpus[CLIENT] = next_cpu(&allowed, -1);
 		cpus[SERVER] = next_cpu(&allowed, cpus[CLIENT]);
@@ -142,7 +142,7 @@ static void check_cpus(struct options *options)
 	if (options->placement == SAME_CPU)
 		cpus[SERVER] = cpus[CLIENT];
 	if (cpus[SERVER] < 0)
-		impossible("--placement cross-cpu needs two CPUs, and only CPU %d is there",
+		impossible("--placement cross-cpu needs two CPUs, and there is only CPU %d",
 			   cpus[CLIENT]);
 	if (options->placement == CROSS_CPU && cpus[CLIENT] == cpus[SERVER])
 		impossible("--placement cross-cpu needs two different CPUs, not %d twice",
@@ -165,46 +165,34 @@ static void check_directory(const struct options *options)
 		impossible("cannot use --dir %s: %s", directory, strerror(errno));
 	if (!S_ISDIR(status.st_mode))
 		impossible("--dir %s is not a directory", directory);
-	/* Whoever can write there can put his own socket in the place of ours. */
+	/* Anyone who can write there could replace our socket by his own. */
 	if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
 		impossible("--dir %s is not private: it must belong to this user and be writable "
 			   "by nobody else",
 			   directory);
 }
 
-static void check_gate(int gate)
+static void check_descriptor(const char *option, int fd, int unwanted, const char *purpose)
 {
-	int flags;
+	int flags = fcntl(fd, F_GETFL);
 
-	if (gate < 0)
-		return;
-	flags = fcntl(gate, F_GETFL);
 	if (flags < 0)
-		impossible("--gate %d is not an open descriptor", gate);
-	if ((flags & O_ACCMODE) == O_RDONLY)
-		impossible("--gate %d is not open for writing", gate);
+		impossible("--%s: %d is not an open descriptor", option, fd);
+	if ((flags & O_ACCMODE) == unwanted)
+		impossible("--%s: %d is not open for %s", option, fd, purpose);
 }
 
 static void check_control(const int *control)
 {
-	int flags[2];
-
 	if (control[0] < 0)
 		return;
 	if (control[1] < 0)
-		impossible("--control must be CTL,ACK: without ACK nobody knows when perf counts");
-	for (int i = 0; i < 2; i++) {
-		flags[i] = fcntl(control[i], F_GETFL);
-		if (flags[i] < 0)
-			impossible("--control: %d is not an open descriptor", control[i]);
-	}
-	if ((flags[0] & O_ACCMODE) == O_RDONLY)
-		impossible("--control: %d is not open for writing", control[0]);
-	if ((flags[1] & O_ACCMODE) == O_WRONLY)
-		impossible("--control: %d is not open for reading", control[1]);
+		impossible("--control must be CTL,ACK: ACK tells when perf has begun to count");
+	check_descriptor("control", control[0], O_RDONLY, "writing");
+	check_descriptor("control", control[1], O_WRONLY, "reading");
 }
 
-/* Else the transport's descriptors would be numbered 1 and 2, and get what we print. */
+/* Otherwise the transport could get descriptors 1 and 2 and receive what we print. */
 static void check_outputs(void)
 {
 	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
@@ -216,14 +204,15 @@ void options_check(struct options *options)
 {
 	check_outputs();
 	if (!options->transport)
-		impossible("--transport is missing: see --list for those there are");
+		impossible("--transport is missing: see --list");
 	check_own_options(options);
 	check_pair(options->transport, options->pattern);
-	check_laps(options, "messages", options->messages);
-	check_laps(options, "warmup", options->warmup);
+	check_iterations(options, "messages", options->messages);
+	check_iterations(options, "warmup", options->warmup);
 	check_cpus(options);
 	check_directory(options);
-	check_gate(options->gate);
+	if (options->gate >= 0)
+		check_descriptor("gate", options->gate, O_RDONLY, "writing");
 	check_control(options->control);
 	check_size(options);
 	check_topology(options);

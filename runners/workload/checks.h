@@ -4,7 +4,7 @@
 
 #include "cell.h"
 
-/* What only the whole of the options decides: the CPUs, the directory, the descriptors. */
+/* Checks what depends on more than one option: the CPUs, the directory, the descriptors. */
 void options_check(struct options *options);
 
 #endif

@@ -21,12 +21,12 @@ void cleanup(void)
 	if (owner != getpid())
 		return;
 	if (leftovers.open_gate >= 0 && write(leftovers.open_gate, "0", 1) < 0)
-		leftovers.open_gate = -1; /* its reader is gone: nothing to stop */
+		leftovers.open_gate = -1; /* its reader has gone: there is nothing to stop */
 	if (leftovers.socket_path)
 		unlink(leftovers.socket_path);
 	if (leftovers.samples_path)
 		unlink(leftovers.samples_path);
-	/* Unless it is a child still, its number may be somebody else's by now. */
+	/* Once it is no longer our child, its number may belong to another process. */
 	if (leftovers.server > 0 && waitpid(leftovers.server, NULL, WNOHANG) == 0) {
 		kill(leftovers.server, SIGKILL);
 		while (waitpid(leftovers.server, NULL, 0) < 0 && errno == EINTR)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the client must not leave behind, on whatever way out: the server process, the socket's
- * path, a samples file without samples, an open gate.
+ * What the client must not leave behind, however it ends: the server process, the socket's path,
+ * a samples file without samples, an open gate.
  */
 #ifndef PATHCOST_CLEANUP_H
 #define PATHCOST_CLEANUP_H
@@ -11,13 +11,13 @@
 struct leftovers {
 	volatile pid_t server;		   /* to be killed and reaped; 0: none */
 	const char *volatile socket_path;  /* to be unlinked; NULL: none */
-	const char *volatile samples_path; /* likewise: it holds nothing of use yet */
+	const char *volatile samples_path; /* to be unlinked: it holds no result yet */
 	volatile int open_gate;		   /* to be closed by writing "0"; -1: closed */
 };
 
 extern struct leftovers leftovers;
 
-/* From now on they are the calling process's, and no other's. */
+/* Makes the calling process the only one that cleans up. */
 void cleanup_own(void);
 void cleanup(void);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* A vDSO call; with a valid clock id and address it cannot fail. */
+/* A vDSO call. It cannot fail with a valid clock id and address. */
 static inline uint64_t clock_ns(void)
 {
 	struct timespec now;

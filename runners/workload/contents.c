@@ -9,7 +9,7 @@
 
 static const char *const phase_names[] = {"warm-up", "window", "exchange after the window"};
 
-/* Eight bytes of a phase's contents: they differ by sender, phase and place. */
+/* Eight bytes of a message; they differ by sender, phase and place. */
 static uint64_t content_word(enum role sender, enum phase phase, size_t place)
 {
 	uint64_t number = 8 * (uint64_t)place + 2 * phase + sender + 1;
@@ -31,7 +31,7 @@ static void fill_contents(unsigned char *buffer, size_t size, enum role sender, 
 	}
 }
 
-/* Numbers a message: its first bytes, less the number that they held, and the new one. */
+/* Subtracts the old number from the message's first bytes and adds the new one. */
 static void number_message(unsigned char *message, size_t size, uint64_t old, uint64_t new)
 {
 	uint64_t word = 0;
@@ -72,7 +72,7 @@ static size_t first_difference(const unsigned char *a, const unsigned char *b, s
 	return i;
 }
 
-/* rx is cleared, so that nothing of this message can pass for the next. */
+/* Clears rx, so that no part of this message can pass for the next one. */
 void contents_verify(struct link *link)
 {
 	uint64_t number = link->counts.received_messages - 1;
@@ -87,7 +87,7 @@ void contents_verify(struct link *link)
 
 void contents_check(const struct link *link, enum phase phase)
 {
-	/* --verify has checked and cleared each; and in stream nothing comes to the client. */
+	/* --verify has checked and cleared each message; in stream the client receives none. */
 	if (link->expected || !link->counts.received_messages)
 		return;
 	for (size_t offset = 0; offset < link->size; offset += 8) {

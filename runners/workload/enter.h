@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A system call without the C library's wrapper, which costs as many instructions as a loop of
- * ours: for calls that have no short wrapper. (No
- * call here has six arguments.)
+ * System calls without the C library's wrapper, for calls whose wrapper executes as many
+ * instructions as our loop. (No call here has six arguments.)
  */
 #ifndef PATHCOST_ENTER_H
 #define PATHCOST_ENTER_H
@@ -11,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As the kernel returns it: an error is its number, negative. */
+/* Returns what the kernel returns: an error is its negative number. */
 static inline long enter_raw(long number, long a, long b, long c, long d, long e)
 {
 #ifdef __x86_64__
@@ -31,7 +30,7 @@ static inline long enter_raw(long number, long a, long b, long c, long d, long e
 #endif
 }
 
-/* Like syscall(): -1 and errno. */
+/* Like syscall(): an error is -1 and errno. */
 static inline long enter(long number, long a, long b, long c, long d, long e)
 {
 	long result = enter_raw(number, a, b, c, d, e);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "errors.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,60 +10,33 @@
 
 #include "cleanup.h"
 
-/* One write, so that sentences of two processes never mix; no stdio buffer, so that it is out. */
-static void say(const char *sentence, va_list arguments, const char *reason)
-{
-	char line[1024];
-	int length = snprintf(line, sizeof(line), "pathcost-workload: ");
-
-	length += vsnprintf(line + length, sizeof(line) - length, sentence, arguments);
-	if (length < (int)sizeof(line) && reason)
-		length += snprintf(line + length, sizeof(line) - length, ": %s", reason);
-	if (length > (int)sizeof(line) - 1)
-		length = sizeof(line) - 1;
-	line[length++] = '\n'; /* in the place of the NUL */
-	if (write(STDERR_FILENO, line, length) < 0)
-		return; /* nobody is left to be told */
-}
-
 void give_up(int status)
 {
 	sigset_t all;
 
-	/* A signal now would clean up a second time, in the middle of the first. */
+	/* A signal now would start a second clean-up in the middle of this one. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	cleanup();
 	exit(status);
 }
 
-void call_failed(const char *what, ...)
+/* One write, so that the sentences of two processes never mix; unbuffered, so that it is out. */
+void give_up_saying(int status, int error, const char *sentence, ...)
 {
-	const char *reason = strerror(errno);
-	va_list arguments;
-
-	va_start(arguments, what);
-	say(what, arguments, reason);
-	va_end(arguments);
-	give_up(1);
-}
-
-void impossible(const char *sentence, ...)
-{
+	char line[1024] = "pathcost-workload: ";
+	int length = strlen(line);
 	va_list arguments;
 
 	va_start(arguments, sentence);
-	say(sentence, arguments, NULL);
+	length += vsnprintf(line + length, sizeof(line) - length, sentence, arguments);
 	va_end(arguments);
-	give_up(2);
-}
-
-void cell_failed(const char *sentence, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, sentence);
-	say(sentence, arguments, NULL);
-	va_end(arguments);
-	give_up(1);
+	if (length < (int)sizeof(line) && error)
+		length += snprintf(line + length, sizeof(line) - length, ": %s", strerror(error));
+	if (length > (int)sizeof(line) - 1)
+		length = sizeof(line) - 1;
+	line[length++] = '\n'; /* in place of the NUL */
+	/* If the write fails, nobody is left to read the sentence. */
+	(void)!write(STDERR_FILENO, line, length);
+	give_up(status);
 }

@@ -1,21 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Ways to give up: one sentence on stderr, everything cleaned up, nothing on stdout.
- * All may be called by the client and by the server; none returns.
+ * How the program gives up: one sentence on stderr, everything cleaned up, nothing on stdout.
+ * The client and the server may both call any of these; none returns.
  */
 #ifndef PATHCOST_ERRORS_H
 #define PATHCOST_ERRORS_H
 
-#define SENTENCE __attribute__((noreturn, cold, format(printf, 1, 2)))
+#include <errno.h>
 
-/* A system call failed: "WHAT: errno's text", status 1. */
-SENTENCE void call_failed(const char *what, ...);
+/* A system call failed. Prints "WHAT: errno's text", exits with status 1. */
+#define call_failed(...) give_up_saying(1, errno, __VA_ARGS__)
 /* The user asked for something impossible: status 2. */
-SENTENCE void impossible(const char *sentence, ...);
+#define impossible(...) give_up_saying(2, 0, __VA_ARGS__)
 /* The cell itself went wrong, and no errno says why: status 1. */
-SENTENCE void cell_failed(const char *sentence, ...);
+#define cell_failed(...) give_up_saying(1, 0, __VA_ARGS__)
 
-/* The other process has spoken already: the same way out, without a second sentence. */
+/* Gives what the system call returned; below 0, the call has failed and the format says which. */
+#define MUST(call, ...)                                   \
+	({                                                \
+		long must_result = (call);                \
+		if (__builtin_expect(must_result < 0, 0)) \
+			call_failed(__VA_ARGS__);         \
+		must_result;                              \
+	})
+
+/* Makes a system call again for as long as a signal interrupts it. */
+#define RETRY(call)                                         \
+	({                                                  \
+		long retry_result;                          \
+		do                                          \
+			retry_result = (call);              \
+		while (retry_result < 0 && errno == EINTR); \
+		retry_result;                               \
+	})
+
+/* `error` is an errno, or 0 for none. */
+__attribute__((noreturn, cold, format(printf, 3, 4))) void
+give_up_saying(int status, int error, const char *sentence, ...);
+/* Gives up without a sentence: the other process has printed it. */
 __attribute__((noreturn, cold)) void give_up(int status);
 
 #endif

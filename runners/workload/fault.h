@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Faults planted on purpose, in `make planted` only: PATHCOST_PLANT names the one to commit.
- * Each proves that a check of ours, or a sanitizer, can fail.
+ * Deliberate faults, in `make planted` only: PATHCOST_PLANT names the fault to commit. Each
+ * proves that one of our checks, or a sanitizer, can fail.
  */
 #ifndef PATHCOST_FAULT_H
 #define PATHCOST_FAULT_H
@@ -26,7 +26,7 @@ static inline void interrupt(int signal_number)
 	(void)signal_number;
 }
 
-/* "signals": a signal that does nothing but interrupt, every fifth of a millisecond. */
+/* "signals": every 0.2 ms a signal interrupts, and does nothing else. */
 static inline void plant_signals(void)
 {
 	const struct itimerspec often = {{.tv_nsec = 200000}, {.tv_nsec = 200000}};

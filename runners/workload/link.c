@@ -16,7 +16,7 @@
 #include "transport.h"
 #include "wait.h"
 
-/* Errors that mean "the peer has gone" and nothing else. */
+/* True for errors that only mean that the peer has gone. */
 static bool peer_gone(void)
 {
 	return errno == 0 || errno == EPIPE || errno == ECONNRESET || errno == ECONNREFUSED ||
@@ -31,10 +31,10 @@ void link_broken(const struct link *link, const char *call)
 	if (!peer_gone())
 		call_failed("%s", call);
 	if (link->setup->options.pattern->alone)
-		cell_failed("somebody else has closed the connection");
+		cell_failed("another process has closed the connection");
 	if (link->role == CLIENT)
 		server_lost();
-	give_up(1); /* the client is on its way out and has said why, or was killed */
+	give_up(1); /* the client has printed why it ends, or was killed */
 }
 
 bool read_all(int fd, void *buffer, size_t size)
@@ -77,26 +77,29 @@ bool write_all(int fd, const void *buffer, size_t size, const char *what)
 	return true;
 }
 
-/* The buffers hold a token, whatever the message's size. */
-static void check_token(const struct link *link, const struct setup *setup)
+/* Reads at least a byte. An error or the end of the stream ends the program. */
+static size_t read_some(const struct link *link, unsigned char *to, size_t room)
 {
-	size_t there = 0;
+	ssize_t count = RETRY(link->read(link->in, to, room));
 
-	while (there < TOKEN_SIZE) {
-		ssize_t count = link->read(link->in, link->rx + there, TOKEN_SIZE - there);
-
-		if (count == 0)
-			errno = 0;
-		if (count == 0 || (count < 0 && errno != EINTR))
-			link_broken(link, "read");
-		if (count > 0)
-			there += count;
-	}
-	if (memcmp(link->rx, setup->token[link->peer], TOKEN_SIZE) != 0)
-		cell_failed("a stranger is at the other end of the transport: its token is wrong");
+	if (count == 0)
+		errno = 0; /* the end of the stream, for link_broken */
+	if (count <= 0)
+		link_broken(link, "read");
+	return count;
 }
 
-/* So short that it goes in one piece. */
+/* The buffers have room for a token, whatever the message's size. */
+static void check_token(const struct link *link, const struct setup *setup)
+{
+	for (size_t there = 0; there < TOKEN_SIZE;)
+		there += read_some(link, link->rx + there, TOKEN_SIZE - there);
+	if (memcmp(link->rx, setup->token[link->peer], TOKEN_SIZE) != 0)
+		cell_failed("an unknown process is at the other end of the transport: its token is "
+			    "wrong");
+}
+
+/* A token is so short that one call must send all of it. */
 static void show_token(const struct link *link, const struct setup *setup)
 {
 	ssize_t count;
@@ -104,9 +107,7 @@ static void show_token(const struct link *link, const struct setup *setup)
 	memcpy(link->tx, setup->token[link->role], TOKEN_SIZE);
 	if (link->role == CLIENT && planted("token"))
 		link->tx[0] ^= 1;
-	do
-		count = link->write(link->out, link->tx, TOKEN_SIZE);
-	while (count < 0 && errno == EINTR);
+	count = RETRY(link->write(link->out, link->tx, TOKEN_SIZE));
 	if (count < 0)
 		link_broken(link, "write");
 	if (count != TOKEN_SIZE)
@@ -114,8 +115,8 @@ static void show_token(const struct link *link, const struct setup *setup)
 }
 
 /*
- * The client shows its token first, the server answers with its own. Only the two processes
- * of this fork know them, so a stranger who found the port or the path is found out.
+ * The client sends its token first, the server answers with its own. Only the two processes of
+ * this fork know them, so another process that found the port or the path is detected.
  */
 static void greet(const struct link *link, const struct setup *setup)
 {
@@ -128,19 +129,22 @@ static void greet(const struct link *link, const struct setup *setup)
 	}
 }
 
-/* Where nothing ever goes back, nothing may now: TCP acknowledges at once while that is so. */
+/*
+ * In a pattern where nothing ever goes back, nothing may go back now: only then does TCP
+ * acknowledge at once.
+ */
 static void greet_oneself(const struct link *near, const struct link *far,
 			  const struct setup *setup)
 {
 	show_token(near, setup);
 	check_token(far, setup);
-	if (setup->options.pattern->messages_per_lap == 1)
+	if (setup->options.pattern->messages_per_iteration == 1)
 		return;
 	show_token(far, setup);
 	check_token(near, setup);
 }
 
-/* mmap, so that a buffer starts on a page and its size in pages is known. */
+/* mmap, so that a buffer starts on a page and covers a known number of pages. */
 static unsigned char *buffer_of(size_t size)
 {
 	void *buffer;
@@ -198,11 +202,11 @@ __attribute__((noreturn, cold)) static void too_full(const struct link *link, ui
 	const struct options *options = &link->setup->options;
 
 	if (options->pattern->alone)
-		impossible("%s does not hold a message of %zu bytes while nobody reads, and in "
-			   "%s one thread writes and reads",
+		impossible("%s does not hold a message of %zu bytes until somebody reads, and in "
+			   "%s the same thread writes and reads",
 			   options->transport->name, link->size, options->pattern->name);
-	impossible("--in-flight %" PRIu64 " would stop both sides: %s holds %" PRIu64
-		   " messages of %zu bytes while nobody reads",
+	impossible("--in-flight %" PRIu64 " would block both sides: %s holds %" PRIu64
+		   " messages of %zu bytes until somebody reads",
 		   wanted, options->transport->name, held, link->size);
 }
 
@@ -216,10 +220,8 @@ void link_fill(struct link *link, uint64_t messages)
 	if (transport->polls)
 		set_blocking(link->out, false);
 	while (held < messages) {
-		ssize_t count = link->write(link->out, link->tx, link->size);
+		ssize_t count = RETRY(link->write(link->out, link->tx, link->size));
 
-		if (count < 0 && errno == EINTR)
-			continue;
 		if (count < 0 && errno != EAGAIN)
 			link_broken(link, "write");
 		if (count < (ssize_t)link->size)
@@ -230,22 +232,16 @@ void link_fill(struct link *link, uint64_t messages)
 		set_blocking(link->out, true);
 }
 
-/* What was dropped on the way would be waited for in vain. */
+/* A lossy transport may have dropped a message, so wait for one with a time-out. */
 void link_drain(struct link *link, uint64_t messages)
 {
 	size_t left = link->size;
 
 	for (uint64_t held = 0; held < messages;) {
-		ssize_t count;
-
 		if (link->setup->options.transport->lossy && !is_readable(link->in, 1000))
 			too_full(link, held, messages);
-		count = link->read(link->in, link->rx, left);
-		if (count == 0)
-			errno = 0;
-		if (count == 0 || (count < 0 && errno != EINTR))
-			link_broken(link, "read");
-		if (count > 0 && !(left -= count)) {
+		left -= read_some(link, link->rx, left);
+		if (!left) {
 			left = link->size;
 			held++;
 		}

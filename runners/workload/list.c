@@ -13,14 +13,14 @@
 #include "link.h"
 #include "options.h"
 #include "pattern.h"
-#include "run.h"
+#include "sides.h"
 #include "signals.h"
 #include "tables.h"
 #include "transport.h"
 
 #define SENTENCE_SIZE 512
 
-/* One of the smallest cells there are. */
+/* Runs one of the smallest possible cells. */
 static void try_cell(const struct transport *transport, const struct pattern *pattern,
 		     const char *directory)
 {
@@ -45,14 +45,12 @@ static void redirect(int from, int to)
 		call_failed("dup2");
 }
 
-/* In a process of its own: whatever it has to complain of goes to `complaints`. */
+/* Runs the cell in a new process, whose error message goes to `complaints`. */
 static pid_t try_start(const struct transport *transport, const struct pattern *pattern,
 		       const char *directory, const int complaints[2])
 {
-	pid_t child = fork();
+	pid_t child = MUST(fork(), "fork");
 
-	if (child < 0)
-		call_failed("fork");
 	if (child == 0) {
 		redirect(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
 		redirect(complaints[1], STDERR_FILENO);
@@ -64,7 +62,7 @@ static pid_t try_start(const struct transport *transport, const struct pattern *
 	return child;
 }
 
-/* The first sentence that comes, without our name before it and without its end of line. */
+/* Reads an error message; removes our name and the end of the line. */
 static void hear(int fd, char *sentence)
 {
 	static const char prefix[] = "pathcost-workload: ";
@@ -84,52 +82,52 @@ static void hear(int fd, char *sentence)
 		memmove(sentence, sentence + strlen(prefix), length - strlen(prefix) + 1);
 }
 
-/* True if the pair can be run; else the sentence says why not. */
+/* True if the pair works here; otherwise the sentence tells why not. */
 static bool is_possible(const struct transport *transport, const struct pattern *pattern,
 			const char *directory, char *sentence)
 {
 	int complaints[2], status;
 	pid_t child;
 
-	if (pipe2(complaints, O_CLOEXEC) < 0)
-		call_failed("pipe");
+	MUST(pipe2(complaints, O_CLOEXEC), "pipe");
 	child = try_start(transport, pattern, directory, complaints);
 	hear(complaints[0], sentence);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			call_failed("waitpid");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
+	if (status == 0)
 		return true;
 	if (!*sentence)
 		snprintf(sentence, SENTENCE_SIZE, "it ended with status %#x", (unsigned)status);
 	return false;
 }
 
-static void print_row(FILE *out, const char *kind, const char *name, bool possible,
-		      const char *reason)
-{
-	fprintf(out, "%s\t%s\t%s\t%s\n", kind, name, possible ? "yes" : "no",
-		possible ? "" : reason);
-}
-
-/* A transport is possible if ping-pong over it is; a pattern, if any transport can have it. */
-static void print_all(FILE *out, const char *directory)
+static void try_row(FILE *out, const char *kind, const char *name,
+		    const struct transport *transport, const struct pattern *pattern,
+		    const char *directory)
 {
 	char sentence[SENTENCE_SIZE];
 
-	for (const struct transport *const *one = transports; *one; one++)
-		print_row(out, "transport", (*one)->name,
-			  is_possible(*one, patterns[0], directory, sentence), sentence);
-	for (const struct pattern *const *one = patterns; *one; one++)
-		print_row(out, "pattern", (*one)->name,
-			  is_possible(transports[0], *one, directory, sentence), sentence);
-	for (const struct transport *const *one = transports; *one; one++)
-		for (const struct pattern *const *with = patterns; *with; with++) {
+	if (is_possible(transport, pattern, directory, sentence))
+		fprintf(out, "%s\t%s\tyes\t\n", kind, name);
+	else
+		fprintf(out, "%s\t%s\tno\t%s\n", kind, name, sentence);
+}
+
+/* A transport works if pingpong works over it; a pattern, if the first transport has it. */
+static void print_all(FILE *out, const char *directory)
+{
+	const struct transport *const *transport;
+	const struct pattern *const *pattern;
+
+	for (transport = transports; *transport; transport++)
+		try_row(out, "transport", (*transport)->name, *transport, patterns[0], directory);
+	for (pattern = patterns; *pattern; pattern++)
+		try_row(out, "pattern", (*pattern)->name, transports[0], *pattern, directory);
+	for (transport = transports; *transport; transport++)
+		for (pattern = patterns; *pattern; pattern++) {
 			char name[64];
 
-			snprintf(name, sizeof(name), "%s %s", (*one)->name, (*with)->name);
-			print_row(out, "pair", name, is_possible(*one, *with, directory, sentence),
-				  sentence);
+			snprintf(name, sizeof(name), "%s %s", (*transport)->name, (*pattern)->name);
+			try_row(out, "pair", name, *transport, *pattern, directory);
 		}
 }
 
@@ -152,7 +150,7 @@ void list_print(const char *directory)
 
 	if (!out)
 		call_failed("open_memstream");
-	signals_hold(); /* the directory must not be left; all of it is over in a second or two */
+	signals_hold(); /* no signal may leave the directory behind; this takes a second or two */
 	if (ours)
 		directory = temporary_directory(room, sizeof(room));
 	print_all(out, directory);

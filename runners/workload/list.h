@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* --list: what there is, and whether it is possible here. */
+/* --list: all transports and patterns, and which work here. */
 #ifndef PATHCOST_LIST_H
 #define PATHCOST_LIST_H
 
 #include "cell.h"
 
 /*
- * Prints a line each: kind, name, "yes" or "no", reason, separated by tabs. Kinds: transport,
- * pattern, and pair ("TRANSPORT PATTERN"). Found by running each pair for a moment; `directory`
- * (NULL: a temporary one) is for those that need one.
+ * Runs each pair for a moment and prints a line for it: kind, name, "yes" or "no", and the reason,
+ * separated by tabs. Kinds: transport, pattern, and pair ("TRANSPORT PATTERN"). Transports that
+ * need a directory use `directory` (NULL: a temporary one).
  */
 void list_print(const char *directory);
 

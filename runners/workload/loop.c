@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the loops need seldom, and which would make them longer. */
+/* What the loops rarely need: apart, so that it does not make them longer. */
 #include "loop.h"
 
 #include "contents.h"
@@ -46,12 +46,12 @@ void receive_rest(struct link *link, ssize_t received)
 		contents_verify(link);
 }
 
-void interval_begin(struct link *link, uint64_t lap)
+void interval_begin(struct link *link, uint64_t iteration)
 {
 	struct intervals *intervals = link->intervals;
 
-	intervals->lap[intervals->count] = lap;
+	intervals->iteration[intervals->count] = iteration;
 	intervals->began[intervals->count] = clock_ns();
 	intervals->count++;
-	link->tick = intervals->count < MAX_INTERVALS ? lap + link->step : UINT64_MAX;
+	link->tick = intervals->count < MAX_INTERVALS ? iteration + link->step : UINT64_MAX;
 }

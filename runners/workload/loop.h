@@ -2,8 +2,8 @@
 /*
  * The two halves of every pattern's loop. All that runs in the window is made of these.
  *
- * The calls are read() and write() where the transport knows them, not recv() and send(): pipes
- * know no others, and every transport must enter the kernel in the same manner.
+ * The loop calls read() and write() where the transport supports them, not recv() and send():
+ * pipes support no others, and every transport must enter the kernel in the same way.
  */
 #ifndef PATHCOST_LOOP_H
 #define PATHCOST_LOOP_H
@@ -16,8 +16,8 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /*
- * When a call did not carry the whole message: it brought an error, the end of the stream or a
- * part, or --verify wants to look at each message. Seldom, so they are no part of the loop: loop.c.
+ * For a call that did not carry the whole message: it returned an error, the end of the stream or
+ * a part, or --verify checks each message. This is rare, so loop.c has it and not the loop.
  */
 __attribute__((noinline, cold)) void send_rest(struct link *link, ssize_t sent);
 __attribute__((noinline, cold)) void receive_rest(struct link *link, ssize_t received);
@@ -44,39 +44,45 @@ static inline void receive_message(struct link *link)
 		link->counts.received_bytes += received;
 }
 
+static inline void round_trip(struct link *link)
+{
+	send_message(link);
+	receive_message(link);
+}
+
 static inline uint32_t saturate(uint64_t nanoseconds)
 {
 	return nanoseconds < UINT32_MAX ? (uint32_t)nanoseconds : UINT32_MAX;
 }
 
-/* Notes when the interval that begins with this lap began. */
-void interval_begin(struct link *link, uint64_t lap);
+/* Stores when the interval that starts with this iteration began. */
+void interval_begin(struct link *link, uint64_t iteration);
 
-static inline void lap_begin(struct link *link, uint64_t lap)
+static inline void iteration_begin(struct link *link, uint64_t iteration)
 {
-	if (UNLIKELY(lap == link->tick))
-		interval_begin(link, lap);
+	if (UNLIKELY(iteration == link->tick))
+		interval_begin(link, iteration);
 }
 
-typedef void (*lap_call)(struct link *link);
+typedef void (*iteration_call)(struct link *link);
 
-static inline void repeat_laps(struct link *link, uint64_t laps, lap_call lap)
+static inline void repeat(struct link *link, uint64_t iterations, iteration_call iterate)
 {
-	while (laps--)
-		lap(link);
+	while (iterations--)
+		iterate(link);
 }
 
 /*
- * The end of one lap is the start of the next, so one clock reading each is enough and the
- * samples tile the window.
+ * The end of an iteration is the start of the next, so each needs one clock reading and the
+ * samples cover the window without gaps. Returns the end of the last iteration.
  */
-static inline uint64_t sample_laps(struct link *link, uint64_t laps, uint32_t *samples,
-				   uint64_t last, lap_call lap)
+static inline uint64_t sample(struct link *link, uint64_t iterations, uint32_t *samples,
+			      uint64_t last, iteration_call iterate)
 {
-	for (uint64_t i = 0; i < laps; i++) {
+	for (uint64_t i = 0; i < iterations; i++) {
 		uint64_t now;
 
-		lap(link);
+		iterate(link);
 		now = clock_ns();
 		samples[i] = saturate(now - last);
 		last = now;
@@ -85,23 +91,23 @@ static inline uint64_t sample_laps(struct link *link, uint64_t laps, uint32_t *s
 }
 
 /*
- * A client whose window is so many laps and nothing else: the time that they took. It and `lap`
- * are inlined, or each lap would cost a call more.
+ * The window of a client that does nothing but iterate. Returns the time that it took. This
+ * function and `iterate` are inlined, or each iteration would cost one more call.
  */
-static inline __attribute__((always_inline)) uint64_t time_laps(struct link *link, uint64_t laps,
-								uint32_t *samples, lap_call lap)
+static inline __attribute__((always_inline)) uint64_t
+time_window(struct link *link, uint64_t iterations, uint32_t *samples, iteration_call iterate)
 {
 	uint64_t start = clock_ns();
 	uint64_t last = start;
 
-	/* An interval is a loop of its own: no lap has to ask whether one begins. */
-	for (uint64_t done = 0, end; done < laps; done = end) {
-		lap_begin(link, done);
-		end = link->tick < laps ? link->tick : laps;
+	/* An interval is a loop of its own: no iteration has to check whether one begins. */
+	for (uint64_t done = 0, end; done < iterations; done = end) {
+		iteration_begin(link, done);
+		end = link->tick < iterations ? link->tick : iterations;
 		if (samples)
-			last = sample_laps(link, end - done, samples + done, last, lap);
+			last = sample(link, end - done, samples + done, last, iterate);
 		else
-			repeat_laps(link, end - done, lap);
+			repeat(link, end - done, iterate);
 	}
 	if (!samples)
 		last = clock_ns();

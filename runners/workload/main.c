@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One cell: two processes exchange messages over one transport and count what it took. */
+/* Runs one cell: two processes exchange messages over one transport and count the cost. */
 #include "list.h"
 #include "options.h"
-#include "run.h"
+#include "sides.h"
 
 int main(int argc, char **argv)
 {
 	static struct options options;
 
-	if (options_read(argc, argv, &options) == LIST)
+	options_read(argc, argv, &options);
+	if (options.list)
 		list_print(options.directory);
 	else
 		cell_run(&options);

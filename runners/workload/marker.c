@@ -2,8 +2,8 @@
 #include "marker.h"
 
 /*
- * A file of their own already keeps the calls real; the attributes keep them so under LTO.
- * noipa (GCC) is noinline, noclone and "assume nothing about its arguments" in one.
+ * The functions have their own file so that calls are not inlined; the attributes ensure it under
+ * LTO too. noipa (GCC) means noinline, noclone and no assumptions about the arguments.
  */
 #if defined(__has_attribute) && __has_attribute(noipa)
 #define MARKER __attribute__((noipa, noinline, used, externally_visible))

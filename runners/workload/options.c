@@ -16,102 +16,54 @@
 #define MAX_SIZE      (UINT64_C(1) << 30)
 #define MAX_MESSAGES  UINT64_C(4000000000)
 #define MAX_SECONDS   86400
-#define MAX_IN_FLIGHT 65536 /* pattern_pipeline.c has room for so many times */
+#define MAX_IN_FLIGHT 65536 /* the room for times in pattern_pipeline.c */
 #define MAX_CLIENTS   4096
+#define LEAST_FD      3 /* 0 to 2 are for people and for the result */
 
 static const char help[] =
 	"usage: pathcost-workload --transport NAME [option ...]\n"
-	"Runs one cell: two processes, messages between them, one JSON object on stdout.\n"
-	"  --transport NAME, --pattern NAME     what --list shows (pattern: pingpong)\n"
-	"  --list             print what there is, and what is possible here\n"
-	"  --size BYTES       of a message, 1 to 1073741824 (64)\n"
-	"  --messages N, --warmup N     in the window (20000), and before it (3000)\n"
+	"Runs one cell: two processes exchange messages. Prints a JSON object on stdout.\n"
+	"  --transport NAME, --pattern NAME     see --list (default pattern: pingpong)\n"
+	"  --list             print all transports and patterns and what works here\n"
+	"  --size BYTES       size of a message, 1 to 1073741824 (64)\n"
+	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
-	"  --cpus A,B         client on A, server on B (the first two that it may use)\n"
-	"  --wait NAME        for a message: block (the default), epoll or spin\n"
-	"  --sched NAME       other (the default), batch or fifo (needs the right)\n"
-	"  --topology NAME    one connection (the default), or two one-way ones\n"
-	"  --in-flight N      messages of pattern pipeline (8)\n"
-	"  --clients N        of pattern clients (4)\n"
-	"  --verify           every message's number and contents, inside the window\n"
+	"  --cpus A,B         client on A, server on B (the first two allowed CPUs)\n"
+	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
+	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
+	"  --topology NAME    one connection (the default), or two one-way connections\n"
+	"  --in-flight N      messages in flight in pattern pipeline (8)\n"
+	"  --clients N        clients in pattern clients (4)\n"
+	"  --verify           check each message's number and contents inside the window\n"
 	"  --cell ID          the number that the window's markers carry (0)\n"
-	"  --dir DIRECTORY    where unix and fifo put their files: ours alone, and fresh\n"
-	"  --samples FILE     write the time of each lap: little-endian uint32, ns\n"
-	"  --gate FD          an open descriptor: \"1\" is written to it just before the\n"
-	"                     client's window and \"0\" just after (tracefs' tracing_on)\n"
-	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): \"enable\" and\n"
-	"                     \"disable\" go to CTL at the same places, and ACK is awaited\n"
+	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
+	"  --samples FILE     write the time of each iteration: little-endian uint32, ns\n"
+	"  --gate FD          open descriptor: write \"1\" to it just before the client's\n"
+	"                     window and \"0\" just after (for tracefs' tracing_on)\n"
+	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): write \"enable\"\n"
+	"                     and \"disable\" to CTL at the same places, and wait for ACK\n"
 	"  --timeout SECONDS  for the whole cell (60)\n"
-	"  --help             this text\n"
-	"Status: 0 done, 1 failed or timed out, 2 asked for something impossible.\n";
-
-enum option_code {
-	OPT_TRANSPORT = 1,
-	OPT_PATTERN,
-	OPT_LIST,
-	OPT_SIZE,
-	OPT_MESSAGES,
-	OPT_WARMUP,
-	OPT_PLACEMENT,
-	OPT_CPUS,
-	OPT_WAIT,
-	OPT_SCHED,
-	OPT_TOPOLOGY,
-	OPT_IN_FLIGHT,
-	OPT_CLIENTS,
-	OPT_VERIFY,
-	OPT_CELL,
-	OPT_DIR,
-	OPT_SAMPLES,
-	OPT_GATE,
-	OPT_CONTROL,
-	OPT_TIMEOUT,
-	OPT_HELP,
-};
-
-static const struct option table[] = {
-	{"transport", required_argument, NULL, OPT_TRANSPORT},
-	{"pattern", required_argument, NULL, OPT_PATTERN},
-	{"list", no_argument, NULL, OPT_LIST},
-	{"size", required_argument, NULL, OPT_SIZE},
-	{"messages", required_argument, NULL, OPT_MESSAGES},
-	{"warmup", required_argument, NULL, OPT_WARMUP},
-	{"placement", required_argument, NULL, OPT_PLACEMENT},
-	{"cpus", required_argument, NULL, OPT_CPUS},
-	{"wait", required_argument, NULL, OPT_WAIT},
-	{"sched", required_argument, NULL, OPT_SCHED},
-	{"topology", required_argument, NULL, OPT_TOPOLOGY},
-	{"in-flight", required_argument, NULL, OPT_IN_FLIGHT},
-	{"clients", required_argument, NULL, OPT_CLIENTS},
-	{"verify", no_argument, NULL, OPT_VERIFY},
-	{"cell", required_argument, NULL, OPT_CELL},
-	{"dir", required_argument, NULL, OPT_DIR},
-	{"samples", required_argument, NULL, OPT_SAMPLES},
-	{"gate", required_argument, NULL, OPT_GATE},
-	{"control", required_argument, NULL, OPT_CONTROL},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"help", no_argument, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
-};
+	"  --help             print this text\n"
+	"Status: 0 done, 1 failed or timed out, 2 impossible request.\n";
 
 static const char *const placement_names[] = {"same-cpu", "cross-cpu", "free", NULL};
 const char *const waiting_names[] = {"block", "epoll", "spin", NULL};
 const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
 const char *const topology_names[] = {"one", "two", NULL};
 
-/* The place of a word among names. */
+/* The index of a word among names. */
 static int choice(const char *what, const char *word, const char *const *names)
 {
-	char known[128];
+	char list[128];
 	size_t length = 0;
 
 	for (int i = 0; names[i]; i++) {
 		if (strcmp(names[i], word) == 0)
 			return i;
-		length += snprintf(known + length, sizeof(known) - length, "%s%s", i ? ", " : "",
+		length += snprintf(list + length, sizeof(list) - length, "%s%s", i ? ", " : "",
 				   names[i]);
 	}
-	impossible("unknown %s \"%s\": there is %s", what, word, known);
+	impossible("unknown %s \"%s\": there is %s", what, word, list);
 }
 
 /* Digits only: strtoull alone would take " -1" for a very large number. */
@@ -127,25 +79,15 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
 	return value;
 }
 
-static const struct transport *read_transport(const char *name)
+/* Refuses the NULL that a search by name returns when it finds nothing. */
+static const void *known(const void *found, const char *what, const char *name)
 {
-	const struct transport *transport = transport_named(name);
-
-	if (!transport)
-		impossible("unknown transport \"%s\": see --list for those there are", name);
-	return transport;
+	if (!found)
+		impossible("unknown %s \"%s\": see --list", what, name);
+	return found;
 }
 
-static const struct pattern *read_pattern(const char *name)
-{
-	const struct pattern *pattern = pattern_named(name);
-
-	if (!pattern)
-		impossible("unknown pattern \"%s\": see --list for those there are", name);
-	return pattern;
-}
-
-/* "A" or "A,B"; what is not given stays -1. */
+/* "A" or "A,B"; without B the second number stays -1. */
 static void read_pair(const char *option, const char *text, uint64_t least, int pair[2])
 {
 	char first[16];
@@ -160,75 +102,47 @@ static void read_pair(const char *option, const char *text, uint64_t least, int 
 		pair[1] = number(option, text + length + 1, least, INT_MAX);
 }
 
-static void take(struct options *options, int code, const char *text)
-{
-	switch (code) {
-	case OPT_TRANSPORT:
-		options->transport = read_transport(text);
-		break;
-	case OPT_PATTERN:
-		options->pattern = read_pattern(text);
-		break;
-	case OPT_SIZE:
-		options->size = number("size", text, 1, MAX_SIZE);
-		break;
-	case OPT_MESSAGES:
-		options->messages = number("messages", text, 1, MAX_MESSAGES);
-		break;
-	case OPT_WARMUP:
-		options->warmup = number("warmup", text, 0, MAX_MESSAGES);
-		break;
-	case OPT_PLACEMENT:
-		options->placement = choice("placement", text, placement_names);
-		break;
-	case OPT_CPUS:
-		read_pair("cpus", text, 0, options->cpus); /* client, server */
-		break;
-	case OPT_WAIT:
-		options->waiting = choice("wait", text, waiting_names);
-		break;
-	case OPT_SCHED:
-		options->scheduler = choice("scheduler", text, scheduler_names);
-		break;
-	case OPT_TOPOLOGY:
-		options->topology = choice("topology", text, topology_names);
-		break;
-	case OPT_IN_FLIGHT:
-		options->in_flight = number("in-flight", text, 1, MAX_IN_FLIGHT);
-		break;
-	case OPT_CLIENTS:
-		options->clients = number("clients", text, 1, MAX_CLIENTS);
-		break;
-	case OPT_VERIFY:
-		options->verify = true;
-		break;
-	case OPT_CELL:
-		options->cell = number("cell", text, 0, ULONG_MAX);
-		break;
-	case OPT_DIR:
-		options->directory = text;
-		break;
-	case OPT_SAMPLES:
-		options->samples = text;
-		break;
-	case OPT_GATE:
-		/* 0 to 2 are for people and for the result. */
-		options->gate = number("gate", text, 3, INT_MAX);
-		break;
-	case OPT_CONTROL:
-		read_pair("control", text, 3, options->control);
-		break;
-	case OPT_TIMEOUT:
-		options->timeout = number("timeout", text, 1, MAX_SECONDS);
-		break;
-	}
-}
-
 static void print_help(void)
 {
 	if (fputs(help, stdout) == EOF || fflush(stdout) == EOF)
 		call_failed("write the help text");
 	exit(0);
+}
+
+/* Each option once: its name, whether it has a value (`text`), and what it sets. */
+#define OPTIONS(ROW)                                                                       \
+	ROW("transport", 1, options->transport = known(transport_named(text), name, text)) \
+	ROW("pattern", 1, options->pattern = known(pattern_named(text), name, text))       \
+	ROW("list", 0, options->list = true)                                               \
+	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                    \
+	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))        \
+	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))            \
+	ROW("placement", 1, options->placement = choice(name, text, placement_names))      \
+	ROW("cpus", 1, read_pair(name, text, 0, options->cpus))                            \
+	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))               \
+	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))          \
+	ROW("topology", 1, options->topology = choice(name, text, topology_names))         \
+	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))     \
+	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))           \
+	ROW("verify", 0, options->verify = true)                                           \
+	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                   \
+	ROW("dir", 1, options->directory = text)                                           \
+	ROW("samples", 1, options->samples = text)                                         \
+	ROW("gate", 1, options->gate = number(name, text, LEAST_FD, INT_MAX))              \
+	ROW("control", 1, read_pair(name, text, LEAST_FD, options->control))               \
+	ROW("timeout", 1, options->timeout = number(name, text, 1, MAX_SECONDS))           \
+	ROW("help", 0, print_help())
+
+#define ENTRY(option, has_value, set) {option, has_value, NULL, 0},
+#define TAKE(option, has_value, set)   \
+	if (strcmp(name, option) == 0) \
+		set;
+
+static const struct option table[] = {OPTIONS(ENTRY){NULL, 0, NULL, 0}};
+
+static void take(struct options *options, const char *name, const char *text)
+{
+	OPTIONS(TAKE)
 }
 
 void options_default(struct options *options)
@@ -246,27 +160,21 @@ void options_default(struct options *options)
 	};
 }
 
-enum action options_read(int argc, char **argv, struct options *options)
+void options_read(int argc, char **argv, struct options *options)
 {
-	int code;
-	enum action action = RUN;
+	int code, index;
 
 	options_default(options);
-	opterr = 0; /* its sentences are not ours */
-	while ((code = getopt_long(argc, argv, ":", table, NULL)) != -1) {
+	opterr = 0; /* getopt must not print sentences of its own */
+	while ((code = getopt_long(argc, argv, ":", table, &index)) != -1) {
 		if (code == ':')
 			impossible("%s needs a value", argv[optind - 1]);
 		if (code == '?')
 			impossible("unknown option %s: see --help", argv[optind - 1]);
-		if (code == OPT_HELP)
-			print_help();
-		if (code == OPT_LIST)
-			action = LIST;
-		take(options, code, optarg);
+		take(options, table[index].name, optarg);
 	}
 	if (optind < argc)
 		impossible("unexpected argument \"%s\": see --help", argv[optind]);
-	if (action == RUN)
+	if (!options->list)
 		options_check(options);
-	return action;
 }

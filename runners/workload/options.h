@@ -4,12 +4,10 @@
 
 #include "cell.h"
 
-enum action { RUN, LIST };
-
-/* Reads the command line; refuses what cannot be run before anything has been started. */
-enum action options_read(int argc, char **argv, struct options *options);
+/* Reads the command line. Refuses what cannot run before anything has started. */
+void options_read(int argc, char **argv, struct options *options);
 void options_default(struct options *options);
-/* The names that the options take, in the order of the enumerations in cell.h. */
+/* The values that the options accept, in the order of the enumerations in cell.h. */
 extern const char *const waiting_names[], *const scheduler_names[], *const topology_names[];
 
 #endif

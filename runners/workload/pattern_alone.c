@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One thread that holds both ends: nobody is waited for, so nobody is switched to or woken.
+ * One thread holds both ends. Nobody waits, so the kernel switches to nobody and wakes nobody.
  *
- * selfloop: it writes at the near end and reads at the far one. Nothing ever goes back, so what
- * TCP acknowledges travels alone.
- * selfecho: the far end answers, as in pingpong: the same messages in the same order, and an
- * acknowledgement rides on the answer. The path of a pingpong message, and nothing else.
+ * selfloop: the thread writes at the near end and reads at the far end. Nothing ever goes back,
+ * so TCP sends its acknowledgements as packets of their own.
+ * selfecho: the far end answers, as in pingpong: the same messages in the same order, and the
+ * answer carries the acknowledgement. This is the path of a pingpong message and nothing else.
  */
 #include "link.h"
 #include "loop.h"
@@ -17,28 +17,28 @@ static inline void send_to_oneself(struct link *from, struct link *to)
 	receive_message(to);
 }
 
-static inline void selfloop_lap(struct link *near)
+static inline void selfloop_iteration(struct link *near)
 {
 	send_to_oneself(near, near + 1);
 }
 
-static inline void selfecho_lap(struct link *near)
+static inline void selfecho_iteration(struct link *near)
 {
 	send_to_oneself(near, near + 1);
 	send_to_oneself(near + 1, near);
 }
 
-static uint64_t selfloop_client(struct link *near, uint64_t laps, uint32_t *samples)
+static uint64_t selfloop_client(struct link *near, uint64_t iterations, uint32_t *samples)
 {
-	return time_laps(near, laps, samples, selfloop_lap);
+	return time_window(near, iterations, samples, selfloop_iteration);
 }
 
-static uint64_t selfecho_client(struct link *near, uint64_t laps, uint32_t *samples)
+static uint64_t selfecho_client(struct link *near, uint64_t iterations, uint32_t *samples)
 {
-	return time_laps(near, laps, samples, selfecho_lap);
+	return time_window(near, iterations, samples, selfecho_iteration);
 }
 
-/* What has no room would be waited for by the one thread that could read it. */
+/* If a message had no room, the only thread that could make room would wait for it. */
 static void hold_one(struct link *from, struct link *to)
 {
 	link_fill(from, 1);
@@ -58,7 +58,7 @@ static void selfecho_start(struct link *near)
 
 const struct pattern selfloop = {
 	.name = "selfloop",
-	.messages_per_lap = 1,
+	.messages_per_iteration = 1,
 	.alone = true,
 	.own_waiting = true,
 	.start = selfloop_start,
@@ -67,7 +67,7 @@ const struct pattern selfloop = {
 
 const struct pattern selfecho = {
 	.name = "selfecho",
-	.messages_per_lap = 2,
+	.messages_per_iteration = 2,
 	.alone = true,
 	.own_waiting = true,
 	.start = selfecho_start,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * clients: N clients play ping-pong with one server, which waits for all of them by epoll.
- * The clients are threads, each blocking on a connection of its own; the first is the process
- * that every other pattern has. Every thread lives through all phases: what it costs to start
- * one lies outside the window. The window's samples stand one client after the other.
+ * The clients are threads, and each blocks on its own connection; the first is the process that
+ * every other pattern has. Each thread lives through all phases, so that starting one costs
+ * nothing in the window. The window's samples are in the order of the clients.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -19,28 +19,21 @@
 
 static struct {
 	pthread_barrier_t begin, end;
-	uint64_t laps; /* of each client */
+	uint64_t iterations; /* of each client */
 	uint32_t *samples;
 	struct link *first;
 } work;
 
-static int epoll; /* the server's */
+static int epoll; /* of the server */
 
-static void client_laps(struct link *link, unsigned number)
+static void client_iterations(struct link *link, unsigned number)
 {
-	uint64_t start = clock_ns();
-	uint32_t *samples = work.samples ? work.samples + number * work.laps : NULL;
+	uint32_t *samples = work.samples ? work.samples + number * work.iterations : NULL;
 
-	for (uint64_t lap = 0; lap < work.laps; lap++) {
-		send_message(link);
-		receive_message(link);
-		if (samples) {
-			uint64_t now = clock_ns();
-
-			samples[lap] = saturate(now - start);
-			start = now;
-		}
-	}
+	if (samples)
+		sample(link, work.iterations, samples, clock_ns(), round_trip);
+	else
+		repeat(link, work.iterations, round_trip);
 }
 
 static void *client_thread(void *argument)
@@ -52,46 +45,41 @@ static void *client_thread(void *argument)
 	pthread_barrier_wait(&work.end); /* it has started */
 	for (;;) {
 		pthread_barrier_wait(&work.begin);
-		client_laps(link, link - work.first);
+		client_iterations(link, link - work.first);
 		pthread_barrier_wait(&work.end);
 	}
 	return NULL;
 }
 
-static uint64_t clients_client(struct link *link, uint64_t laps, uint32_t *samples)
+static uint64_t clients_client(struct link *link, uint64_t iterations, uint32_t *samples)
 {
 	unsigned clients = link->setup->options.clients;
 	uint64_t start;
 
-	work.laps = laps / clients;
+	work.iterations = iterations / clients;
 	work.samples = samples;
 	start = clock_ns();
 	pthread_barrier_wait(&work.begin);
-	client_laps(link, 0);
+	client_iterations(link, 0);
 	pthread_barrier_wait(&work.end);
 	return clock_ns() - start;
 }
 
-static void clients_server(struct link *link, uint64_t laps)
+static void clients_server(struct link *link, uint64_t iterations)
 {
 	struct epoll_event events[MAX_EVENTS];
-	uint64_t lap = 0;
+	uint64_t iteration = 0;
 
-	while (lap < laps) {
-		int ready = epoll_wait(epoll, events, MAX_EVENTS, -1);
+	while (iteration < iterations) {
+		int ready = MUST(RETRY(epoll_wait(epoll, events, MAX_EVENTS, -1)), "epoll_wait");
 
-		if (UNLIKELY(ready < 0)) {
-			if (errno == EINTR)
-				continue;
-			call_failed("epoll_wait");
-		}
 		for (int i = 0; i < ready; i++) {
-			struct link *one = &link[events[i].data.u32];
+			struct link *client = &link[events[i].data.u32];
 
-			receive_message(one);
-			send_message(one);
+			receive_message(client);
+			send_message(client);
 		}
-		lap += ready;
+		iteration += ready;
 	}
 }
 
@@ -114,7 +102,7 @@ static void start_threads(struct link *first, unsigned clients)
 	    pthread_barrier_init(&work.end, NULL, clients) != 0)
 		cell_failed("a barrier could not be made");
 	work.first = first;
-	signals_hold(); /* for them, from birth: signals are for the first thread */
+	signals_hold(); /* threads inherit the mask: only the first takes signals */
 	for (unsigned i = 1; i < clients; i++)
 		start_thread(&first[i]);
 	signals_release();
@@ -142,7 +130,7 @@ static void clients_start(struct link *link)
 
 const struct pattern many_clients = {
 	.name = "clients",
-	.messages_per_lap = 2,
+	.messages_per_iteration = 2,
 	.connects = true,
 	.own_waiting = true,
 	.start = clients_start,

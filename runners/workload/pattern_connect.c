@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * connect: each lap is a connection of its own. The client connects, sends one message, hears
- * one and closes; the server sees the end of the stream and closes after it, as servers do.
- * The first connection, over which the tokens went, stays open beside them and is silent.
+ * connect: each iteration opens a connection. The client connects, sends one message, receives
+ * one and closes; the server sees the end of the stream and then closes too, as servers do.
+ * The first connection, which carried the tokens, stays open and silent.
  */
 #include <unistd.h>
 
@@ -13,54 +13,42 @@
 
 static void hang_up(int fd)
 {
-	if (close(fd) < 0)
-		call_failed("close");
+	MUST(close(fd), "close");
 }
 
-static uint64_t connect_client(struct link *link, uint64_t laps, uint32_t *samples)
+static inline void connect_iteration(struct link *link)
+{
+	link->in = link->out = transport_connect(link->setup);
+	round_trip(link);
+	hang_up(link->in);
+}
+
+static uint64_t connect_client(struct link *link, uint64_t iterations, uint32_t *samples)
 {
 	const struct ends silent = {link->in, link->out};
-	uint64_t start = clock_ns();
-	uint64_t last = start;
+	uint64_t time = time_window(link, iterations, samples, connect_iteration);
 
-	for (uint64_t lap = 0; lap < laps; lap++) {
-		lap_begin(link, lap);
-		link->in = link->out = transport_connect(link->setup);
-		send_message(link);
-		receive_message(link);
-		hang_up(link->in);
-		if (samples) {
-			uint64_t now = clock_ns();
-
-			samples[lap] = saturate(now - last);
-			last = now;
-		}
-	}
-	if (!samples)
-		last = clock_ns();
 	link->in = silent.in;
 	link->out = silent.out;
-	return last - start;
+	return time;
 }
 
 static void await_end(const struct link *link)
 {
 	char byte;
-	ssize_t count;
+	ssize_t count = RETRY(link->read(link->in, &byte, 1));
 
-	while ((count = link->read(link->in, &byte, 1)) < 0 && errno == EINTR)
-		;
 	if (count > 0)
 		cell_failed("the client sent more than one message over one connection");
 	if (count < 0 && errno != ECONNRESET)
 		call_failed("read");
 }
 
-static void connect_server(struct link *link, uint64_t laps)
+static void connect_server(struct link *link, uint64_t iterations)
 {
 	const struct ends silent = {link->in, link->out};
 
-	for (uint64_t lap = 0; lap < laps; lap++) {
+	for (uint64_t iteration = 0; iteration < iterations; iteration++) {
 		link->in = link->out = transport_accept(link->setup);
 		receive_message(link);
 		send_message(link);
@@ -73,7 +61,7 @@ static void connect_server(struct link *link, uint64_t laps)
 
 const struct pattern connecting = {
 	.name = "connect",
-	.messages_per_lap = 2,
+	.messages_per_iteration = 2,
 	.connects = true,
 	.keeps_listening = true,
 	.own_waiting = true,

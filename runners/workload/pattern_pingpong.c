@@ -2,26 +2,20 @@
 /*
  * pingpong: the client sends, the server answers.
  *
- * tests/workload/step.c single-steps the window and counts. With samples the client adds about 84
- * instructions for each lap, nearly all of them the vDSO's clock reading.
+ * tests/workload/step.c single-steps the window and counts instructions. With samples, the client
+ * executes about 84 more in each iteration; nearly all are the vDSO's clock reading.
  */
 #include "loop.h"
 #include "pattern.h"
 
-static inline void round_trip(struct link *link)
+static uint64_t pingpong_client(struct link *link, uint64_t iterations, uint32_t *samples)
 {
-	send_message(link);
-	receive_message(link);
+	return time_window(link, iterations, samples, round_trip);
 }
 
-static uint64_t pingpong_client(struct link *link, uint64_t laps, uint32_t *samples)
+void pingpong_server(struct link *link, uint64_t iterations)
 {
-	return time_laps(link, laps, samples, round_trip);
-}
-
-void pingpong_server(struct link *link, uint64_t laps)
-{
-	while (laps--) {
+	while (iterations--) {
 		receive_message(link);
 		send_message(link);
 	}
@@ -29,7 +23,7 @@ void pingpong_server(struct link *link, uint64_t laps)
 
 const struct pattern pingpong = {
 	.name = "pingpong",
-	.messages_per_lap = 2,
+	.messages_per_iteration = 2,
 	.client = pingpong_client,
 	.server = pingpong_server,
 };

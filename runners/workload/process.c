@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,13 +16,12 @@
 #include "signals.h"
 #include "transport.h"
 
-/* Dies with the client, whatever kills it. */
+/* Makes the server die with the client, whatever kills the client. */
 static void follow_parent(const struct setup *setup)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		call_failed("prctl PR_SET_PDEATHSIG");
+	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl PR_SET_PDEATHSIG");
 	if (getppid() != setup->client)
-		give_up(1); /* it died before the line above */
+		give_up(1); /* the client died before the prctl above */
 }
 
 bool server_fork(struct setup *setup)
@@ -31,9 +29,7 @@ bool server_fork(struct setup *setup)
 	pid_t child;
 
 	signals_hold();
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	child = MUST(fork(), "fork");
 	if (child == 0) {
 		signals_disown();
 		signals_release();
@@ -42,7 +38,7 @@ bool server_fork(struct setup *setup)
 	}
 	leftovers.server = child;
 	signals_release();
-	/* Else its end would never be seen. */
+	/* While we held the server's end open, we would never see it close. */
 	if (close(setup->reports[1]) < 0 || close(setup->words[0]) < 0)
 		call_failed("close");
 	return false;
@@ -56,8 +52,8 @@ void pin(const struct options *options, enum role role)
 		return;
 	CPU_ZERO(&set);
 	CPU_SET(options->cpus[role], &set);
-	if (sched_setaffinity(0, sizeof(set), &set) < 0)
-		call_failed("sched_setaffinity to CPU %d", options->cpus[role]);
+	MUST(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity to CPU %d",
+	     options->cpus[role]);
 }
 
 void schedule(const struct options *options)
@@ -66,7 +62,7 @@ void schedule(const struct options *options)
 	struct sched_param parameters = {.sched_priority = options->scheduler == FIFO ? 1 : 0};
 
 	if (options->scheduler == OTHER)
-		return; /* as whoever started us has it */
+		return; /* keep the policy that we were started with */
 	if (sched_setscheduler(0, policies[options->scheduler], &parameters) == 0)
 		return;
 	if (errno == EPERM)
@@ -81,13 +77,11 @@ int server_state_open(void)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)leftovers.server);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		call_failed("open %s", path);
+	fd = MUST(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
 	return fd;
 }
 
-/* The letter after the name, which is in parentheses and may hold any character. */
+/* The letter after the name; the name is in parentheses and may contain any character. */
 static char server_state(int fd)
 {
 	char text[512];
@@ -96,18 +90,17 @@ static char server_state(int fd)
 
 	if (length < 0 && errno == ESRCH)
 		return 'X';
-	if (length < 0)
-		call_failed("read the server's /proc/PID/stat");
+	MUST(length, "read the server's /proc/PID/stat");
 	text[length] = '\0';
 	name_end = strrchr(text, ')');
 	return name_end && name_end[1] ? name_end[2] : '?';
 }
 
 /*
- * Ready means that its next sleep is the read of the window's first message. A pipe cannot
- * tell that it sleeps, so ask the kernel; signals.c's time-out bounds the loop. The pause is
- * long on purpose: on one CPU the server must get to its read undisturbed, since a switch
- * between its rusage and its marker would be seen by only one of them.
+ * The server has said that it is ready: next it will sleep in its read of the window's first
+ * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out of signals.c
+ * bounds the loop. The pause is long on purpose: on one CPU the server must reach its read
+ * undisturbed, because only one of its rusage and its marker would count a switch between them.
  */
 void server_await_sleep(const struct options *options, int state_fd)
 {
@@ -124,36 +117,27 @@ void server_await_sleep(const struct options *options, int state_fd)
 	} while (state != 'S' && !spins);
 }
 
-static int server_status(void)
+/* Waits for the server's end. If it failed, gives up; `when` completes the sentence. */
+static void server_await_end(const char *when)
 {
 	int status;
 
-	while (waitpid(leftovers.server, &status, 0) < 0)
-		if (errno != EINTR)
-			call_failed("waitpid");
+	MUST(RETRY(waitpid(leftovers.server, &status, 0)), "waitpid");
 	leftovers.server = 0;
-	return status;
+	if (WIFSIGNALED(status))
+		cell_failed("the server was killed by signal %d (%s)%s", WTERMSIG(status),
+			    strsignal(WTERMSIG(status)), when);
+	if (WEXITSTATUS(status) != 0)
+		give_up(WEXITSTATUS(status)); /* the server has printed why */
 }
 
 void server_lost(void)
 {
-	int status = server_status();
-
-	if (WIFSIGNALED(status))
-		cell_failed("the server was killed by signal %d (%s)", WTERMSIG(status),
-			    strsignal(WTERMSIG(status)));
-	if (WEXITSTATUS(status) == 0)
-		cell_failed("the server ended before its time");
-	give_up(WEXITSTATUS(status)); /* it has said why */
+	server_await_end("");
+	cell_failed("the server ended too early");
 }
 
 void server_reap(void)
 {
-	int status = server_status();
-
-	if (WIFSIGNALED(status))
-		cell_failed("the server was killed by signal %d (%s) when its work was done",
-			    WTERMSIG(status), strsignal(WTERMSIG(status)));
-	if (WEXITSTATUS(status) != 0)
-		give_up(WEXITSTATUS(status));
+	server_await_end(" after its work was done");
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The two processes: where they run, and how one learns what became of the other. */
+/* The two processes: where they run, and how the client learns what happened to the server. */
 #ifndef PATHCOST_PROCESS_H
 #define PATHCOST_PROCESS_H
 
 #include "cell.h"
 
-/* True in the child, which is the server, and dies with the client. */
+/* Forks the server, which dies with the client. True in the server. */
 bool server_fork(struct setup *setup);
-/* Pins the calling process as the placement asks. */
+/* Pins the calling process to the CPU of its role. */
 void pin(const struct options *options, enum role role);
-/* A descriptor for server_await_sleep: opened before it is needed. */
+/* Opens the descriptor for server_await_sleep. */
 int server_state_open(void);
-/* The scheduling policy that --sched asks for, for this process and the server to be. */
+/* Sets the policy of --sched for this process, which the server inherits. */
 void schedule(const struct options *options);
-/* Returns when the server sleeps; where it never does, when it has had time to begin. */
+/* Waits until the server sleeps; if it spins, until it has had time to start. */
 void server_await_sleep(const struct options *options, int state_fd);
-/* The server has ended before its time: says so, or lets the server's own sentence stand. */
+/* The server ended too early: prints that, unless the server has printed why. */
 __attribute__((noreturn, cold)) void server_lost(void);
-/* Reaps a server that has done its work. */
+/* Waits for the end of a server that has done its work. */
 void server_reap(void);
 
 #endif

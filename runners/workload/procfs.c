@@ -15,23 +15,18 @@ struct proc_file proc_files[] = {
 	{.path = "/proc/softirqs"}, {.path = "/proc/net/softnet_stat"}, {.path = NULL},
 };
 
-/* Reads up to `size` bytes from the start; with a NULL buffer only counts them. */
+/* Reads up to `size` bytes from the start of the file; with a NULL buffer only counts them. */
 static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
 {
 	char unwanted[4096];
 	size_t length = 0;
 
-	if (lseek(file->fd, 0, SEEK_SET) < 0)
-		call_failed("lseek in %s", file->path);
+	MUST(lseek(file->fd, 0, SEEK_SET), "lseek in %s", file->path);
 	for (;;) {
 		char *next = buffer ? buffer + length : unwanted;
 		size_t room = buffer ? size - length : sizeof(unwanted);
-		ssize_t count = read(file->fd, next, room);
+		ssize_t count = MUST(RETRY(read(file->fd, next, room)), "read %s", file->path);
 
-		if (count < 0 && errno == EINTR)
-			continue;
-		if (count < 0)
-			call_failed("read %s", file->path);
 		if (count == 0)
 			return length;
 		length += count;
@@ -44,7 +39,7 @@ static char *touched(size_t size)
 
 	if (!buffer)
 		call_failed("malloc of %zu bytes", size);
-	memset(buffer, 0xff, size); /* calloc would leave the pages to the first fault */
+	memset(buffer, 0xff, size); /* now, so that no page fault comes later */
 	return buffer;
 }
 
@@ -55,8 +50,8 @@ void proc_open(struct proc_file *files)
 		if (file->fd < 0 && errno != ENOENT && errno != EACCES)
 			call_failed("open %s", file->path);
 		if (file->fd < 0)
-			continue; /* the result says null */
-		/* Its figures grow longer, and interfaces may be added. */
+			continue; /* the result will have null */
+		/* Numbers get longer, and interfaces may be added. */
 		file->size = 2 * read_file(file, NULL, 0) + 4096;
 		file->text[BEFORE] = touched(file->size);
 		file->text[AFTER] = touched(file->size);
@@ -90,10 +85,8 @@ void schedstat_read(struct schedstat *schedstat)
 
 	*schedstat = (struct schedstat){0};
 	if (schedstat_fd < 0)
-		return; /* the result says null */
-	length = pread(schedstat_fd, text, sizeof(text) - 1, 0);
-	if (length < 0)
-		call_failed("read /proc/self/schedstat");
+		return; /* the result will have null */
+	length = MUST(pread(schedstat_fd, text, sizeof(text) - 1, 0), "read /proc/self/schedstat");
 	text[length] = '\0';
 	schedstat->there = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &schedstat->run_ns,
 				  &schedstat->wait_ns, &schedstat->slices) == 3;

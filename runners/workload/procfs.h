@@ -7,7 +7,7 @@
 
 struct proc_file {
 	const char *path;
-	int fd; /* -1: this kernel does not show it */
+	int fd; /* -1: this kernel does not have it */
 	size_t size;
 	char *text[2];
 	size_t length[2];
@@ -15,11 +15,11 @@ struct proc_file {
 
 extern struct proc_file proc_files[]; /* ends with a NULL path */
 
-/* Opens the files and makes room for them: nothing is allocated at the window's edges. */
+/* Opens the files and allocates their buffers, so that the window's edges allocate nothing. */
 void proc_open(struct proc_file *files);
 void proc_read(struct proc_file *files, enum edge edge);
 
-/* The calling process's own; of its first thread, where it has more. */
+/* Of the calling process's first thread. */
 void schedstat_open(void);
 void schedstat_read(struct schedstat *schedstat);
 

@@ -110,18 +110,20 @@ static void print_side(FILE *out, const char *name, const struct report *report)
 	fprintf(out, "}, ");
 }
 
-/* [[messages, ns], ...]: one after the other they are the window. */
+/* [[messages, ns], ...]: together they are the window. */
 static void print_intervals(FILE *out, const struct options *options, const struct result *result)
 {
 	const struct intervals *intervals = &result->intervals;
-	unsigned lap = options->pattern->messages_per_lap;
+	unsigned each = options->pattern->messages_per_iteration;
 	unsigned count = intervals->count ? intervals->count : 1;
 	uint64_t left = options->messages, time_left = result->window_ns;
 
 	fputs("\"intervals\": [", out);
 	for (unsigned i = 0; i < count; i++) {
 		bool last = i + 1 == count;
-		uint64_t messages = last ? left : lap * (intervals->lap[i + 1] - intervals->lap[i]);
+		uint64_t messages =
+			last ? left
+			     : each * (intervals->iteration[i + 1] - intervals->iteration[i]);
 		uint64_t time = last ? time_left : intervals->began[i + 1] - intervals->began[i];
 
 		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", messages, time);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What comes out: the JSON object on stdout and the samples file. */
+/* The output: the JSON object on stdout and the samples file. */
 #ifndef PATHCOST_RESULT_H
 #define PATHCOST_RESULT_H
 
 #include "cell.h"
 #include "procfs.h"
 
-/* Before the fork: a path that cannot be had must not cost a run. -1: none asked for. */
+/* Before the fork, so that a bad path costs no run. -1: no path given. */
 int samples_create(const char *path);
-/* Room for one number a round trip, touched; NULL: none asked for. */
+/* Room for one number per iteration, touched. NULL: no samples wanted. */
 uint32_t *samples_room(const struct options *options);
 void samples_write(const struct setup *setup, const uint32_t *samples);
 
-/* Both sides' figures must agree, and with what was asked. */
+/* Fails if the two sides' counts differ, or are not those requested. */
 void result_check(const struct options *options, const struct result *result);
-/* In one piece: whole or not at all. */
+/* One write: the result is complete or absent. */
 void result_print(const struct options *options, const struct result *result,
 		  const struct proc_file *files);
 

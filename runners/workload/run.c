@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "run.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -19,16 +16,13 @@
 
 static void draw_tokens(struct setup *setup)
 {
-	/* Up to 256 bytes come whole, or not at all. */
-	while (getrandom(setup->token, sizeof(setup->token), 0) < 0)
-		if (errno != EINTR)
-			call_failed("getrandom");
+	/* Up to 256 bytes arrive whole or not at all. */
+	MUST(RETRY(getrandom(setup->token, sizeof(setup->token), 0)), "getrandom");
 }
 
 static void make_pipe(int ends[2])
 {
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		call_failed("pipe");
+	MUST(pipe2(ends, O_CLOEXEC), "pipe");
 }
 
 void cell_run(const struct options *options)
@@ -56,5 +50,5 @@ void cell_run(const struct options *options)
 	result_check(options, &result);
 	samples_write(&setup, samples);
 	result_print(options, &result, proc_files);
-	leftovers.samples_path = NULL; /* a result without its samples would be half a result */
+	leftovers.samples_path = NULL; /* only now: a result without samples is incomplete */
 }

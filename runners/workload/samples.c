@@ -30,7 +30,7 @@ int samples_create(const char *path)
 
 static size_t samples_count(const struct options *options)
 {
-	return options->messages / options->pattern->messages_per_lap;
+	return options->messages / options->pattern->messages_per_iteration;
 }
 
 uint32_t *samples_room(const struct options *options)
@@ -63,6 +63,5 @@ void samples_write(const struct setup *setup, const uint32_t *samples)
 		if (!write_all(setup->samples_fd, little, batch * sizeof(*little), "the samples"))
 			call_failed("write the samples");
 	}
-	if (close(setup->samples_fd) < 0)
-		call_failed("close %s", options->samples);
+	MUST(close(setup->samples_fd), "close %s", options->samples);
 }

@@ -2,11 +2,11 @@
 /*
  * The sequence of a cell, from each side.
  *
- * Each side's window is: rusage, marker, loop, marker, rusage. The markers are inside, so that
- * a probe or an emulator sees messages and nothing else between them: with the rusage inside,
- * its system call would be counted as the messages'. Between a marker and its rusage lies one
- * return to user space, which is where the two could differ, by a preemption. Both orders have
- * that one; this one has it alike at both ends and on both sides.
+ * Each side's window is: rusage, marker, loop, marker, rusage. The markers are the inner pair, so
+ * that a probe or an emulator sees nothing but messages between them: otherwise it would count the
+ * system call of rusage as part of the messages. A preemption can come between a marker and its
+ * rusage, at the return to user space; then the two differ. Either order allows that, but this
+ * order allows it equally at both ends and on both sides.
  */
 #include "sides.h"
 
@@ -26,20 +26,19 @@
 #include "transport.h"
 #include "wait.h"
 
-static struct link *here; /* setup->links: the first is this side's own */
+static struct link *here; /* setup->links; the first belongs to this side */
 
-static uint64_t laps_of(const struct options *options, uint64_t messages)
+static uint64_t iterations_of(const struct options *options, uint64_t messages)
 {
-	return messages / options->pattern->messages_per_lap;
+	return messages / options->pattern->messages_per_iteration;
 }
 
 static void usage_now(struct rusage *usage)
 {
-	if (getrusage(RUSAGE_SELF, usage) < 0)
-		call_failed("getrusage");
+	MUST(getrusage(RUSAGE_SELF, usage), "getrusage");
 }
 
-/* What lies a little outside the window: read before the one edge and after the other. */
+/* Reads counters just outside the window: before its first edge and after its last. */
 static void read_counters(struct report *report, enum edge edge)
 {
 	tcp_count(here, &report->tcp[edge]);
@@ -58,26 +57,26 @@ static void check_phase(enum phase phase)
 		contents_check(here + i, phase);
 }
 
-/* The counts of all links, as if they were one. */
+/* The sums of the counts over all links. */
 static struct counts counts_of_all(void)
 {
 	struct counts all = {0};
 
 	for (unsigned i = 0; i < here->setup->link_count; i++) {
-		const struct counts *one = &here[i].counts;
+		const struct counts *counts = &here[i].counts;
 
-		all.sent_messages += one->sent_messages;
-		all.sent_bytes += one->sent_bytes;
-		all.received_messages += one->received_messages;
-		all.received_bytes += one->received_bytes;
-		all.partial_sends += one->partial_sends;
-		all.partial_receives += one->partial_receives;
-		all.empty_receives += one->empty_receives;
+		all.sent_messages += counts->sent_messages;
+		all.sent_bytes += counts->sent_bytes;
+		all.received_messages += counts->received_messages;
+		all.received_bytes += counts->received_bytes;
+		all.partial_sends += counts->partial_sends;
+		all.partial_receives += counts->partial_receives;
+		all.empty_receives += counts->empty_receives;
 	}
 	return all;
 }
 
-/* Opens the link, and whatever the pattern needs beside it. */
+/* Opens the link and what else the pattern needs. */
 static void open_link(struct setup *setup, enum role role)
 {
 	const struct pattern *pattern = setup->options.pattern;
@@ -93,55 +92,54 @@ static void open_link(struct setup *setup, enum role role)
 		wait_arrange(here, setup->options.waiting);
 }
 
-static void server_phase(const struct options *options, enum phase phase, uint64_t laps)
+/* Runs a phase outside the window. */
+static void run_phase(const struct options *options, enum phase phase, uint64_t iterations)
 {
-	if (laps == 0)
+	if (iterations == 0)
 		return;
 	start_phase(phase);
-	options->pattern->server(here, laps);
+	if (here->role == SERVER)
+		options->pattern->server(here, iterations);
+	else
+		options->pattern->client(here, iterations, NULL);
 	check_phase(phase);
 }
 
-static void client_phase(const struct options *options, enum phase phase, uint64_t laps)
+static void tell_client(const struct setup *setup, const void *data, size_t size)
 {
-	if (laps == 0)
-		return;
-	start_phase(phase);
-	options->pattern->client(here, laps, NULL);
-	check_phase(phase);
+	if (!write_all(setup->reports[1], data, size, "to the client"))
+		give_up(1); /* the client has gone, and has printed why */
 }
 
 static void server_window(const struct setup *setup, struct report *report)
 {
 	const struct options *options = &setup->options;
-	uint64_t laps = laps_of(options, options->messages);
+	uint64_t iterations = iterations_of(options, options->messages);
 
 	start_phase(WINDOW);
 	markers_touch();
-	usage_now(&report->before); /* for its first page faults */
+	usage_now(&report->before); /* takes the call's first page faults */
 	read_counters(report, BEFORE);
-	if (!write_all(setup->reports[1], "r", 1, "to the client"))
-		give_up(1); /* the client has gone, and has said why */
+	tell_client(setup, "r", 1);
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
-	options->pattern->server(here, laps);
+	options->pattern->server(here, iterations);
 	window_end(options->cell, SERVER);
 	usage_now(&report->after);
 	report->finished = clock_ns();
 	read_counters(report, AFTER);
-	if (!write_all(setup->reports[1], "d", 1, "to the client"))
-		give_up(1);
+	tell_client(setup, "d", 1);
 	report->counts = counts_of_all();
 	check_phase(WINDOW);
 }
 
-/* Our ends close by reset, which destroys what the client has not read yet. */
+/* Our ends close by reset, which destroys what the client has not yet read: wait for it. */
 static void await_leave(const struct setup *setup)
 {
 	char leave;
 
 	if (!read_all(setup->words[0], &leave, 1))
-		give_up(1); /* the client has gone, and has said why */
+		give_up(1); /* the client has gone, and has printed why */
 }
 
 void server_run(struct setup *setup)
@@ -155,13 +153,12 @@ void server_run(struct setup *setup)
 		call_failed("close");
 	pin(options, SERVER);
 	open_link(setup, SERVER);
-	server_phase(options, WARMUP, laps_of(options, options->warmup));
+	run_phase(options, WARMUP, iterations_of(options, options->warmup));
 	server_window(setup, &report);
-	server_phase(options, FAREWELL, options->clients);
+	run_phase(options, FAREWELL, options->clients);
 	if (planted("count"))
 		report.counts.received_bytes--;
-	if (!write_all(setup->reports[1], &report, sizeof(report), "the report to the client"))
-		give_up(1);
+	tell_client(setup, &report, sizeof(report));
 	await_leave(setup);
 }
 
@@ -178,8 +175,8 @@ static void gate_set(int gate, const char *state)
 }
 
 /*
- * perf counts from when it has read "enable" to when it has read "disable"; it answers both with
- * "ack\n" and, as it has been since 5.9, the terminating NUL.
+ * perf counts from the moment it has read "enable" until it has read "disable". It answers both
+ * with "ack\n" and the terminating NUL, as it has since 5.9.
  */
 static void control_set(const int *control, const char *command)
 {
@@ -196,22 +193,22 @@ static void control_set(const int *control, const char *command)
 	now_doing("measuring");
 }
 
-/* Intervals of some hundred laps at least: a clock reading is no part of a lap. */
+/* An interval has hundreds of iterations, so its clock reading costs each almost nothing. */
 #define LEAST_INTERVAL 256
 
-static void intervals_arm(struct result *result, uint64_t laps)
+static void intervals_arm(struct result *result, uint64_t iterations)
 {
-	uint64_t count =
-		laps / LEAST_INTERVAL < MAX_INTERVALS ? laps / LEAST_INTERVAL : MAX_INTERVALS;
+	uint64_t count = iterations / LEAST_INTERVAL < MAX_INTERVALS ? iterations / LEAST_INTERVAL
+								     : MAX_INTERVALS;
 
 	here->intervals = &result->intervals;
 	here->tick = count ? 0 : UINT64_MAX;
-	here->step = count ? (laps + count - 1) / count : 0;
+	here->step = count ? (iterations + count - 1) / count : 0;
 }
 
 /*
- * Nothing may be sent before the server's window has ended: while it is still on its way out of
- * its last write, the kernel would have it receive the next segment there (the socket's backlog).
+ * Nothing may be sent before the server's window has ended: while the server is still leaving its
+ * last write, the kernel would let it receive the next segment there (the socket's backlog).
  */
 static void await_end(const struct setup *setup)
 {
@@ -226,21 +223,21 @@ static void client_window(const struct setup *setup, struct result *result, stru
 {
 	const struct options *options = &setup->options;
 	struct report *report = &result->client;
-	uint64_t laps = laps_of(options, options->messages);
+	uint64_t iterations = iterations_of(options, options->messages);
 
 	proc_read(files, BEFORE);
 	read_counters(report, BEFORE);
-	intervals_arm(result, laps);
+	intervals_arm(result, iterations);
 	control_set(options->control, "enable\n");
 	leftovers.open_gate = options->gate;
 	gate_set(options->gate, "1");
 	usage_now(&report->before);
 	window_begin(options->cell, CLIENT);
-	result->window_ns = options->pattern->client(here, laps, samples);
+	result->window_ns = options->pattern->client(here, iterations, samples);
 	window_end(options->cell, CLIENT);
 	usage_now(&report->after);
 	here->tick = UINT64_MAX;
-	if (options->pattern->one_way) /* messages are on their way still: they belong to it */
+	if (options->pattern->one_way) /* messages still in flight belong to the window */
 		await_end(setup);
 	gate_set(options->gate, "0");
 	leftovers.open_gate = -1;
@@ -260,7 +257,7 @@ static void await_server(const struct setup *setup, int state_fd)
 	server_await_sleep(&setup->options, state_fd);
 }
 
-/* The least of several batches: the one that nothing disturbed. */
+/* The minimum of several batches, as the least disturbed one. */
 static double clock_cost(void)
 {
 	const int batches = 16, readings = 256;
@@ -285,7 +282,7 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	result->client.pid = getpid();
 	here = setup->links;
 	if (!options->pattern->one_way)
-		result->round_trips = laps_of(options, options->messages);
+		result->round_trips = iterations_of(options, options->messages);
 	pin(options, CLIENT);
 	open_link(setup, CLIENT);
 	if (options->transport->describe)
@@ -294,13 +291,13 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	result->clock_cost_ns = clock_cost();
 }
 
-/* What the server has to say when all is over, and its end. */
+/* Lets the server end, and takes its report. */
 static void take_leave(struct setup *setup, struct result *result)
 {
 	if (!write_all(setup->words[1], "l", 1, "to the server"))
 		server_lost();
 	hear_server(setup, &result->server, sizeof(result->server));
-	if (setup->options.pattern->one_way) /* until here it held the time of the first send */
+	if (setup->options.pattern->one_way) /* window_ns is the time of the first send until now */
 		result->window_ns = result->server.finished - result->window_ns;
 	server_reap();
 }
@@ -314,10 +311,10 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 
 	client_prepare(setup, result, files);
 	now_doing("warming up");
-	client_phase(options, WARMUP, laps_of(options, options->warmup));
+	run_phase(options, WARMUP, iterations_of(options, options->warmup));
 	start_phase(WINDOW);
 	markers_touch();
-	usage_now(&result->client.before); /* for its first page faults */
+	usage_now(&result->client.before); /* takes the call's first page faults */
 	if (!alone)
 		await_server(setup, state_fd);
 	now_doing("measuring");
@@ -326,7 +323,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 		await_end(setup);
 	now_doing("checking what was received");
 	check_phase(WINDOW);
-	client_phase(options, FAREWELL, options->clients);
+	run_phase(options, FAREWELL, options->clients);
 	if (options->pattern->keeps_listening)
 		transport_joined(setup, CLIENT);
 	if (!alone)

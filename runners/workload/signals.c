@@ -22,7 +22,7 @@ void now_doing(const char *what)
 	doing = what;
 }
 
-/* One sentence made of parts, the last of which is NULL. */
+/* Prints a sentence made of parts; the last part is NULL. */
 static void say_parts(const char *const *parts)
 {
 	char line[256];
@@ -36,16 +36,8 @@ static void say_parts(const char *const *parts)
 		memcpy(line + length, parts[i], part);
 		length += part;
 	}
-	if (write(STDERR_FILENO, line, length) < 0)
-		return; /* nobody is left to be told */
-}
-
-static void say_timed_out(void)
-{
-	const char *const parts[] = {
-		"pathcost-workload: timed out after ", limit_text, " s while ", doing, "\n", NULL};
-
-	say_parts(parts);
+	/* If the write fails, nobody is left to read the sentence. */
+	(void)!write(STDERR_FILENO, line, length);
 }
 
 static void say_killed(int signal_number)
@@ -63,8 +55,8 @@ static void say_killed(int signal_number)
 }
 
 /*
- * The server's end while we wait for a message. Not every transport tells it: a datagram socket
- * and shared memory stay silent. Where it has done its work, its report is what we hear.
+ * The server ended while the client waits for a message. Datagram sockets and shared memory would
+ * not report that. A server that ended well has sent its report, which the client will read.
  */
 static void on_child(int signal_number)
 {
@@ -77,22 +69,23 @@ static void on_child(int signal_number)
 	    child.si_pid != 0 && !(child.si_code == CLD_EXITED && child.si_status == 0)) {
 		cleanup();
 		if (child.si_code == CLD_EXITED)
-			_exit(child.si_status); /* it has said why */
+			_exit(child.si_status); /* the server has printed why */
 		say_killed(child.si_status);
 		_exit(1);
 	}
 	errno = saved;
 }
 
-/* Cleans up, then dies as the signal would have had it: a shell sees 130 or 143. */
+/* Cleans up, then dies of the signal itself, so that a shell sees 130 or 143. */
 static void on_signal(int signal_number)
 {
 	cleanup();
 	if (signal_number == SIGALRM) {
-		say_timed_out();
+		say_parts((const char *[]){"pathcost-workload: timed out after ", limit_text,
+					   " s while ", doing, "\n", NULL});
 		_exit(1);
 	}
-	raise(signal_number); /* SA_RESETHAND: the default action again */
+	raise(signal_number); /* SA_RESETHAND has restored the default action */
 	_exit(128 + signal_number);
 }
 
@@ -104,32 +97,31 @@ static void ending_set(sigset_t *set)
 	sigaddset(set, SIGCHLD);
 }
 
-void signals_hold(void)
+static void change_mask(int how)
 {
 	sigset_t set;
 
 	ending_set(&set);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		call_failed("sigprocmask");
+	MUST(sigprocmask(how, &set, NULL), "sigprocmask");
+}
+
+void signals_hold(void)
+{
+	change_mask(SIG_BLOCK);
 }
 
 void signals_release(void)
 {
-	sigset_t set;
-
-	ending_set(&set);
-	if (sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
-		call_failed("sigprocmask");
+	change_mask(SIG_UNBLOCK);
 }
 
 static void handle(int signal_number, void (*handler)(int), int flags)
 {
 	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
 
-	ending_set(&action.sa_mask); /* a second signal must not clean up beside the first */
+	ending_set(&action.sa_mask); /* no second signal may interrupt the clean-up */
 	sigdelset(&action.sa_mask, signal_number);
-	if (sigaction(signal_number, &action, NULL) < 0)
-		call_failed("sigaction");
+	MUST(sigaction(signal_number, &action, NULL), "sigaction");
 }
 
 void signals_arm(unsigned timeout_seconds)
@@ -139,9 +131,9 @@ void signals_arm(unsigned timeout_seconds)
 	for (size_t i = 0; i < ENDING_COUNT; i++)
 		handle(ending[i], on_signal, SA_RESETHAND | SA_NODEFER);
 	handle(SIGCHLD, on_child, SA_RESTART | SA_NOCLDSTOP);
-	/* A peer that died is a sentence of ours (EPIPE), not a silent death. */
+	/* When the peer has died, print a sentence (EPIPE) rather than die silently. */
 	handle(SIGPIPE, SIG_IGN, 0);
-	signals_release(); /* whoever started us may have blocked them */
+	signals_release(); /* our parent may have blocked them */
 	alarm(timeout_seconds);
 }
 

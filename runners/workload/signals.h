@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The time-out, the signals that would end the process, and the server's death: they clean up. */
+/* The time-out, signals that end the process, and the server's death: each cleans up. */
 #ifndef PATHCOST_SIGNALS_H
 #define PATHCOST_SIGNALS_H
 
-/* Arms the time-out, and takes over the signals that would end the process. */
+/* Arms the time-out, and handles the signals that would end the process. */
 void signals_arm(unsigned timeout_seconds);
-/* The server inherits nothing to clean: its parent does that. */
+/* In the server: restores the defaults, since only its parent cleans up. */
 void signals_disown(void);
-/* What the time-out's sentence will say: "timed out after 60 s while WAITING FOR IT". */
+/* Sets the end of the time-out's sentence: "timed out after 60 s while WHAT". */
 void now_doing(const char *what);
 
 /*
- * Creating something and noting it in `leftovers` must be one step for a signal that arrives
- * in between: it waits.
+ * Between these two, signals wait: no signal may come after something is created and before
+ * `leftovers` has it.
  */
 void signals_hold(void);
 void signals_release(void);

@@ -6,7 +6,7 @@
 #include "pattern.h"
 #include "transport.h"
 
-/* In the order in which --list shows them; the first is where a reader begins. */
+/* In the order in which --list prints them. */
 const struct transport *const transports[] = {
 	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
 	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* All transports and all patterns there are. */
+/* All transports and all patterns. */
 #ifndef PATHCOST_TABLES_H
 #define PATHCOST_TABLES_H
 
@@ -9,7 +9,7 @@
 extern const struct transport *const transports[];
 extern const struct pattern *const patterns[];
 
-/* NULL: there is none of that name. */
+/* NULL if there is none of that name. */
 const struct transport *transport_named(const char *name);
 const struct pattern *pattern_named(const char *name);
 

@@ -2,24 +2,20 @@
 #include "transport.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "errors.h"
 #include "pattern.h"
 
-/* Shared by every transport with an address: the same calls in the same order. */
-
-/* Like bind itself: -1 and errno, since what a used address means differs. */
+/* Every transport with an address makes these calls in this order. */
 int listener_bind(struct setup *setup, const void *address, socklen_t length)
 {
 	const struct sockaddr *name = address;
 	int type = setup->options.transport->type;
 
 	setup->listener = socket(name->sa_family, type | SOCK_CLOEXEC, 0);
-	if (setup->listener < 0)
-		call_failed("socket");
+	MUST(setup->listener, "socket");
 	return bind(setup->listener, name, length);
 }
 
@@ -27,32 +23,29 @@ void listener_start(struct setup *setup)
 {
 	struct sockaddr *name = (struct sockaddr *)&setup->address;
 
-	if (listen(setup->listener, (int)setup->options.clients) < 0)
-		call_failed("listen");
+	MUST(listen(setup->listener, (int)setup->options.clients), "listen");
 	setup->address_length = sizeof(setup->address);
-	/* The kernel's word for it: for tcp it holds the port. */
-	if (getsockname(setup->listener, name, &setup->address_length) < 0)
-		call_failed("getsockname");
+	/* For tcp the kernel has chosen the port. */
+	MUST(getsockname(setup->listener, name, &setup->address_length), "getsockname");
 }
 
 __attribute__((noreturn, cold)) static void connect_failed(void)
 {
 	if (errno == EADDRNOTAVAIL)
-		cell_failed("no local port is left for another connection: those that were closed "
-			    "wait a minute in TIME_WAIT (net.ipv4.ip_local_port_range)");
+		cell_failed(
+			"no local port is left for another connection: closed connections stay in "
+			"TIME_WAIT for a minute (net.ipv4.ip_local_port_range)");
 	call_failed("connect");
 }
 
 int transport_connect(const struct setup *setup)
 {
 	const struct transport *transport = setup->options.transport;
-	int fd = socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0);
+	int fd =
+		MUST(socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0), "socket");
 
-	if (fd < 0)
-		call_failed("socket");
-	while (connect(fd, (const struct sockaddr *)&setup->address, setup->address_length) < 0)
-		if (errno != EINTR)
-			connect_failed();
+	if (RETRY(connect(fd, (const struct sockaddr *)&setup->address, setup->address_length)) < 0)
+		connect_failed();
 	if (transport->tune)
 		transport->tune(setup, fd);
 	return fd;
@@ -62,9 +55,7 @@ int transport_accept(const struct setup *setup)
 {
 	int fd;
 
-	while ((fd = accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-		if (errno != EINTR)
-			call_failed("accept");
+	fd = MUST(RETRY(accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)), "accept");
 	if (setup->options.transport->tune)
 		setup->options.transport->tune(setup, fd);
 	return fd;
@@ -83,7 +74,7 @@ void transport_join(struct setup *setup, struct link *link)
 	link->read = transport->read ? transport->read : read;
 	link->write = transport->write ? transport->write : write;
 	if (transport->connects) {
-		/* Both sides make the first connection first, so they agree which is which. */
+		/* Both sides join the same connection first, so they agree which is which. */
 		int first = join_socket(setup, role);
 		int second = setup->options.topology == TWO ? join_socket(setup, role) : first;
 
@@ -99,36 +90,31 @@ void transport_join(struct setup *setup, struct link *link)
 		transport->settle(setup, link);
 }
 
-static void close_end(int fd)
-{
-	if (close(fd) < 0)
-		call_failed("close");
-}
-
-/* Else this process would keep open what it waits to see closed. */
+/* While this process held the peer's ends open, it would never see them close. */
 static void close_others_ends(const struct setup *setup, enum role role)
 {
 	const struct ends *mine = &setup->ends[role], *others = &setup->ends[!role];
 
 	if (others->in != mine->in && others->in != mine->out)
-		close_end(others->in);
+		MUST(close(others->in), "close");
 	if (others->out != others->in && others->out != mine->in && others->out != mine->out)
-		close_end(others->out);
+		MUST(close(others->out), "close");
 }
 
 void transport_joined(struct setup *setup, enum role role)
 {
 	if (setup->options.transport->connects) {
-		close_end(setup->listener);
+		MUST(close(setup->listener), "close");
 		setup->listener = -1;
 	} else if (setup->options.transport->polls && !setup->options.pattern->alone) {
 		close_others_ends(setup, role);
 	}
-	/* Every connection is in the backlog at least, so the path is no longer needed: from
-	 * here on not even SIGKILL leaves a file. */
+	/*
+	 * All connections are at least in the backlog, so nobody needs the path any more. From here
+	 * on not even SIGKILL leaves a file behind.
+	 */
 	if (role == CLIENT && leftovers.socket_path) {
-		if (unlink(leftovers.socket_path) < 0)
-			call_failed("unlink %s", leftovers.socket_path);
+		MUST(unlink(leftovers.socket_path), "unlink %s", leftovers.socket_path);
 		leftovers.socket_path = NULL;
 	}
 }

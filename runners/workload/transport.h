@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How the two ends are joined: one entry in a table for each transport, and nothing else
- * differs between them. To add one, write the functions that it cannot share and its entry.
+ * How the two ends are joined. Each transport is one entry in a table, and differs from the others
+ * in nothing else. To add one, write its entry and the functions that it cannot share.
  */
 #ifndef PATHCOST_TRANSPORT_H
 #define PATHCOST_TRANSPORT_H
@@ -11,70 +11,77 @@
 struct transport {
 	const char *name;
 	bool needs_directory;
-	bool connects;	  /* through setup->listener; else prepare makes setup->ends */
-	bool joined_once; /* what else it needs is made for one connection only */
-	bool one_way;	  /* its channels are one-way by nature: --topology has no meaning */
-	bool lossy;	  /* no flow control: what has no room is dropped */
-	bool spins;	  /* waits in user space, at full speed */
+	bool connects;	  /* through setup->listener; otherwise prepare makes setup->ends */
+	bool joined_once; /* prepare sets up one connection only */
+	bool one_way;	  /* all its channels are one-way: --topology has no effect */
+	bool lossy;	  /* no flow control: messages without room are dropped */
+	bool spins;	  /* waits in user space by trying again */
 	bool polls;	  /* its descriptors can be polled and made non-blocking */
 	int type;	  /* of its sockets */
-	/* NULL: read and write. A transport that keeps message boundaries carries one a call. */
+	/* NULL: read and write. */
 	read_call read;
 	write_call write;
-	/* The longest message in bytes. NULL: any. */
+	/* The longest message in bytes. NULL: no limit. */
 	size_t (*limit)(void);
-	/* How many bytes fit into a channel that is not read; only where `polls` is false. */
+	/* The bytes that fit into a channel that nobody reads; only where `polls` is false. */
 	size_t room;
-	/* In the parent, before the fork: all that both ends must know. */
+	/* In the parent, before the fork: makes all that both ends share. */
 	void (*prepare)(struct setup *setup);
-	/* In each process, with a socket that has just been joined; NULL: nothing to do. */
+	/* In each process, for each new socket. NULL: nothing to do. */
 	void (*tune)(const struct setup *setup, int fd);
-	/* In each thread, before its first message; NULL: nothing to do. */
+	/* In each thread, before its first message. NULL: nothing to do. */
 	void (*thread)(void);
-	/* In each process, once its link is joined; NULL: nothing to do. */
+	/* In each process, after its link is joined. NULL: nothing to do. */
 	void (*settle)(const struct setup *setup, struct link *link);
 	/*
-	 * The members of the result's "socket": options that differ by transport, as the kernel
-	 * reports them. NULL: it has none.
+	 * Writes the members of the result's "socket": the options that differ by transport, as the
+	 * kernel reports them. NULL: none.
 	 */
 	void (*describe)(const struct link *link, char *text, size_t size);
 };
 
 /* Opens the end of link->role and sets link->in and link->out. */
 void transport_join(struct setup *setup, struct link *link);
-/* What only joining needed: the listener, a socket's path, the other side's ends. */
+/* Closes what only joining needed: the listener, a socket's path, the other side's ends. */
 void transport_joined(struct setup *setup, enum role role);
-/* One more connection, for transports that connect. */
+/* Makes one more connection, for transports that connect. */
 int transport_connect(const struct setup *setup);
 int transport_accept(const struct setup *setup);
 
 /* Shared by the families: */
 
-/* For prepare: a socket bound to `address`, as the listener. Like bind: -1 and errno. */
+/*
+ * For prepare: binds the listener to `address`. Like bind: -1 and errno, since each transport
+ * explains an address in use differently.
+ */
 int listener_bind(struct setup *setup, const void *address, socklen_t length);
 void listener_start(struct setup *setup);
 
-/* stream sockets: transport_unix.c, transport_tcp.c, transport_vsock.c */
+/* Stream sockets: transport_unix.c, transport_tcp.c, transport_vsock.c */
 extern const struct transport unix_path, unix_abstract, unix_seqpacket;
 extern const struct transport tcp, tcp_nagle, tcp6, vsock;
-/* ends made before the fork: transport_pair.c, transport_pipe.c, transport_queue.c */
+/* Ends made before the fork: transport_pair.c, transport_pipe.c, transport_queue.c */
 extern const struct transport unix_pair, unix_dgram, udp, pipes, fifo, queue;
-/* tcp or unix with another way in: transport_uring.c, transport_zerocopy.c, transport_sockmap.c */
+/* Other calls on tcp and unix: transport_uring.c, transport_zerocopy.c, transport_sockmap.c */
 extern const struct transport uring_unix, uring_tcp, tcp_zerocopy, tcp_sockmap;
 /* shared memory: transport_shared.c */
 extern const struct transport shared, shared_spin;
 
-/* Parts of unix and tcp, for transports that differ from them in one thing. */
+/* Parts of unix and tcp, for transports that share the rest with them. */
+#define STREAM_SOCKET .connects = true, .polls = true, .type = SOCK_STREAM
+#define TCP_SOCKET    STREAM_SOCKET, .describe = tcp_describe
 void unix_prepare(struct setup *setup);
 void unix_settle(const struct setup *setup, struct link *link);
 void tcp_prepare(struct setup *setup);
 void tcp_tune(const struct setup *setup, int fd);
 void tcp_settle(const struct setup *setup, struct link *link);
 void tcp_describe(const struct link *link, char *text, size_t size);
-/* How much a unix socket takes in one message that must stay whole. */
+/* The longest message of a unix socket that keeps message boundaries. */
 size_t unix_limit(void);
-/* TCP_INFO of all the links of this process; `there` is false for what is not TCP, and
- * in pattern connect, whose connections do not last. */
+/*
+ * Sums TCP_INFO over the links of this process. `there` is false without TCP, and in pattern
+ * connect, whose connections do not last.
+ */
 void tcp_count(const struct link *link, struct tcp_counts *counts);
 
 #endif

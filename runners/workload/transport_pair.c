@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pairs of sockets made before the fork: nothing has to be found, and nobody else can come in. */
-#include <errno.h>
+/* Pairs of sockets made before the fork: there is no address that another process could use. */
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include "errors.h"
 #include "transport.h"
 
-/* One pair for both directions, or one for each. */
+/* Makes one pair for both directions, or one for each. */
 static void make_pairs(struct setup *setup, void (*make)(int type, int pair[2]))
 {
 	int type = setup->options.transport->type | SOCK_CLOEXEC;
@@ -26,8 +24,7 @@ static void make_pairs(struct setup *setup, void (*make)(int type, int pair[2]))
 
 static void unix_make(int type, int pair[2])
 {
-	if (socketpair(AF_UNIX, type, 0, pair) < 0)
-		call_failed("socketpair");
+	MUST(socketpair(AF_UNIX, type, 0, pair), "socketpair");
 }
 
 static void pair_prepare(struct setup *setup)
@@ -43,16 +40,13 @@ static int udp_socket(int type, struct sockaddr_in *name)
 
 	*name = (struct sockaddr_in){.sin_family = AF_INET};
 	name->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0)
-		call_failed("socket");
-	if (bind(fd, address, length) < 0)
-		call_failed("bind to 127.0.0.1");
-	if (getsockname(fd, address, &length) < 0)
-		call_failed("getsockname");
+	MUST(fd, "socket");
+	MUST(bind(fd, address, length), "bind to 127.0.0.1");
+	MUST(getsockname(fd, address, &length), "getsockname");
 	return fd;
 }
 
-/* Connected to each other, so each takes datagrams from the other only. */
+/* The sockets are connected, so each accepts datagrams from the other only. */
 static void udp_make(int type, int pair[2])
 {
 	struct sockaddr_in names[2];
@@ -60,8 +54,7 @@ static void udp_make(int type, int pair[2])
 	pair[0] = udp_socket(type, &names[0]);
 	pair[1] = udp_socket(type, &names[1]);
 	for (int i = 0; i < 2; i++)
-		if (connect(pair[i], (struct sockaddr *)&names[!i], sizeof(names[!i])) < 0)
-			call_failed("connect");
+		MUST(connect(pair[i], (struct sockaddr *)&names[!i], sizeof(names[!i])), "connect");
 }
 
 static void udp_prepare(struct setup *setup)
@@ -71,7 +64,7 @@ static void udp_prepare(struct setup *setup)
 
 static size_t udp_limit(void)
 {
-	return 65535 - 20 - 8; /* the IP packet's length has 16 bits, headers included */
+	return 65535 - 20 - 8; /* the IP header has 16 bits for the packet's length */
 }
 
 const struct transport unix_pair = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pipes, without a name and with one: a one-way channel for each direction. */
+/* Pipes, unnamed and named: a one-way channel for each direction. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,14 +30,12 @@ static void pipe_prepare(struct setup *setup)
 
 static int open_fifo(const char *path, int flags)
 {
-	int fd = open(path, flags | O_CLOEXEC);
+	int fd = MUST(open(path, flags | O_CLOEXEC), "open %s", path);
 
-	if (fd < 0)
-		call_failed("open %s", path);
 	return fd;
 }
 
-/* The path is gone before anything runs: what has been opened needs it no longer. */
+/* Unlinks the path again: an open FIFO does not need it. */
 static void make_fifo(const char *directory, int ends[2])
 {
 	static char path[PATH_MAX];
@@ -53,13 +50,11 @@ static void make_fifo(const char *directory, int ends[2])
 		call_failed("mkfifo %s", path);
 	}
 	leftovers.socket_path = path;
-	/* Non-blocking, or it would wait for the writer that comes next. */
+	/* Non-blocking: otherwise this open would wait for the writer, which comes next. */
 	ends[READ_END] = open_fifo(path, O_RDONLY | O_NONBLOCK);
 	ends[WRITE_END] = open_fifo(path, O_WRONLY);
-	if (fcntl(ends[READ_END], F_SETFL, O_RDONLY) < 0)
-		call_failed("fcntl");
-	if (unlink(path) < 0)
-		call_failed("unlink %s", path);
+	MUST(fcntl(ends[READ_END], F_SETFL, O_RDONLY), "fcntl");
+	MUST(unlink(path), "unlink %s", path);
 	leftovers.socket_path = NULL;
 	signals_release();
 }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* POSIX message queues: one for each direction. On Linux a queue is a descriptor. */
+/* POSIX message queues, one for each direction. On Linux a queue is a descriptor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "signals.h"
 #include "transport.h"
 
-#define DEFAULT_MESSAGES 10 /* fs.mqueue.msg_max, the most that an ordinary user gets */
+#define DEFAULT_MESSAGES 10 /* fs.mqueue.msg_max, an ordinary user's limit */
 #define MODEST_BYTES	 (UINT64_C(128) << 10)
 
-static size_t room; /* of one message: mq_receive takes no buffer that is smaller */
+static size_t room; /* of one message: mq_receive refuses a smaller buffer */
 
 static ssize_t queue_read(int fd, void *buffer, size_t size)
 {
@@ -26,7 +25,7 @@ static ssize_t queue_write(int fd, const void *buffer, size_t size)
 	return mq_send(fd, buffer, size, 0) < 0 ? -1 : (ssize_t)size;
 }
 
-/* fs.mqueue.msgsize_max; root may have more, but what a user cannot do is no comparison. */
+/* fs.mqueue.msgsize_max, also for root, so that everybody can compare the same sizes. */
 static size_t queue_limit(void)
 {
 	unsigned long long limit = 8192;
@@ -44,8 +43,7 @@ __attribute__((noreturn, cold)) static void open_failed(void)
 	if (errno == ENOSYS)
 		impossible("this kernel has no POSIX message queues");
 	if (errno == EMFILE)
-		impossible(
-			"the queues are larger than RLIMIT_MSGQUEUE (ulimit -q) leaves room for");
+		impossible("the queues would exceed RLIMIT_MSGQUEUE (ulimit -q)");
 	call_failed("mq_open of a queue for messages of %zu bytes", room);
 }
 
@@ -64,8 +62,8 @@ static int open_queue(const struct setup *setup)
 	fd = mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, &attributes);
 	if (fd < 0)
 		open_failed();
-	if (mq_unlink(name) < 0) /* no name, nothing to be left */
-		call_failed("mq_unlink %s", name);
+	/* Without a name, nothing can stay behind. */
+	MUST(mq_unlink(name), "mq_unlink %s", name);
 	signals_release();
 	return fd;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shared memory: a ring of bytes for each direction, with one writer and one reader. Whoever
- * finds nothing to do sleeps on a futex (shm) or looks again (shm-spin). A descriptor is the
- * ring's number here.
+ * Shared memory: a ring of bytes for each direction, with one writer and one reader. A side that
+ * has to wait sleeps on a futex (shm) or tries again (shm-spin). The ring's number serves as the
+ * descriptor.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,9 +15,9 @@
 #include "transport.h"
 
 #define RING_SIZE 65536u /* as much as a pipe holds */
-#define LINE	  64	 /* of the cache: what one side writes lies apart from the other's */
+#define LINE	  64	 /* of the cache: each side writes to lines of its own */
 
-/* Bytes ever written and ever read; the difference is what is there. They may wrap. */
+/* Counts of all bytes written and taken; the difference is in the ring. They may wrap. */
 struct ring {
 	_Alignas(LINE) _Atomic uint32_t written;
 	_Atomic uint32_t writer_sleeps;
@@ -26,7 +26,7 @@ struct ring {
 	_Alignas(LINE) unsigned char data[RING_SIZE];
 };
 
-static struct ring *rings;	/* one after the other: they are mapped in one piece */
+static struct ring *rings;	/* both, in one mapping */
 static struct ring *ring_of[2]; /* by number */
 
 static void shared_prepare(struct setup *setup)
@@ -43,7 +43,7 @@ static void shared_prepare(struct setup *setup)
 	setup->ends[SERVER] = (struct ends){.in = 0, .out = 1};
 }
 
-/* Both processes must have its pages before the window. */
+/* Maps the pages in both processes before the window. */
 static void shared_touch(const struct setup *setup, struct link *link)
 {
 	volatile unsigned char *byte = (volatile unsigned char *)rings;
@@ -55,10 +55,10 @@ static void shared_touch(const struct setup *setup, struct link *link)
 }
 
 /*
- * Sleeps while `word` is `seen`; false and errno when interrupted. The flag is up before the kernel
- * looks at the word, and the other side looks at the flag after it has changed the word: one of
- * them sees the other. Only the sleeper takes its flag down: a waker that is late would take down
- * the one of the next sleep, and nobody would end that.
+ * Sleeps while `word` is `seen`; false and errno when interrupted. The sleeper raises its flag
+ * before the kernel compares the word, and the other side checks the flag after it has changed the
+ * word, so one of them sees the other. Only the sleeper lowers its flag: a late waker would lower
+ * the flag of the next sleep, which nobody would then end.
  */
 static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag)
 {
@@ -73,7 +73,7 @@ static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t seen, _Atomic ui
 
 static inline void futex_wake(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 {
-	/* Sequentially consistent, so that this load stays behind the store of the word. */
+	/* Sequentially consistent, so that this load stays after the store of the word. */
 	if (atomic_load(flag))
 		enter_raw(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0);
 }
@@ -98,7 +98,7 @@ static inline void wake_nobody(_Atomic uint32_t *word, _Atomic uint32_t *flag)
 typedef bool (*sleep_call)(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *flag);
 typedef void (*wake_call)(_Atomic uint32_t *word, _Atomic uint32_t *flag);
 
-/* Up to the ring's edge at most: the caller comes again for the rest, as with any short read. */
+/* At most to the ring's edge: the caller asks again for the rest, as after any short read. */
 static inline size_t least(size_t wanted, uint32_t there, uint32_t place)
 {
 	size_t most = there < RING_SIZE - place ? there : RING_SIZE - place;

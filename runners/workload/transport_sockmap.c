@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * TCP whose payload never sees the stack: a BPF program of five instructions on each socket's
- * sendmsg moves it straight to the receive queue of the other. The connection itself is TCP's.
+ * TCP whose payload bypasses the stack: a BPF program on each socket's sendmsg moves it straight to
+ * the other socket's receive queue. The connection itself is an ordinary TCP connection.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -12,7 +12,7 @@
 #include "errors.h"
 #include "transport.h"
 
-static int maps[2]; /* of one socket each, by role */
+static int maps[2]; /* one socket in each, by role */
 
 static int bpf(int command, union bpf_attr *attributes)
 {
@@ -21,8 +21,8 @@ static int bpf(int command, union bpf_attr *attributes)
 
 __attribute__((noreturn, cold)) static void refused(const char *what)
 {
-	impossible("redirecting by BPF (%s) is not to be had here: it needs CAP_NET_ADMIN, CAP_BPF "
-		   "and a kernel with sockmap: %s",
+	impossible("cannot redirect by BPF here (%s): it needs CAP_NET_ADMIN, CAP_BPF and a "
+		   "kernel with sockmap: %s",
 		   what, strerror(errno));
 }
 
@@ -40,8 +40,8 @@ static int make_map(void)
 }
 
 /*
- * bpf_msg_redirect_map(message, map, 0, BPF_F_INGRESS); return SK_PASS. A message goes the
- * stack's way while the other socket is not in its map yet.
+ * bpf_msg_redirect_map(message, map, 0, BPF_F_INGRESS); return SK_PASS. Until the other socket is
+ * in its map, a message goes through the stack.
  */
 static int load_program(int map)
 {
@@ -101,7 +101,7 @@ static void put_in_map(enum role role, int fd)
 
 static bool blocking;
 
-/* Interrupted, or with its peer gone, such a socket says EAGAIN even where it should wait. */
+/* When interrupted, or when its peer has gone, such a socket returns EAGAIN even if blocking. */
 static ssize_t sockmap_read(int fd, void *buffer, size_t size)
 {
 	ssize_t count;
@@ -121,13 +121,10 @@ static void sockmap_settle(const struct setup *setup, struct link *link)
 
 const struct transport tcp_sockmap = {
 	.name = "tcp-sockmap",
-	.connects = true,
 	.joined_once = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.read = sockmap_read,
 	.prepare = sockmap_prepare,
 	.tune = tcp_tune,
 	.settle = sockmap_settle,
-	.describe = tcp_describe,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* TCP on the loopback interface: a port of the kernel's choice. */
+/* TCP on the loopback interface; the kernel chooses the port. */
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -14,8 +14,7 @@ void tcp_prepare(struct setup *setup)
 	struct sockaddr_in address = {.sin_family = AF_INET};
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (listener_bind(setup, &address, sizeof(address)) < 0)
-		call_failed("bind to 127.0.0.1");
+	MUST(listener_bind(setup, &address, sizeof(address)), "bind to 127.0.0.1");
 	listener_start(setup);
 }
 
@@ -33,27 +32,25 @@ static int nodelay(int fd)
 	int value;
 	socklen_t length = sizeof(value);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length) < 0)
-		call_failed("getsockopt TCP_NODELAY");
+	MUST(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length), "getsockopt TCP_NODELAY");
 	return value;
 }
 
-/* The one deliberate difference: without it Nagle's algorithm would be what is measured. */
+/* The one deliberate difference: without it we would measure Nagle's algorithm. */
 void tcp_tune(const struct setup *setup, int fd)
 {
 	int on = 1;
 
 	(void)setup;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		call_failed("setsockopt TCP_NODELAY");
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "setsockopt TCP_NODELAY");
 	if (!nodelay(fd))
 		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
 }
 
 /*
- * A connection that ends by FIN keeps timers: a FIN is sent again, an ACK is delayed, and both
- * may fall into the next cell's window. By the time our ends are closed all has been read and
- * checked, so they end by RST, after which nothing of them is left.
+ * A connection that ends by FIN keeps timers: a FIN is repeated, an ACK is delayed, and both may
+ * fall into the next cell's window. When our ends close, everything has been read and checked, so
+ * they close by RST, which leaves nothing behind.
  */
 void tcp_settle(const struct setup *setup, struct link *link)
 {
@@ -84,8 +81,7 @@ static void add_counts(int fd, struct tcp_counts *counts)
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
-		call_failed("getsockopt TCP_INFO");
+	MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), "getsockopt TCP_INFO");
 	counts->segs_out += info.tcpi_segs_out;
 	counts->segs_in += info.tcpi_segs_in;
 	counts->data_segs_out += info.tcpi_data_segs_out;
@@ -98,8 +94,10 @@ static void add_counts(int fd, struct tcp_counts *counts)
 
 void tcp_count(const struct link *link, struct tcp_counts *counts)
 {
-	/* In connect a connection's counters end with it, and asking for them before would be one
-	 * system call more in each lap. */
+	/*
+	 * In connect the counters end with each connection; reading them before would add a system
+	 * call to each iteration.
+	 */
 	bool lasting = !link->setup->options.pattern->keeps_listening;
 
 	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};
@@ -114,32 +112,23 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 
 const struct transport tcp = {
 	.name = "tcp",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp_prepare,
 	.tune = tcp_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };
 
 const struct transport tcp_nagle = {
 	.name = "tcp-nagle",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp_prepare,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };
 
 const struct transport tcp6 = {
 	.name = "tcp6",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.prepare = tcp6_prepare,
 	.tune = tcp_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* AF_UNIX sockets that connect: by a path in the private directory, or by an abstract name. */
+/* AF_UNIX sockets that connect by a path in the private directory, or by an abstract name. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -20,14 +20,14 @@ void unix_prepare(struct setup *setup)
 	int length = snprintf(socket_path, sizeof(socket_path), "%s/socket", directory);
 
 	if (length >= (int)sizeof(socket_path))
-		impossible("the socket's path would be %d bytes long and sun_path holds %zu: "
-			   "choose a --dir of at most %zu bytes",
+		impossible("the socket's path would be %d bytes long, and sun_path has room for "
+			   "%zu: choose a --dir of at most %zu bytes",
 			   length, sizeof(socket_path) - 1,
 			   sizeof(socket_path) - sizeof("/socket"));
 	memcpy(address.sun_path, socket_path, sizeof(socket_path));
 	signals_hold();
 	if (listener_bind(setup, &address, sizeof(address)) < 0) {
-		/* Not ours, so not ours to remove. */
+		/* The file is not ours, so leave it. */
 		if (errno == EADDRINUSE)
 			impossible("%s exists already: --dir must be fresh", socket_path);
 		call_failed("bind to %s", socket_path);
@@ -37,7 +37,7 @@ void unix_prepare(struct setup *setup)
 	listener_start(setup);
 }
 
-/* A name that begins with a NUL has no file; the token makes it one that nobody has. */
+/* A name that starts with a NUL has no file; the token makes it unique. */
 static void abstract_prepare(struct setup *setup)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -46,22 +46,21 @@ static void abstract_prepare(struct setup *setup)
 	for (int i = 0; i < TOKEN_SIZE; i++)
 		length += snprintf(address.sun_path + 1 + length, 3, "%02x",
 				   setup->token[CLIENT][i] ^ setup->token[SERVER][i]);
-	if (listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length) < 0)
-		call_failed("bind to an abstract name");
+	MUST(listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length),
+	     "bind to an abstract name");
 	listener_start(setup);
 }
 
 /*
- * On the server's side the credentials are those of the process that connected, on the
- * client's those of the process that called listen: both times the client itself.
+ * The server sees the credentials of the process that connected, the client those of the process
+ * that called listen. Both are the client itself.
  */
 static void check_credentials(const struct setup *setup, int fd)
 {
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-		call_failed("getsockopt SO_PEERCRED");
+	MUST(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), "getsockopt SO_PEERCRED");
 	if (peer.pid != setup->client || peer.uid != geteuid())
 		cell_failed("process %d of user %u is at the other end of the socket, not ours",
 			    (int)peer.pid, (unsigned)peer.uid);
@@ -74,37 +73,29 @@ void unix_settle(const struct setup *setup, struct link *link)
 		check_credentials(setup, link->out);
 }
 
-/* af_unix.c: a message may fill the send buffer but for 32 bytes. */
+/* af_unix.c: a message may fill all but 32 bytes of the send buffer. */
 size_t unix_limit(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = MUST(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
 	int buffer;
 	socklen_t length = sizeof(buffer);
 
-	if (fd < 0)
-		call_failed("socket");
-	if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length) < 0)
-		call_failed("getsockopt SO_SNDBUF");
-	if (close(fd) < 0)
-		call_failed("close");
+	MUST(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length), "getsockopt SO_SNDBUF");
+	MUST(close(fd), "close");
 	return buffer - 32;
 }
 
 const struct transport unix_path = {
 	.name = "unix",
 	.needs_directory = true,
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	STREAM_SOCKET,
 	.prepare = unix_prepare,
 	.settle = unix_settle,
 };
 
 const struct transport unix_abstract = {
 	.name = "unix-abstract",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	STREAM_SOCKET,
 	.prepare = abstract_prepare,
 	.settle = unix_settle,
 };

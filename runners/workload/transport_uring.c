@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stream sockets of unix and tcp, entered through io_uring: each send and each receive is
- * submitted and awaited by one io_uring_enter. No liburing: the three system calls are enough.
- * Every thread has a ring of its own, with room for one entry and one completion: there is never
- * more than one call at a time, so what was ever submitted and completed are one number.
+ * The stream sockets of unix and tcp through io_uring: one io_uring_enter submits each send or
+ * receive and waits for it. No liburing: the three system calls are enough. Every thread has a
+ * ring of its own, with room for one entry and one completion. There is never more than one call
+ * at a time, so one number counts both the entries submitted and those completed.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -18,7 +18,7 @@
 #include "transport.h"
 
 struct ring {
-	struct io_uring_sqe *entry; /* NULL: there is none yet */
+	struct io_uring_sqe *entry; /* NULL: no ring yet */
 	_Atomic unsigned *submit_tail;
 	_Atomic unsigned *complete_head, *complete_tail;
 	const struct io_uring_cqe *completion;
@@ -48,10 +48,9 @@ static void open_ring(void)
 	unsigned char *submit, *complete;
 
 	if (ring.entry)
-		return; /* this thread has one */
+		return; /* this thread has a ring */
 	ring.fd = make_ring(&parameters);
-	if (ring.fd < 0)
-		call_failed("io_uring_setup");
+	MUST(ring.fd, "io_uring_setup");
 	submit = map_ring(ring.fd, parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
 	complete = map_ring(ring.fd,
 			    parameters.cq_off.cqes +
@@ -75,7 +74,7 @@ static inline bool is_complete(unsigned number)
 	return atomic_load_explicit(ring.complete_tail, memory_order_acquire) == number;
 }
 
-/* As read() returns it, -1 and errno. */
+/* Returns -1 and sets errno, as read() does. */
 __attribute__((noinline, cold)) static ssize_t failed(long error)
 {
 	errno = (int)-error;
@@ -95,7 +94,7 @@ static inline ssize_t take_completion(unsigned number)
 	return __builtin_expect(result < 0, 0) ? completed_with_error() : result;
 }
 
-/* A signal may end the waiting after the entry was taken: then only the waiting is repeated. */
+/* A signal may end the wait after the kernel took the entry; then this only waits again. */
 __attribute__((noinline, cold)) static ssize_t wait_again(unsigned number, long taken)
 {
 	unsigned fresh = 1;
@@ -110,10 +109,10 @@ __attribute__((noinline, cold)) static ssize_t wait_again(unsigned number, long 
 	return take_completion(number);
 }
 
-/* What happens seldom is left by a last call each: so little is saved and restored. */
+/* Rare paths end in a tail call, so the hot path saves few registers. */
 static inline ssize_t call(unsigned char operation, int fd, const void *buffer, size_t size)
 {
-	struct io_uring_sqe *entry = ring.entry; /* its other fields stay as they were made: 0 */
+	struct io_uring_sqe *entry = ring.entry; /* its other fields stay 0 */
 	unsigned number = atomic_load_explicit(ring.complete_head, memory_order_relaxed) + 1;
 	long taken;
 
@@ -144,12 +143,11 @@ static void check_uring(void)
 	int fd = make_ring(&parameters);
 
 	if (fd < 0)
-		impossible(
-			"io_uring is not to be had here (kernel.io_uring_disabled, a container's "
-			"filter, or a kernel without it): %s",
-			strerror(errno));
-	if (close(fd) < 0)
-		call_failed("close");
+		impossible("this machine does not allow io_uring (kernel.io_uring_disabled, a "
+			   "container's "
+			   "filter, or a kernel without it): %s",
+			   strerror(errno));
+	MUST(close(fd), "close");
 }
 
 static void uring_unix_prepare(struct setup *setup)
@@ -167,9 +165,7 @@ static void uring_tcp_prepare(struct setup *setup)
 const struct transport uring_unix = {
 	.name = "uring-unix",
 	.needs_directory = true,
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	STREAM_SOCKET,
 	.thread = open_ring,
 	.read = ring_read,
 	.write = ring_write,
@@ -179,14 +175,11 @@ const struct transport uring_unix = {
 
 const struct transport uring_tcp = {
 	.name = "uring-tcp",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.thread = open_ring,
 	.read = ring_read,
 	.write = ring_write,
 	.prepare = uring_tcp_prepare,
 	.tune = tcp_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };

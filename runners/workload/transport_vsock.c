@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* AF_VSOCK, made for guests and hosts, by its loopback address: needs the vsock_loopback module. */
+/* AF_VSOCK, by its loopback address: needs the module vsock_loopback. */
 #include <errno.h>
 #include <linux/vm_sockets.h>
 #include <string.h>
@@ -25,8 +25,6 @@ static void vsock_prepare(struct setup *setup)
 
 const struct transport vsock = {
 	.name = "vsock",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	STREAM_SOCKET,
 	.prepare = vsock_prepare,
 };

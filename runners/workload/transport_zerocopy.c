@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * TCP with MSG_ZEROCOPY: the kernel takes references to the sender's pages, and tells on the
- * error queue when it needs them no longer. (Over loopback it copies them after all.) A buffer
- * must not change before that, so each message waits for its note: mostly it is there already.
+ * TCP with MSG_ZEROCOPY: the kernel takes references to the sender's pages, and puts a note on the
+ * error queue when it no longer needs them. (Over loopback it copies them after all.) A buffer must
+ * not change before that, so each message waits for its note, which usually is there already.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 
 #define MOST_SOCKETS 8192
 
-static uint32_t due[MOST_SOCKETS]; /* by descriptor: sends whose note has not been seen */
+static uint32_t due[MOST_SOCKETS]; /* by descriptor: sends whose note has not come */
 
-/* How many sends the next note is about; 0: there is none yet. */
+/* The number of sends that the next note confirms; 0: no note yet. */
 static inline uint32_t take_note(int fd)
 {
 	static _Thread_local char
@@ -40,7 +40,7 @@ static inline uint32_t take_note(int fd)
 	return error->ee_data - error->ee_info + 1;
 }
 
-/* False where it would take forever: non-blocking, and the peer does not read. */
+/* False if the wait would never end: the socket is non-blocking and the peer does not read. */
 static bool await_note(int fd)
 {
 	struct pollfd errors = {.fd = fd};
@@ -88,12 +88,9 @@ static void zerocopy_tune(const struct setup *setup, int fd)
 
 const struct transport tcp_zerocopy = {
 	.name = "tcp-zerocopy",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_STREAM,
+	TCP_SOCKET,
 	.write = zerocopy_write,
 	.prepare = zerocopy_prepare,
 	.tune = zerocopy_tune,
 	.settle = tcp_settle,
-	.describe = tcp_describe,
 };

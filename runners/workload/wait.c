@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Waiting by epoll or by trying again. Both make the descriptors non-blocking and wrap the
- * transport's own two calls, so the loops of the patterns are the same for each manner of waiting.
- * A process has one link where this is used, hence the statics.
+ * transport's two calls, so that the patterns' loops are the same for every way of waiting. A
+ * process that uses this has one link, so static variables are enough.
  */
 #include "wait.h"
 
@@ -22,13 +22,10 @@ static struct {
 
 void set_blocking(int fd, bool blocking)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = MUST(fcntl(fd, F_GETFL), "fcntl");
 
-	if (flags < 0)
-		call_failed("fcntl");
 	flags = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
-	if (fcntl(fd, F_SETFL, flags) < 0)
-		call_failed("fcntl");
+	MUST(fcntl(fd, F_SETFL, flags), "fcntl");
 }
 
 static bool await_event(int fd, short event, int patience)
@@ -36,9 +33,7 @@ static bool await_event(int fd, short event, int patience)
 	struct pollfd wanted = {.fd = fd, .events = event};
 	int ready;
 
-	while ((ready = poll(&wanted, 1, patience)) < 0)
-		if (errno != EINTR)
-			call_failed("poll");
+	ready = MUST(RETRY(poll(&wanted, 1, patience)), "poll");
 	return ready > 0;
 }
 
@@ -49,10 +44,8 @@ bool is_readable(int fd, int patience)
 
 int epoll_new(void)
 {
-	int fd = epoll_create1(EPOLL_CLOEXEC);
+	int fd = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll_create");
 
-	if (fd < 0)
-		call_failed("epoll_create");
 	return fd;
 }
 
@@ -60,11 +53,10 @@ void epoll_watch(int epoll, int fd, uint32_t data)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = data};
 
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		call_failed("epoll_ctl");
+	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
-/* As programs with an event loop do it: wait, then read. */
+/* Like a program with an event loop: waits, then reads. */
 static ssize_t epoll_read(int fd, void *buffer, size_t size)
 {
 	struct epoll_event event;
@@ -92,7 +84,7 @@ static ssize_t again_read(int fd, void *buffer, size_t size)
 	}
 }
 
-/* They try first, as such programs do, and wait only for room that is not there. */
+/* Such programs write first, and wait only if there is no room. */
 static ssize_t epoll_write(int fd, const void *buffer, size_t size)
 {
 	ssize_t count;

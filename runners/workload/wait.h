@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* --wait: how a side waits for what is not there yet. */
+/* --wait: how a side waits for a message or for room. */
 #ifndef PATHCOST_WAIT_H
 #define PATHCOST_WAIT_H
 
 #include "cell.h"
 
-/* Replaces link->read and link->write by calls that wait as asked. Not for BLOCK. */
+/* Replaces link->read and link->write by calls that wait this way. Not for BLOCK. */
 void wait_arrange(struct link *link, enum waiting waiting);
 
 void set_blocking(int fd, bool blocking);
-/* Within that many milliseconds. */
+/* Waits up to `patience` milliseconds. */
 bool is_readable(int fd, int patience);
-/* An epoll descriptor; `data` comes back with the event. */
+/* Makes an epoll descriptor; an event of `fd` returns its `data`. */
 int epoll_new(void);
 void epoll_watch(int epoll, int fd, uint32_t data);
 

@@ -205,7 +205,7 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     tmp_path.chmod(0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (answer,) = checks.run_check(CHECKS / "build", "permissions", None)
-    assert answer["facts"] == {} and "is closed to others: EACCES" in answer["error"]
+    assert answer["facts"] == {} and "keeps other users out: EACCES" in answer["error"]
 
 
 def test_what_is_not_there_says_so(answers: dict[str, list[dict[str, Any]]]) -> None:

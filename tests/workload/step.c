@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Single-steps one side of a cell through its window and says what it executed in user space.
+ * Single-steps one side of a cell through its window and counts its instructions in user space.
  *
  *   step ROLE BEGIN END PROGRAM [argument ...]
  *
  * ROLE is 0 (client) or 1 (server), BEGIN and END the addresses of window_begin and window_end.
- * Prints the instructions from each system call to the next, one number a line: the first from
- * the marker on, the last up to the marker. STEP_OVER in the environment holds the addresses of
- * functions, separated by spaces, whose instructions (and those of what they call) do not count.
+ * Prints the number of instructions from each system call to the next, one number per line: the
+ * first from the marker on, the last up to the marker. STEP_OVER in the environment has the
+ * addresses of functions, separated by spaces, that do not count, nor what they call.
  */
 #include <err.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ static int await(pid_t pid)
 	return status;
 }
 
-/* Goes on until the process stops for a reason of ours, passing on every other signal. */
+/* Continues until the process stops for us; passes on every other signal. */
 static int run_until_trap(pid_t pid)
 {
 	int signal_number = 0;
@@ -65,7 +65,7 @@ static pid_t start(char **argv)
 	if (pid < 0)
 		err(1, "fork");
 	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stdout)) /* its result is not ours */
+		if (!freopen("/dev/null", "w", stdout)) /* drop its result */
 			err(1, "/dev/null");
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		execv(argv[0], argv);
@@ -76,7 +76,7 @@ static pid_t start(char **argv)
 	return pid;
 }
 
-/* It has forked: the process of the role wanted; the other runs on, without the breakpoint. */
+/* After the fork: picks the process of this role; the other continues without the breakpoint. */
 static pid_t choose(pid_t client, int role, uintptr_t begin, long code)
 {
 	unsigned long server;
@@ -100,7 +100,7 @@ static void read_skipped(const char *text)
 		skipped[i] = strtoul(end, &end, 16);
 }
 
-/* Where to go on counting if `address` begins a function that does not count; else 0. */
+/* If `address` begins a function that does not count: where counting continues; otherwise 0. */
 static uintptr_t way_out(pid_t pid, uintptr_t address, uintptr_t stack)
 {
 	for (int i = 0; skipped[i]; i++)
@@ -130,7 +130,8 @@ static void step_to(pid_t pid, uintptr_t end)
 		}
 		request(PTRACE_SINGLESTEP, pid, 0, 0);
 		while (WSTOPSIG(await(pid)) != SIGTRAP)
-			request(PTRACE_SINGLESTEP, pid, 0, 0); /* SIGCHLD, of a detached child */
+			request(PTRACE_SINGLESTEP, pid, 0,
+				0); /* it was SIGCHLD of a detached child */
 	}
 	printf("%lu\n", count);
 }
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
 	}
 	request(PTRACE_GETREGS, pid, 0, (uintptr_t)&registers);
 	if (registers.rip != begin + 1)
-		errx(1, "stopped elsewhere than at the window's begin");
+		errx(1, "did not stop at the start of the window");
 	request(PTRACE_POKETEXT, pid, begin, code);
 	registers.rip = begin;
 	request(PTRACE_SETREGS, pid, 0, (uintptr_t)&registers);

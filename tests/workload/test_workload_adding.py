@@ -25,6 +25,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert len(example.splitlines()) < MOST_LINES
     (copy / "transport_seqpair.c").write_text(example)
     add(copy / "transport.h", "/* shared memory: ", "extern const struct transport seqpair;\n")
+    shutil.copy(SOURCE.parent / "c.mk", copy.parent)
     add(copy / "tables.c", "NULL,\n};\n\nconst struct transport *", "&seqpair, ")
     subprocess.run(["make", "-s", "-j2", "-C", copy, "all"], check=True)
     return copy / "build/pathcost-workload"

@@ -138,7 +138,7 @@ def test_gate_without_reader(program: Path, private: Path) -> None:
 
 # PATHCOST_PLANT's value, and what the sentence must say
 FAULTS = {
-    "token": "a stranger is at the other end of the transport: its token is wrong",
+    "token": "an unknown process is at the other end of the transport: its token is wrong",
     "payload": "are not those that the peer sent in the window",
     "count": "1280 bytes were sent, 20 and 1279 received",
     "memory": "heap-buffer-overflow",

@@ -38,7 +38,7 @@ BAD = {
     "directory of everybody": (["--dir", "/tmp"], "is not private"),
     "samples nowhere": (["--samples", "/nonexistent/dir/s"], "cannot create the samples file"),
     "samples exist": (["--samples", "/proc/version"], "cannot create the samples file"),
-    "gate not open": (["--gate", "999"], "--gate 999 is not an open descriptor"),
+    "gate not open": (["--gate", "999"], "--gate: 999 is not an open descriptor"),
     "control not open": (["--control", "998,999"], "998 is not an open descriptor"),
     "control without answers": (["--control", "5"], "--control must be CTL,ACK"),
     "gate is stdout": (["--gate", "1"], "--gate"),
@@ -84,7 +84,7 @@ def test_cross_cpu_with_one_cpu(program: Path, private: Path) -> None:
         ended = run(program, "--transport", "unix", "--dir", private, "--placement", "cross-cpu")
     finally:
         os.sched_setaffinity(0, cpus)
-    check_refused(ended, f"needs two CPUs, and only CPU {only} is there")
+    check_refused(ended, f"needs two CPUs, and there is only CPU {only}")
 
 
 def longest_directory(base: Path) -> Path:
@@ -103,7 +103,9 @@ def test_socket_path_up_to_the_limit(program: Path, tmp_path: Path) -> None:
     too_long = fits.with_name(fits.name + "d")
     too_long.mkdir(mode=0o700)
     ended = run(program, "--transport", "unix", "--messages", 46, "--dir", too_long)
-    check_refused(ended, "108 bytes long and sun_path holds 107: choose a --dir of at most 100")
+    check_refused(
+        ended, "108 bytes long, and sun_path has room for 107: choose a --dir of at most 100"
+    )
     assert list(too_long.iterdir()) == []
 
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * An article's BenchmarkDotNet methods, in C: one thread that sends, then receives, and waits for
- * nobody. One sample is one call of the method.
+ * The BenchmarkDotNet methods of an article, in C: one thread sends, then receives, and never
+ * waits. One sample is one call of the method.
  *
  * usage: benchmark unix PATH|tcp -  written|corrected  SIZE  CALLS
  *
- * written: over Unix sockets a call sends to two connections and then receives from both; over TCP
- * it sends and receives once. corrected: once over both. As there, each receive has a new buffer of
- * zeroes, TCP leaves Nagle's algorithm on, and connections are made before. The thread stays on its
- * CPU. Prints one JSON object; message_ns is of a call, divided by the messages in it.
+ * written: over Unix sockets a call sends on two connections and then receives from both; over TCP
+ * it sends and receives once. corrected: once over either. As in the article, each receive has a
+ * new buffer of zeroes, TCP leaves Nagle's algorithm on, and the connections exist before. The
+ * thread stays on its CPU. Prints one JSON object; message_ns is the time of a call divided by its
+ * messages.
  */
 #include <err.h>
 #include <netinet/in.h>
@@ -89,17 +90,17 @@ static void receive(int socket, size_t size)
 		received += part;
 	}
 	if (buffer[0] != 'T' || buffer[size - 1] != 'T')
-		errx(1, "what was received is not what was sent");
+		errx(1, "the bytes received are not those sent");
 	free(buffer);
 }
 
-/* What the article measures. */
+/* The method that the article measures. */
 static void method(const char *data, size_t size)
 {
 	for (int i = 0; i < messages; i++) {
 		ssize_t whole = send(clients[i], data, size, 0);
 
-		/* There is room for it: nobody else sends, and all was received before. */
+		/* The buffer has room: nobody else sends, and the last call received everything. */
 		if (whole != (ssize_t)size)
 			err(1, "sending");
 		sent += size;
@@ -116,9 +117,9 @@ static uint64_t now(void)
 	return time.tv_sec * UINT64_C(1000000000) + time.tv_nsec;
 }
 
-static int ascending(const void *one, const void *other)
+static int ascending(const void *left, const void *right)
 {
-	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 
 	return a < b ? -1 : a > b;
 }
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
 	uint64_t *took = malloc(calls * sizeof(*took));
 
 	if (size == 0 || calls == 0 || !data || !took)
-		errx(2, "SIZE and CALLS are numbers above 0");
+		errx(2, "SIZE and CALLS must be numbers above 0");
 	memset(data, 'T', size);
 	messages = strcmp(argv[1], "unix") == 0 && strcmp(argv[3], "written") == 0 ? MOST : 1;
 	stay_here();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
-// The article's server: Gin answers /ping, on a loopback port and on a Unix socket.
+// The article's server: Gin answers /ping on a loopback port and on a Unix socket.
 //
 //	server log|quiet PORT PATH
 //
-// With `log` it is gin.Default() as in the article, which writes a line for each request to its
-// standard output; with `quiet` the same without that line.
+// With `log` it is gin.Default() as in the article, which writes a line to standard output for each
+// request; `quiet` leaves that line out.
 package main
 
 import (

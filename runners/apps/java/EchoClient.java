@@ -15,14 +15,14 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 
 /**
- * Writes lines and reads their echoes at the same time, on one connection.
+ * Writes lines to an echo server and reads the echoes at the same time, on one connection.
  *
  * <p>usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES (ADDRESS: a path, or a port)
  *
- * <p>After the warm-up it prints "ready" and waits for a line; then it measures, prints one line of
- * JSON and waits for the end of its input. JSON: messages echoed, window_ns from the first write to
- * the last echo, and runtime, the version of Java. Reads are of 128 bytes, as the article's; unlike
- * that one, it counts a line when it has all of it.
+ * <p>After the warm-up it prints "ready" and waits for a line. Then it measures, prints one line of
+ * JSON and waits for the end of its input. The JSON has echoed, the number of messages; window_ns,
+ * from the first write to the last echo; and runtime, the version of Java. It reads 128 bytes at a
+ * time, as the article's client does; unlike that one, it counts a line only when it is complete.
  */
 public final class EchoClient {
     private static final byte[] MESSAGE = "HelloWorld\n".getBytes(StandardCharsets.US_ASCII);
@@ -40,7 +40,7 @@ public final class EchoClient {
             System.out.println("ready");
             BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
             if (input.readLine() == null) {
-                throw new EOFException("nobody said go");
+                throw new EOFException("the input ended before the start");
             }
             int messages = Integer.parseInt(args[4]);
             long start = System.nanoTime();
@@ -49,7 +49,7 @@ public final class EchoClient {
             System.out.printf(
                     "{\"echoed\": %d, \"window_ns\": %d, \"runtime\": \"Java %s\"}%n",
                     messages, took, System.getProperty("java.version"));
-            input.readLine(); // whoever counts what this process did needs it alive
+            input.readLine(); // a counter of this process needs it alive until then
         }
     }
 
@@ -97,7 +97,7 @@ public final class EchoClient {
             buffer.flip();
             while (buffer.hasRemaining()) {
                 if (buffer.get() != MESSAGE[(int) (received++ % MESSAGE.length)]) {
-                    throw new IOException("byte " + received + " came back as another");
+                    throw new IOException("byte " + received + " came back changed");
                 }
             }
         }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * INCR against a redis-server, as an article's clients do it: a socket, a connection, one request
- * and its answer, close; again and again. `keep` uses one connection for all of them instead.
+ * Sends INCR to a redis-server as an article's clients do: each request makes a socket, connects,
+ * waits for the answer and closes. With `keep`, one connection carries all requests instead.
  *
  * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  [address]
  *
- * Each client is a process with REQUESTS requests; all start together. Over TCP a new connection
- * resolves "127.0.0.1" by gethostbyname() first, inside the loop, as the article's client does.
- * Prints one JSON object: requests, window_ns from the start to the last client's end, the CPU time
- * of the clients, and over TCP, if asked for, address_ns: how long filling in the address takes,
+ * Each client is a process with REQUESTS requests; all start together. Over TCP each new connection
+ * first resolves "127.0.0.1" by gethostbyname(), inside the loop, as in the article. Prints one
+ * JSON object: requests, window_ns from the start to the last client's end, and the CPU time of the
+ * clients. With `address`, over TCP, also address_ns: the time to fill in the address, measured
  * outside the window.
  */
 #include <err.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static int connect_unix(const char *path)
 	return made;
 }
 
-/* What an address of AF_INET costs before the kernel sees it. */
+/* Fills in an address: work that AF_INET needs before the kernel sees it. */
 static struct sockaddr_in fill_in(const char *port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
@@ -66,7 +67,7 @@ static int open_connection(char **argv)
 	return strcmp(argv[1], "tcp") == 0 ? connect_tcp(argv[2]) : connect_unix(argv[2]);
 }
 
-/* The answer is `:NUMBER\r\n`, short enough to come in one piece; any other ends the program. */
+/* The answer is `:NUMBER\r\n`, too short to arrive in parts; any other ends the program. */
 static void incr(int connection)
 {
 	char answer[64];
@@ -76,24 +77,20 @@ static void incr(int connection)
 	ssize_t length = read(connection, answer, sizeof(answer));
 
 	if (length < 4 || answer[0] != ':' || answer[length - 1] != '\n')
-		errx(1, "redis answered something else than a number");
+		errx(1, "redis did not answer with a number");
 }
 
 static void client(char **argv, long requests)
 {
-	if (strcmp(argv[3], "keep") == 0) {
-		int connection = open_connection(argv);
+	bool keep = strcmp(argv[3], "keep") == 0;
+	int connection = -1;
 
-		for (long i = 0; i < requests; i++)
-			incr(connection);
-		close(connection);
-		return;
-	}
 	for (long i = 0; i < requests; i++) {
-		int connection = open_connection(argv);
-
+		if (i == 0 || !keep)
+			connection = open_connection(argv);
 		incr(connection);
-		close(connection);
+		if (!keep)
+			close(connection);
 	}
 }
 
@@ -140,7 +137,7 @@ int main(int argc, char **argv)
 			err(1, "fork");
 		if (child == 0) {
 			close(gate[1]);
-			/* Returns 0 when the parent closes its end: all start at once. */
+			/* Returns 0 when the parent closes its end, so that all start at once. */
 			if (read(gate[0], &go, 1) != 0)
 				_exit(1);
 			client(argv, requests);

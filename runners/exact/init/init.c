@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The first and only program of the exact guest: waits until the kernel is quiet, lets the
- * machine be stored, carries out one order, hands its output to the recorder, and ends the machine.
+ * The first and only program of the exact guest. It waits until the kernel is quiet, lets the
+ * machine be stored, carries out one order, hands the output to the recorder, and ends the machine.
  *
- * The order is lines of words with tabs between them, each line one of the steps below, in order:
+ * An order is lines of words with tabs between them. Each line is one of these steps, and they run
+ * in order:
  *
  *   file PATH SIZE       make a file of the next bytes that come with the order
- *   run PROGRAM ARG …    run it to its end
+ *   run PROGRAM ARG …    run a program to its end
  *   symbols              hand over /proc/kallsyms
- *   write PATH TEXT      set what /proc and /sys let set
- *   fifo                 the workload above all but the softirq thread
- *   workload ARGUMENT …  run it, hand over its result
+ *   write PATH TEXT      write a setting to /proc or /sys
+ *   fifo                 give the workload a higher priority than all but the softirq thread
+ *   workload ARGUMENT …  run the workload, hand over its result
  *
- * What fails is told on the console in one line that begins `pathcost: `.
+ * On failure it prints one line on the console that begins `pathcost: `.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +38,14 @@
 
 #define MAX_WORDS   64
 #define OUTPUT_SIZE (16u << 20)
-/* Time costs nothing here: idle, the emulated clock jumps. */
+/* This wait costs no time: the emulated clock skips idle time. */
 #define QUIET_SECONDS	  20
 #define WORKLOAD_PRIORITY 10
 #define SOFTIRQ_PRIORITY  20
 #define SAID		  "/run/said"
 
 static char output[OUTPUT_SIZE];
-static bool above_all; /* the workload gets SCHED_FIFO */
+static int workload_priority; /* of the workload under SCHED_FIFO; 0: not under it */
 
 static size_t read_to_end(int fd, char *to, size_t room)
 {
@@ -56,13 +56,12 @@ static size_t read_to_end(int fd, char *to, size_t room)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got < 0)
-			call_failed("read");
+		MUST(got, "read");
 		if (got == 0)
 			return size;
 		size += got;
 		if (size == room)
-			fail("there is more output than room for it");
+			fail("there is too much output");
 	}
 }
 
@@ -90,10 +89,8 @@ static void make_system(void)
 	mkdir("/proc", 0755);
 	mkdir("/run", 0755);
 	mkdir("/sys", 0755);
-	if (mount("proc", "/proc", "proc", 0, NULL) < 0)
-		call_failed("mount /proc");
-	if (mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)
-		call_failed("mount /sys");
+	MUST(mount("proc", "/proc", "proc", 0, NULL), "mount /proc");
+	MUST(mount("sysfs", "/sys", "sysfs", 0, NULL), "mount /sys");
 }
 
 static void loopback_up(void)
@@ -107,8 +104,8 @@ static void loopback_up(void)
 }
 
 /*
- * This machine has no source of chance, on purpose. The kernel would gather some by spinning for
- * a second when the workload first asks for random bytes: tell it that it has had enough.
+ * This machine has no source of randomness, on purpose. When the workload first asked for random
+ * bytes, the kernel would spin for a second to gather some: tell it that it has enough.
  */
 static void settle_randomness(void)
 {
@@ -130,29 +127,28 @@ static void set_fifo(pid_t pid, int priority)
 {
 	const struct sched_param parameter = {.sched_priority = priority};
 
-	if (sched_setscheduler(pid, SCHED_FIFO, &parameter) < 0)
-		call_failed("sched_setscheduler");
+	MUST(sched_setscheduler(pid, SCHED_FIFO, &parameter), "sched_setscheduler");
 }
 
-/* The receive work of every CPU. */
+/* Sets the priority of the thread that does the receive work of each CPU. */
 static void prefer_softirqs(void)
 {
 	static const char name[] = "ksoftirqd/";
 	DIR *all = opendir("/proc");
-	struct dirent *one;
+	struct dirent *entry;
 	int found = 0;
 
 	if (!all)
 		call_failed("open /proc");
-	while ((one = readdir(all))) {
+	while ((entry = readdir(all))) {
 		char path[300], comm[64];
 
-		if (one->d_name[0] < '0' || one->d_name[0] > '9')
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s/comm", one->d_name);
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
 		comm[read_file(path, comm, sizeof(comm))] = '\0';
 		if (strncmp(comm, name, sizeof(name) - 1) == 0) {
-			set_fifo(atoi(one->d_name), SOFTIRQ_PRIORITY);
+			set_fifo(atoi(entry->d_name), SOFTIRQ_PRIORITY);
 			found++;
 		}
 	}
@@ -171,15 +167,16 @@ static void write_text(const char *path, const char *text)
 }
 
 /*
- * The workload above all but the softirq thread: receive work that the kernel hands to that
- * thread must not wait for the workload to sleep. Unthrottled, since its budget is a setting too.
+ * Receive work that the kernel hands to the softirq thread must not wait until the workload
+ * sleeps, so that thread has the higher priority. Without the limit on real-time tasks, since that
+ * limit is a setting too.
  */
 static void step_fifo(char **words)
 {
 	(void)words;
 	prefer_softirqs();
 	write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
-	above_all = true;
+	workload_priority = WORKLOAD_PRIORITY;
 }
 
 static void step_symbols(char **words)
@@ -221,76 +218,65 @@ static void step_file(char **words)
 	close(fd);
 }
 
-static _Noreturn void become(char **words)
+/* Runs `path` with these words in a new process, under SCHED_FIFO if `priority` is not 0. */
+static pid_t start(const char *path, char **words, int out, int errors, int priority)
 {
 	static char *no_environment[] = {NULL};
-	int fd = open(SAID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	pid_t child = MUST(fork(), "fork");
 
-	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+	if (child)
+		return child;
+	if (priority)
+		set_fifo(0, priority);
+	if (dup2(out, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0)
 		_exit(126);
-	execve(words[0], words, no_environment);
+	execve(path, words, no_environment);
 	dprintf(STDERR_FILENO, "%s", strerror(errno));
 	_exit(127);
 }
 
-/* What it leaves running goes on. Its words go to a file, since such a process keeps them open. */
-static void step_run(char **words)
+/* The first line of what a program printed, if it printed anything. */
+static const char *first_line(size_t size, const char *otherwise)
 {
-	int status;
-	pid_t child = words[1] ? fork() : -1;
-
-	if (child == 0)
-		become(words + 1);
-	if (child < 0 || waitpid(child, &status, 0) < 0)
-		call_failed("run");
-	if (status == 0)
-		return;
-	output[read_file(SAID, output, sizeof(output) - 1)] = '\0';
+	output[size] = '\0';
 	output[strcspn(output, "\n")] = '\0';
-	fail("%s: %s", words[1], output[0] ? output : "it ended with an error");
+	return output[0] ? output : otherwise;
 }
 
-static _Noreturn void become_workload(char **words, int out[2], int errors[2])
+/*
+ * A process that the program leaves running keeps its output open, so that goes to a file: a pipe
+ * would never end.
+ */
+static void step_run(char **words)
 {
-	static char *no_environment[] = {NULL};
+	int status, fd = open(SAID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-	if (above_all)
-		set_fifo(0, WORKLOAD_PRIORITY);
-	if (dup2(out[1], STDOUT_FILENO) < 0 || dup2(errors[1], STDERR_FILENO) < 0)
-		call_failed("dup2");
-	close(out[0]);
-	close(errors[0]);
-	words[0] = "pathcost-workload";
-	execve("/pathcost-workload", words, no_environment);
-	_exit(127);
+	if (fd < 0 || !words[1] || waitpid(start(words[1], words + 1, fd, fd, 0), &status, 0) < 0)
+		call_failed("run");
+	close(fd);
+	if (status != 0)
+		fail("%s: %s", words[1],
+		     first_line(read_file(SAID, output, sizeof(output) - 1), "it failed"));
 }
 
 static void step_workload(char **words)
 {
 	int out[2], errors[2], status;
-	size_t size;
 	pid_t child;
 
-	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0)
-		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
-	if (child == 0)
-		become_workload(words, out, errors);
+	MUST(pipe2(out, O_CLOEXEC), "pipe");
+	MUST(pipe2(errors, O_CLOEXEC), "pipe");
+	words[0] = "pathcost-workload";
+	child = start("/pathcost-workload", words, out[1], errors[1], workload_priority);
 	close(out[1]);
 	close(errors[1]);
-	size = read_to_end(out[0], output, sizeof(output));
-	hand_over("result.json", output, size);
-	size = read_to_end(errors[0], output, sizeof(output) - 1);
-	output[size] = '\0';
-	output[strcspn(output, "\n")] = '\0';
-	if (waitpid(child, &status, 0) < 0)
-		call_failed("waitpid");
+	hand_over("result.json", output, read_to_end(out[0], output, sizeof(output)));
+	MUST(waitpid(child, &status, 0), "waitpid");
 	if (WIFSIGNALED(status))
 		fail("the workload was killed by signal %d", WTERMSIG(status));
-	if (WEXITSTATUS(status) != 0)
-		fail("%s", output[0] ? output : "the workload ended with an error");
+	if (status != 0)
+		fail("%s", first_line(read_to_end(errors[0], output, sizeof(output) - 1),
+				      "the workload failed"));
 }
 
 static const struct {

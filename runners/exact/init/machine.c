@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#define _GNU_SOURCE
 #include "machine.h"
 
 #include <errno.h>
@@ -15,12 +14,12 @@
 
 #define MARKER_FILE 0x0c057f11 /* as in probes/exact/recorder.c */
 
-/* QEMU's pvpanic device: the one thing by which a guest stops its machine at an instruction. */
+/* QEMU's pvpanic device: the only way for a guest to stop its machine at an exact instruction. */
 #define PANIC_PORT	0x505
 #define PANIC_STOPS	1
 #define MOST_STOPPED_NS 20000
 
-/* QEMU's fw_cfg device: files of the host, read byte by byte. Numbers in it are big-endian. */
+/* QEMU's fw_cfg device: files of the host, read byte by byte. Its numbers are big-endian. */
 #define FILES_SELECTOR_PORT 0x510
 #define FILES_DATA_PORT	    0x511
 #define FILES_DIRECTORY	    0x19
@@ -59,7 +58,7 @@ _Noreturn void call_failed(const char *call)
 	fail("%s: %s", call, strerror(errno));
 }
 
-/* Not inlined: the recorder reads the registers at the instruction, whoever calls. */
+/* Not inlined: the recorder reads the argument registers at the instruction. */
 __attribute__((noinline)) void hand_over(const char *name, const char *data, size_t size)
 {
 	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0"
@@ -68,25 +67,24 @@ __attribute__((noinline)) void hand_over(const char *name, const char *data, siz
 			 : "memory");
 }
 
-/* Given back after use: a task with ports of its own is switched to by a longer way. */
+/* Give the ports back after use: a switch to a task that has ports takes longer. */
 static void use_ports(int on)
 {
-	if (ioperm(PANIC_PORT, FILES_DATA_PORT - PANIC_PORT + 1, on) < 0)
-		call_failed("ioperm");
+	MUST(ioperm(PANIC_PORT, FILES_DATA_PORT - PANIC_PORT + 1, on), "ioperm");
 }
 
 static long nanoseconds(void)
 {
 	struct timespec now;
 
-	if (clock_gettime(CLOCK_MONOTONIC, &now) < 0)
-		call_failed("clock_gettime");
+	MUST(clock_gettime(CLOCK_MONOTONIC, &now), "clock_gettime");
 	return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
 /*
- * A stopped processor counts as idle, and idling skips ahead: on a busy host QEMU may do that once
- * more before the machine stands still. Such a machine is not the one that was never stopped.
+ * QEMU counts a stopped processor as idle and lets an idle machine skip ahead. On a busy host it
+ * may skip once more before the machine stands still; such a machine differs from one that was
+ * never stopped.
  */
 void store_machine(void)
 {
@@ -98,7 +96,7 @@ void store_machine(void)
 	before = nanoseconds();
 	outb(PANIC_STOPS, PANIC_PORT);
 	if (nanoseconds() - before > MOST_STOPPED_NS)
-		fail("the clock went on while the machine was stored");
+		fail("the clock advanced while the machine was stored");
 	use_ports(0);
 }
 
@@ -141,7 +139,7 @@ char *read_order(void)
 
 void read_contents(char *to, size_t size)
 {
-	static bool begun; /* the device knows where the last call ended */
+	static bool begun; /* after that, the device continues where the last call ended */
 
 	use_ports(1);
 	if (!begun)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The smallest eBPF program, "let it pass", for every packet in and out of
- * every process. */
-#define _GNU_SOURCE
+/* The smallest eBPF program, "let it pass", for every packet in and out of every process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -20,24 +18,25 @@ int bpf(enum bpf_cmd command, union bpf_attr *attributes)
 	return syscall(SYS_bpf, command, attributes, sizeof(*attributes));
 }
 
+int load_program(union bpf_attr *program, const char *name, const struct bpf_insn *instructions,
+		 size_t count)
+{
+	program->insns = (uintptr_t)instructions;
+	program->insn_cnt = count;
+	program->license = (uintptr_t) "GPL";
+	strcpy(program->prog_name, name);
+	return MUST(bpf(BPF_PROG_LOAD, program), "load an eBPF program of this type");
+}
+
 static int load_pass(void)
 {
 	static const struct bpf_insn pass[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
-	union bpf_attr program = {
-		.prog_type = BPF_PROG_TYPE_CGROUP_SKB,
-		.insns = (uintptr_t)pass,
-		.insn_cnt = sizeof(pass) / sizeof(pass[0]),
-		.license = (uintptr_t) "GPL",
-		.prog_name = "pass",
-	};
-	int fd = bpf(BPF_PROG_LOAD, &program);
+	union bpf_attr program = {.prog_type = BPF_PROG_TYPE_CGROUP_SKB};
 
-	if (fd < 0)
-		call_failed("load an eBPF program");
-	return fd;
+	return load_program(&program, "pass", pass, sizeof(pass) / sizeof(pass[0]));
 }
 
 void attach_cgroup_program(char **words)
@@ -47,19 +46,12 @@ void attach_cgroup_program(char **words)
 	int program = load_pass(), cgroup;
 
 	(void)words;
-	if (mount("cgroup2", CGROUPS, "cgroup2", 0, NULL) < 0)
-		call_failed("mount cgroup2");
-	cgroup = open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (cgroup < 0)
-		call_failed("open " CGROUPS);
-	for (unsigned int i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+	MUST(mount("cgroup2", CGROUPS, "cgroup2", 0, NULL), "mount cgroup2");
+	cgroup = MUST(open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " CGROUPS);
+	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
 		union bpf_attr attach = {
-			.target_fd = cgroup,
-			.attach_bpf_fd = program,
-			.attach_type = both[i],
-		};
+			.target_fd = cgroup, .attach_bpf_fd = program, .attach_type = both[i]};
 
-		if (bpf(BPF_PROG_ATTACH, &attach) < 0)
-			call_failed("attach it to the root cgroup");
+		MUST(bpf(BPF_PROG_ATTACH, &attach), "attach it to the root cgroup");
 	}
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A function's number in the kernel's type information (BTF), which fentry
- * programs are given. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+/* The id of a function in the kernel's type information (BTF): fentry programs need it. */
 #include <linux/btf.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "knob.h"
 
@@ -15,21 +10,7 @@
 
 static char data[16 << 20];
 
-static void read_types(void)
-{
-	int fd = open(TYPES, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
-
-	if (fd < 0)
-		fail("open %s: %s", TYPES, strerror(errno));
-	for (size_t size = 0; (got = read(fd, data + size, sizeof(data) - size)) > 0;)
-		size += got;
-	close(fd);
-	if (got < 0)
-		call_failed("read " TYPES);
-}
-
-/* What follows a type's three words, by its kind. */
+/* The length of what follows a type's three words. */
 static size_t length_after(unsigned int info)
 {
 	size_t count = BTF_INFO_VLEN(info);
@@ -62,7 +43,7 @@ unsigned int find_btf_function(const char *name)
 	const struct btf_header *header = (const void *)data;
 	const char *strings, *at, *end;
 
-	read_types();
+	read_file(TYPES, data, sizeof(data));
 	strings = data + header->hdr_len + header->str_off;
 	at = data + header->hdr_len + header->type_off;
 	end = at + header->type_len;

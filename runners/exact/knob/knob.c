@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a knob changes in the exact guest and no file of /proc or /sys does:
+ * Carries out the steps of a knob that no file in /proc or /sys can do, in the exact guest:
  *
  *   knob load MODULE …          load these module files, in this order
- *   knob expect PATH TEXT       fail if the file's contents do not hold TEXT
- *   knob log TEXT               fail if the kernel's log does not
+ *   knob expect PATH TEXT       fail unless the file contains TEXT
+ *   knob log TEXT               fail unless the kernel's log contains TEXT
  *   knob packet WHO             open a packet socket on lo: see packet.c
- *   knob cgroup-bpf             see bpf.c
- *   knob probe KIND WHERE       see probe.c
- *   knob tracer NAME            switch a tracer on, for all functions: see tracer.c
+ *   knob cgroup-bpf             run an eBPF program for each packet: see bpf.c
+ *   knob probe KIND WHERE       attach a probe: see probe.c
+ *   knob tracer NAME            switch on a tracer for all functions: see tracer.c
  *   knob events WHERE …         open these events as perf does: see tracer.c
  *   knob bpftrace SCRIPT        attach a script to the workload: see script.c
  *
- * Fails with one line on stderr.
+ * On failure it prints one line on stderr.
  */
-#define _GNU_SOURCE
 #include "knob.h"
 
 #include <errno.h>
@@ -56,11 +55,8 @@ void stay(const char *name)
 	int pipes[2];
 	pid_t child;
 
-	if (pipe2(pipes, O_CLOEXEC) < 0)
-		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	MUST(pipe2(pipes, O_CLOEXEC), "pipe");
+	child = MUST(fork(), "fork");
 	if (child == 0) {
 		close(pipes[0]);
 		parent = pipes[1];
@@ -78,27 +74,32 @@ void ready(void)
 	close(parent);
 }
 
-static size_t read_whole(const char *path)
+_Noreturn void ready_and_wait(void)
+{
+	ready();
+	for (;;)
+		pause();
+}
+
+size_t read_file(const char *path, char *to, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t size = 0;
-	ssize_t got;
+	ssize_t got = fd;
 
-	if (fd < 0)
-		fail("open %s: %s", path, strerror(errno));
-	while ((got = read(fd, text + size, sizeof(text) - 1 - size)) > 0)
+	while (got >= 0 && (got = read(fd, to + size, room - 1 - size)) > 0)
 		size += got;
 	if (got < 0)
 		fail("read %s: %s", path, strerror(errno));
 	close(fd);
-	text[size] = '\0';
+	to[size] = '\0';
 	return size;
 }
 
 static void load(char **words)
 {
 	for (; *words; words++) {
-		size_t size = read_whole(*words);
+		size_t size = read_file(*words, text, sizeof(text));
 
 		if (syscall(SYS_init_module, text, size, "") < 0 && errno != EEXIST)
 			fail("load %s: %s", *words, strerror(errno));
@@ -107,27 +108,25 @@ static void load(char **words)
 
 static void expect(char **words)
 {
-	read_whole(words[0]);
+	read_file(words[0], text, sizeof(text));
 	if (!strstr(text, words[1])) {
 		text[strcspn(text, "\n")] = '\0';
-		fail("%s says %.200s, not %s", words[0], text, words[1]);
+		fail("%s contains %.200s, not %s", words[0], text, words[1]);
 	}
 }
 
 static void expect_log(char **words)
 {
-	int size = klogctl(LOG_READ_ALL, text, sizeof(text) - 1);
+	int size = MUST(klogctl(LOG_READ_ALL, text, sizeof(text) - 1), "syslog");
 
-	if (size < 0)
-		call_failed("syslog");
 	text[size] = '\0';
 	if (!strstr(text, words[0]))
-		fail("the kernel's log does not say: %s", words[0]);
+		fail("the kernel's log does not contain: %s", words[0]);
 }
 
 static const struct {
 	const char *name;
-	int words; /* at least */
+	int words; /* the least number of words after the name */
 	void (*carry_out)(char **words);
 } actions[] = {
 	{"load", 1, load},
@@ -149,5 +148,5 @@ int main(int count, char **words)
 			return 0;
 		}
 	}
-	fail("knob: unknown action, or words are missing");
+	fail("knob: unknown action, or too few words");
 }

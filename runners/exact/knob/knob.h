@@ -3,27 +3,34 @@
 #define PATHCOST_KNOB_H
 
 #include <linux/bpf.h>
+#include <stddef.h>
 
-_Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
-_Noreturn void call_failed(const char *call);
+#include "../fail.h"
+
+/* Reads a whole file into `to`, ends it with a NUL; returns its size. */
+size_t read_file(const char *path, char *to, size_t room);
 
 /*
- * Go on in a process of its own, which stays: the caller's ends well when it
- * says ready(), and with its words when it fails before that. `name` is what
- * the kernel calls it.
+ * Continues in a new process of this name, which stays when the program ends. The program succeeds
+ * when the new process calls ready(), and fails if the new process fails before.
  */
 void stay(const char *name);
 void ready(void);
+/* Calls ready(), then keeps the process, and all that it has open, alive. */
+_Noreturn void ready_and_wait(void);
 
 int bpf(enum bpf_cmd command, union bpf_attr *attributes); /* bpf(2) */
-/* The id by which the kernel's own BTF knows a function. */
+/* Loads a program of `count` instructions, under this name; `program` has its type. */
+int load_program(union bpf_attr *program, const char *name, const struct bpf_insn *instructions,
+		 size_t count);
+/* The id of a function in the kernel's own BTF. */
 unsigned int find_btf_function(const char *name);
 
 void attach_probe(char **words);
-/* Where tracefs is mounted, which it is by this. */
+/* Mounts tracefs and returns the place. */
 const char *mount_tracefs(void);
 unsigned long read_number(const char *path);
-/* The number that perf_event_open(2) knows a tracepoint by; `where` is category/name. */
+/* A tracepoint's id for perf_event_open(2); `where` is category/name. */
 unsigned long tracepoint_id(const char *where);
 
 void set_tracer(char **words);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A packet socket on lo for every protocol, as tcpdump opens it (packet(7)).
- * Who reads it:
+ * Opens a packet socket on lo for every protocol, as tcpdump does (packet(7)). Its readers:
  *
- *   ring    a ring shared with the kernel (TPACKET_V3), which a reader empties
- * block by block, with libpcap's sizes: 2 MB, and a block is handed over after
- * a second at the latest plain   a reader that calls recv() for each packet
- *   nobody  no reader: the socket's buffer is full, and the kernel drops
+ *   ring    a reader empties, block by block, a ring shared with the kernel (TPACKET_V3). The sizes
+ *           are libpcap's: 2 MB, and the kernel hands over a block after a second at the latest
+ *   plain   a reader calls recv() for each packet
+ *   nobody  there is no reader: the socket's buffer is full, and the kernel drops packets
  *
- * A reader runs above the workload, else it would never run beside it on one
- * CPU.
+ * A reader has a higher priority than the workload; otherwise it would never run on the same CPU.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -63,8 +60,7 @@ static void listen_on_lo(int fd)
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 
-	if (bind(fd, (struct sockaddr *)&lo, sizeof(lo)) < 0)
-		call_failed("bind to lo");
+	MUST(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), "bind to lo");
 }
 
 static void empty_ring(int fd, char *ring)
@@ -87,16 +83,13 @@ void open_packet_socket(char **words)
 	char *ring = NULL;
 
 	stay("sniffer");
-	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		call_failed("open a packet socket");
+	fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "open a packet socket");
 	if (strcmp(words[0], "ring") == 0)
 		ring = share_ring(fd);
 	else if (strcmp(words[0], "plain") != 0 && strcmp(words[0], "nobody") != 0)
-		fail("a packet socket is read by ring, plain or nobody");
+		fail("a packet socket has a reader: ring, plain or nobody");
 	listen_on_lo(fd);
-	if (sched_setscheduler(0, SCHED_FIFO, &above) < 0)
-		call_failed("sched_setscheduler");
+	MUST(sched_setscheduler(0, SCHED_FIFO, &above), "sched_setscheduler");
 	ready();
 	if (ring)
 		empty_ring(fd, ring);

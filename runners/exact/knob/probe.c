@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A probe with the smallest program that counts: one more in a per-CPU array.
+ * Attaches a probe with the smallest program that counts: it adds one in a per-CPU array.
  *
- *   tracepoint WHERE      category/name, through perf, as `bpftrace
- * tracepoint:…` raw_tracepoint WHERE  name, as `bpftrace rawtracepoint:…`
+ *   tracepoint WHERE      category/name, through perf, as `bpftrace tracepoint:…`
+ *   raw_tracepoint WHERE  name, as `bpftrace rawtracepoint:…`
  *   kprobe WHERE          function, through perf
  *   kprobe.multi WHERE    function, through fprobe (5.18 and later)
- *   fentry WHERE          function, through a trampoline of its own (needs BTF)
+ *   fentry WHERE          function, through a trampoline (needs BTF)
  */
-#define _GNU_SOURCE
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
@@ -29,11 +28,8 @@ static int make_array(void)
 		.value_size = 8,
 		.max_entries = 1,
 	};
-	int fd = bpf(BPF_MAP_CREATE, &map);
 
-	if (fd < 0)
-		call_failed("make an eBPF map");
-	return fd;
+	return MUST(bpf(BPF_MAP_CREATE, &map), "make an eBPF map");
 }
 
 /* count[0]++ */
@@ -60,16 +56,9 @@ static int load_counter(enum bpf_prog_type type, enum bpf_attach_type attach, un
 		.prog_type = type,
 		.expected_attach_type = attach,
 		.attach_btf_id = btf,
-		.insns = (uintptr_t)count,
-		.insn_cnt = sizeof(count) / sizeof(count[0]),
-		.license = (uintptr_t) "GPL",
-		.prog_name = "count",
 	};
-	int fd = bpf(BPF_PROG_LOAD, &program);
 
-	if (fd < 0)
-		call_failed("load an eBPF program of this type");
-	return fd;
+	return load_program(&program, "count", count, sizeof(count) / sizeof(count[0]));
 }
 
 static void attach_by_perf(struct perf_event_attr *event, enum bpf_prog_type type)
@@ -79,9 +68,8 @@ static void attach_by_perf(struct perf_event_attr *event, enum bpf_prog_type typ
 
 	event->size = sizeof(*event);
 	event->sample_period = 1;
-	fd = syscall(SYS_perf_event_open, event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		call_failed("perf_event_open");
+	fd = MUST(syscall(SYS_perf_event_open, event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC),
+		  "perf_event_open");
 	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 ||
 	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 		call_failed("attach to a perf event");
@@ -120,8 +108,7 @@ static void attach_kprobe_multi(const char *where)
 			},
 	};
 
-	if (bpf(BPF_LINK_CREATE, &link) < 0)
-		call_failed("attach by kprobe.multi");
+	MUST(bpf(BPF_LINK_CREATE, &link), "attach by kprobe.multi");
 }
 
 static void attach_raw(const char *name, int program)
@@ -130,8 +117,7 @@ static void attach_raw(const char *name, int program)
 		.raw_tracepoint = {.name = (uintptr_t)name, .prog_fd = program},
 	};
 
-	if (bpf(BPF_RAW_TRACEPOINT_OPEN, &attach) < 0)
-		call_failed("attach the program");
+	MUST(bpf(BPF_RAW_TRACEPOINT_OPEN, &attach), "attach the program");
 }
 
 static void attach_raw_tracepoint(const char *where)
@@ -162,9 +148,7 @@ void attach_probe(char **words)
 		if (strcmp(words[0], kinds[i].name) != 0)
 			continue;
 		kinds[i].attach(words[1]);
-		ready();
-		for (;;)
-			pause();
+		ready_and_wait();
 	}
-	fail("a probe is none of the kinds that there are");
+	fail("unknown kind of probe");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bpftrace with one of our scripts, whose parameter is the workload. It stays when it says that
- * every probe is attached; what it says of one that it could not attach is an error.
+ * Runs bpftrace with one of our scripts; the script's parameter is the workload. bpftrace stays
+ * after it has reported that all probes are attached. If it reports one that it could not attach,
+ * the knob fails.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #define BPFTRACE "/bpftrace"
 #define WORKLOAD "/pathcost-workload"
-/* Printed when this variable is set, once all is attached: bpftrace's own tests use it. */
+/* With this variable set, bpftrace prints its name once all is attached, as for its own tests. */
 #define ATTACHED "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 
 static _Noreturn void become_bpftrace(char *script, int out)
@@ -49,11 +49,8 @@ void attach_script(char **words)
 	if (mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)) < 0 && errno != EEXIST)
 		call_failed("mknod /dev/null");
 	stay("attacher");
-	if (pipe2(pipes, 0) < 0)
-		call_failed("pipe");
-	child = fork();
-	if (child < 0)
-		call_failed("fork");
+	MUST(pipe2(pipes, 0), "pipe");
+	child = MUST(fork(), "fork");
 	if (child == 0)
 		become_bpftrace(words[0], pipes[1]);
 	close(pipes[1]);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel's own tracing: a tracer of tracefs, for every function and task, and events that are
- * written to a ring buffer, as perf opens them for `perf trace` (raw_syscalls:sys_enter and
- * sys_exit) and `perf record`. Nobody reads the buffers while the workload runs; they are so large
- * that its window fits.
+ * The kernel's own tracing. One knob switches on a tracer of tracefs for every function and task.
+ * The other opens events that are written to a ring buffer, as perf does for `perf trace`
+ * (raw_syscalls:sys_enter and sys_exit) and `perf record`. Nobody reads the buffers while the
+ * workload runs; they are large enough for its window.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -21,9 +20,9 @@
 #include "knob.h"
 
 #define TRACEFS	   "/sys/kernel/tracing"
-#define RING_PAGES 8192 /* 32 MB: some 100 bytes an event */
+#define RING_PAGES 8192 /* 32 MB, at about 100 bytes per event */
 #define PAGE	   4096
-#define TRACED_KB  "65536" /* ftrace overwrites the oldest: it costs the same when full */
+#define TRACED_KB  "65536" /* when full, ftrace overwrites the oldest: the cost stays the same */
 
 const char *mount_tracefs(void)
 {
@@ -34,12 +33,9 @@ const char *mount_tracefs(void)
 
 unsigned long read_number(const char *path)
 {
-	char text[32] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[32];
 
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
-		fail("read %s: %s", path, strerror(errno));
-	close(fd);
+	read_file(path, text, sizeof(text));
 	return strtoul(text, NULL, 10);
 }
 
@@ -79,13 +75,11 @@ static void open_event(const char *where, int *first)
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			       PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
 	};
-	int fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = MUST(syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC),
+		      "perf_event_open");
 
-	if (fd < 0)
-		call_failed("perf_event_open");
 	if (*first >= 0) {
-		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first) < 0)
-			call_failed("PERF_EVENT_IOC_SET_OUTPUT");
+		MUST(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first), "PERF_EVENT_IOC_SET_OUTPUT");
 		return;
 	}
 	*first = fd;
@@ -101,7 +95,5 @@ void open_events(char **words)
 	stay("perf");
 	for (; *words; words++)
 		open_event(*words, &first);
-	ready();
-	for (;;)
-		pause();
+	ready_and_wait();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
-// Writes lines and reads their echoes at the same time, on one connection.
+// Writes lines to an echo server and reads the echoes at the same time, on one connection.
 //
 //	client unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES      (ADDRESS: a path, or a port)
 //
-// After the warm-up it prints "ready" and waits for a line; then it measures, prints one line of JSON
-// and waits for the end of its input. JSON: messages echoed, window_ns from the first write to the last
-// echo, and runtime, the version of Go.
+// After the warm-up it prints "ready" and waits for a line. Then it measures, prints one line of JSON
+// and waits for the end of its input. The JSON has echoed, the number of messages; window_ns, from the
+// first write to the last echo; and runtime, the version of Go.
 package main
 
 import (
@@ -46,17 +46,17 @@ func main() {
 	fmt.Println("ready")
 	stdin := bufio.NewReader(os.Stdin)
 	if _, err := stdin.ReadString('\n'); err != nil {
-		log.Fatal("nobody said go")
+		log.Fatal("the input ended before the start")
 	}
 	messages := number(os.Args[5])
 	start := time.Now()
 	exchange(conn, reader, messages)
 	fmt.Printf("{\"echoed\": %d, \"window_ns\": %d, \"runtime\": %q}\n",
 		messages, time.Since(start).Nanoseconds(), runtime.Version())
-	stdin.ReadString('\n') // whoever counts what this process did needs it alive
+	stdin.ReadString('\n') // a counter of this process needs it alive until then
 }
 
-// exchange returns when every message has come back; a different or a missing one ends the program.
+// exchange returns when every message has come back. A wrong or missing message ends the program.
 func exchange(conn net.Conn, reader *bufio.Reader, messages int) {
 	done := make(chan struct{})
 	go func() {
@@ -82,7 +82,7 @@ func exchange(conn net.Conn, reader *bufio.Reader, messages int) {
 func number(text string) int {
 	found, err := strconv.Atoi(text)
 	if err != nil || found < 0 {
-		log.Fatalf("%s is no number of messages", text)
+		log.Fatalf("%s is not a number of messages", text)
 	}
 	return found
 }

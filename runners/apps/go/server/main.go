@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
-// An echo server on a loopback port and on a Unix socket: every line goes back by itself.
+// An echo server on a loopback port and on a Unix socket. It sends each line back on its own.
 //
 //	server PORT PATH
 //
-// Lines are read through a buffer and written one by one, as the article's server does. Go switches
-// Nagle's algorithm off on every TCP connection.
+// It reads through a buffer and writes line by line, as the article's server does. Go switches Nagle's
+// algorithm off on every TCP connection.
 package main
 
 import (
@@ -38,7 +38,7 @@ func serve(network, address string) {
 	}
 }
 
-// echo ends with its connection; what had gone wrong is the client's to tell.
+// echo ends with its connection. The client reports errors.
 func echo(conn net.Conn) {
 	defer conn.Close()
 	reader, writer := bufio.NewReader(conn), bufio.NewWriter(conn)
