@@ -10,4 +10,4 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$here/setup.sh" --guest >&2
 export PYTHONPATH="${here%/*}"
-exec /usr/bin/python3 -B -P -m runners.cost "$@"
+exec /usr/bin/python3 -B -P -m runners.bench.compare_instruments "$@"

@@ -6,4 +6,4 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environment=$("$here/setup.sh" | tee /dev/stderr | tail -n 1)
 export PYTHONPATH=${here%/*}
-exec "$environment/bin/python" -B -P -m runners.compare "$@"
+exec "$environment/bin/python" -B -P -m runners.bench.compare_peers "$@"

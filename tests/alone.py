@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from runners.bench.in_guest import Cell
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.children import command
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import PROBES, Script, read_scripts
-from runners.cost.inside import Cell
 
 MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them

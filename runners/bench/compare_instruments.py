@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from runners import guest, lanes
-from runners.cost.inside import FUNCTIONS, TRANSPORTS
-from runners.cost.tools import TOOLS, Tool, each_script
+from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
+from runners.bench.tools import TOOLS, Tool, each_script
 from runners.invoker import invoker
 
 SECONDS = 3600
@@ -44,7 +44,7 @@ def measure(kernel: str, messages: int, rounds: int, which: str) -> tuple[str, l
                 _say(line)
 
         workload = f"/run/pathcost/{lanes.WORKLOAD.name}"
-        order = ["python3", "-B", "-m", "runners.cost.inside", workload, str(messages)]
+        order = ["python3", "-B", "-m", "runners.bench.in_guest", workload, str(messages)]
         machine.run(
             *(payload, Path(folder, "out"), [*order, str(rounds), which]),
             timeout=SECONDS, on_line=follow, cpus=1, memory=lanes.GUEST_MEMORY,

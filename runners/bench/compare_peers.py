@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from runners.compare import evidence, ours
-from runners.compare.awake import kept_awake
-from runners.compare.peers import NAMES, PEERS, Load, Peer
-from runners.compare.process import Where
+from runners.bench import evidence, ours
+from runners.bench.awake import kept_awake
+from runners.bench.peers import NAMES, PEERS, Load, Peer
+from runners.bench.process import Where
 from runners.errors import RunError, UsageError
 from runners.lock import measuring
 

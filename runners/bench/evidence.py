@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from runners.compare import ours
-from runners.compare.peers import Load, Peer
-from runners.compare.process import Where
+from runners.bench import ours
+from runners.bench.peers import Load, Peer
+from runners.bench.process import Where
 from runners.errors import RunError
 
 SENDING = ("write", "send", "sendto", "sendmsg")

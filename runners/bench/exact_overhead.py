@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the recorder costs: the same cells from the same stored machine, with it and without it.
 
-    python3 -m runners.exact.overhead
+    python3 -m runners.bench.exact_overhead
 
 prints a table of processor seconds of QEMU's. The two kinds of run take turns (A B B A), and each
 ratio is that of two neighbours. `whole run` is a cell as run.sh counts it, with its warm-up, which
@@ -15,9 +15,9 @@ import statistics
 import sys
 from dataclasses import dataclass, replace
 
-from runners.exact.boot import Boot, recorder
 from runners.exact.cells import Cell, plan
-from runners.exact.lane import BOOT_SECONDS, Guest, prepare, scratch
+from runners.exact.machine.boot import Boot, recorder
+from runners.exact.machine.guest import BOOT_SECONDS, Guest, prepare, scratch
 from runners.invoker import invoker
 
 KERNEL = "6.12"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.cost.inside WORKLOAD MESSAGES ROUNDS TOOLS`: the part that runs in the guest.
+"""`python3 -m runners.bench.in_guest WORKLOAD MESSAGES ROUNDS TOOLS`: the guest's part.
 
 Each tool watches one cell of each transport; then all once more in reverse order, and so on. What
 is printed, one JSON object a line: tool, transport, round, window (the guest's nanoseconds, which
@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from runners.bench.tools import TOOLS, Tool, each_script
 from runners.collect.instrument import AttachError
-from runners.cost.tools import TOOLS, Tool, each_script
 
 # The landmarks of probes/bpftrace/path.bt but for those that no message passes.
 FUNCTIONS = (

@@ -9,9 +9,9 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from runners.bench.peers import Load
+from runners.bench.process import Where, client
 from runners.collect.workload import private_directory
-from runners.compare.peers import Load
-from runners.compare.process import Where, client
 
 PROGRAM = Path(__file__).resolve().parents[1] / "workload/build/pathcost-workload"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.compare.process import Server, Where, client
+from runners.bench.process import Server, Where, client
 from runners.errors import RunError
 
 MICROSECOND = 1000.0

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from runners.box import disk, emulator, room, root
+from runners.box import disk, disk_space, emulator, root
 from runners.box.prove import PATIENCE_MINUTES, prove
 from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     except (RunError, GuestError) as error:
         return _complain(error, FAILED)
     except OSError as error:
-        return _complain(room.sentence(error), FAILED)
+        return _complain(disk_space.sentence(error), FAILED)
     except KeyboardInterrupt as interruption:
         return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
     return DONE
@@ -119,14 +119,14 @@ def make(box: Path, with_guest: bool) -> None:
         raise RunError("a box is an installed Debian, which only root can make: run it with sudo.")
     for program in PROGRAMS:
         find_program(program)
-    room.check(box.parent, ROOM + GUEST_ROOM * with_guest, "a box", instead)
+    disk_space.check(box.parent, ROOM + GUEST_ROOM * with_guest, "a box", instead)
     who, progress = invoker(), Progress()
     who.make(who.cache / "running")
     with journal(who.cache) as notes:
         sweep(who.cache)
         # Beside the box: /tmp may have too little room, or no devices.
         scratch = notes.add(box.parent / f".pathcost-box-{os.getpid()}")
-        with room.written(box.parent, instead):
+        with disk_space.written(box.parent, instead):
             scratch.mkdir()
         scratch.chmod(0o755)
         system = scratch / "root"

@@ -12,7 +12,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from runners.box import room
+from runners.box import disk_space
 from runners.collect.children import command
 from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
@@ -43,8 +43,8 @@ def install(folder: Path, cache: Path, say: Say) -> Path:
     instead = "name another folder"
     if folder.exists():
         raise UsageError(f"{folder} is there already, and nothing in it was touched: {instead}.")
-    room.check(folder.parent, ROOM, "QEMU", instead)
-    with room.written(folder.parent, instead):
+    disk_space.check(folder.parent, ROOM, "QEMU", instead)
+    with disk_space.written(folder.parent, instead):
         folder.mkdir()
     try:
         with Cache(cache, say) as store, workshop(store) as shop:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from runners import guest
-from runners.box import emulator, room
+from runners.box import disk_space, emulator
 from runners.box.libvirt import NAME, libvirt
 from runners.box.shell import HungError, Shell
 from runners.errors import RunError, UsageError
@@ -87,10 +87,10 @@ def prove(
     ):
         sweep(who.cache)
         home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
-        with room.written(out, "choose another place with --out"):
+        with disk_space.written(out, "choose another place with --out"):
             out.mkdir(exist_ok=True)
         stack.callback(_give_away, who, out)
-        with room.written(box.parent, "copy the box to another folder"):
+        with disk_space.written(box.parent, "copy the box to another folder"):
             home.mkdir()
         home.chmod(0o755)  # libvirt's own user starts the emulator in it
         chosen = _prepare(home, driver, who)
@@ -127,7 +127,7 @@ def _check(box: Path, out: Path, patience: float) -> None:
             find_program(program)
         except guest.GuestError:
             raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.") from None
-    room.check(box.parent, ROOM, "a proof", "copy the box to another folder")
+    disk_space.check(box.parent, ROOM, "a proof", "copy the box to another folder")
 
 
 def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:

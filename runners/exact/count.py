@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.boot import boot
 from runners.exact.cells import Cell
-from runners.exact.digest import describe, lap_lines, tree_lines
-from runners.exact.kept import Kept, Result
-from runners.exact.lane import BOOT_SECONDS, Guest, scratch
-from runners.exact.laps import RecordError, Window, replay
-from runners.exact.payload import LEAST_SIZE, Payload, follow
-from runners.exact.record import read_record
-from runners.exact.symbols import read_symbols
+from runners.exact.decode.digest import describe, lap_lines, tree_lines
+from runners.exact.decode.iterations import RecordError, Window, replay
+from runners.exact.decode.payload import LEAST_SIZE, Payload, follow
+from runners.exact.decode.record import read_record
+from runners.exact.machine.boot import boot
+from runners.exact.machine.checkpoints import Kept, Result
+from runners.exact.machine.guest import BOOT_SECONDS, Guest, scratch
+from runners.exact.machine.symbols import read_symbols
 from runners.guest import GuestError
 from runners.guest.machine import User
 
@@ -124,7 +124,7 @@ def measure(
     """The replayed window, the workload's result, and the record's sha256.
 
     From the stored machine, or from a `fresh` boot. On two CPUs once in some thirty runs QEMU skips
-    too far when both idle (runners.exact.one_cpu), so there two runs must give one record.
+    too far when both idle (runners.exact.machine.one_cpu), so there two runs must give one record.
     Raises GuestError, RecordError.
     """
     seen: set[str] = set()

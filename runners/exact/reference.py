@@ -15,11 +15,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from runners.exact import lane
 from runners.exact.cells import Cell, plan
 from runners.exact.count import measure
-from runners.exact.digest import by_function
-from runners.exact.laps import Window
+from runners.exact.decode.digest import by_function
+from runners.exact.decode.iterations import Window
+from runners.exact.machine import guest as lane
 from runners.invoker import invoker
 
 # What a count holds for; of a kernel that is a package its version says more than /proc/version.

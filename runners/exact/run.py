@@ -15,15 +15,15 @@ from typing import Any
 from runners import guest as guests
 from runners import leftovers
 from runners.errors import RunError, UsageError
-from runners.exact import lane
 from runners.exact.cells import CPUS, SCHEDULINGS, Cell, plan
 from runners.exact.count import count_cells
-from runners.exact.digest import SEND
-from runners.exact.fit import fit
-from runners.exact.kept import Kept
+from runners.exact.decode.digest import SEND
+from runners.exact.decode.payload import LEAST_SIZE
 from runners.exact.knobs import find
-from runners.exact.payload import LEAST_SIZE
-from runners.exact.tools import LackingError
+from runners.exact.machine import guest as lane
+from runners.exact.machine.checkpoints import Kept
+from runners.exact.machine.knob_files import LackingError
+from runners.exact.machine.knob_guest import fit
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
 from runners.options import Options

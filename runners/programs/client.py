@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from threading import Event, Timer
 from typing import Any
 
-from runners.apps import counters
-from runners.apps.probes import Watch
 from runners.collect.children import User, command
 from runners.collect.instrument import AttachError
+from runners.programs import counters
+from runners.programs.probes import Watch
 
 SECONDS = 60  # for one measurement, and for a server to come up
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import run_counted
-from runners.apps.probes import Probes, rounds
-from runners.apps.server import serving
 from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.programs.client import run_counted
+from runners.programs.probes import Probes, rounds
+from runners.programs.server import serving
 
 SERVER = Path(__file__).parent / "go/build/server"
 SIZE = 10  # of HelloWorld: the line feed stands for a boundary, and is not counted

@@ -6,11 +6,11 @@
 # shellcheck disable=SC2154 # here, packages and parts are setup.sh's
 
 case $1 in
-redis) packages+=(redis-tools) parts+=("$here/apps/redis") ;;
+redis) packages+=(redis-tools) parts+=("$here/programs/redis") ;;
 asyncio) packages+=(python3-uvloop) ;;
-dotnet) parts+=("$here/apps/dotnet") ;;
-go) packages+=(golang-go) parts+=("$here/apps/go") ;;
-java) packages+=(golang-go default-jdk-headless) parts+=("$here/apps/go" "$here/apps/java") ;;
+dotnet) parts+=("$here/programs/dotnet") ;;
+go) packages+=(golang-go) parts+=("$here/programs/go") ;;
+java) packages+=(golang-go default-jdk-headless) parts+=("$here/programs/go" "$here/programs/java") ;;
 gin)
 	packages+=(golang-go ca-certificates)
 	# Debian 12's rustc is too old for oha; it keeps a newer one for its browsers.
@@ -19,6 +19,6 @@ gin)
 	else
 		packages+=(rustc cargo)
 	fi
-	parts+=("$here/apps/gin")
+	parts+=("$here/programs/gin")
 	;;
 esac

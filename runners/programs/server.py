@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
-from runners.apps.client import SECONDS
 from runners.collect.children import User, command, stop
 from runners.errors import RunError
+from runners.programs.client import SECONDS
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from analysis.languages.__main__ import translated, written
 from analysis.languages.texts import all_texts
 from analysis.raw.run import read_run
 from analysis.report.pages import html, markdown
-from runners.apps import APPS
 from runners.lanes import REPOSITORY
 from runners.options import PATTERNS, TRANSPORTS, WAITS
+from runners.programs import APPS
 from tests.analysis.make_run import MadeUp, make_run
 
 OTHERS = [one for one in available() if one != SOURCE]

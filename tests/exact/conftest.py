@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact import lane
+from runners.exact.machine import guest as lane
 from runners.guest import GuestError
 from runners.invoker import invoker
 from tests.build import make

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact import boot as booting
-from runners.exact import lane, snapshot
 from runners.exact.cells import Cell
 from runners.exact.count import measure
-from runners.exact.digest import describe
+from runners.exact.decode.digest import describe
+from runners.exact.machine import boot as booting
+from runners.exact.machine import guest as lane
+from runners.exact.machine import snapshot
 from runners.guest import GuestError
 
 pytestmark = pytest.mark.emulated

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact import boot, kept
-from runners.exact.boot import Machine
 from runners.exact.cells import Cell
-from runners.exact.kept import Kept, Result
 from runners.exact.knobs import find
-from runners.exact.lane import Guest
-from runners.exact.symbols import Symbols
+from runners.exact.machine import boot
+from runners.exact.machine import checkpoints as kept
+from runners.exact.machine.boot import Machine
+from runners.exact.machine.checkpoints import Kept, Result
+from runners.exact.machine.guest import Guest
+from runners.exact.machine.symbols import Symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel

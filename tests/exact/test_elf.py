@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from runners.exact.program import bare
+from runners.exact.machine.elf import bare
 
 
 def test_a_bare_program_runs_and_does_not_know_where_it_was_built(tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from analysis.functions.layers import UNCLASSIFIED, layer_of
 from runners import options
-from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import measure
-from runners.exact.digest import by_function, describe
-from runners.exact.fit import fit
+from runners.exact.decode.digest import by_function, describe
+from runners.exact.decode.iterations import Window
 from runners.exact.knobs import described, find, forms, read_table, scripts
-from runners.exact.laps import Window
+from runners.exact.machine import guest as lane
+from runners.exact.machine.knob_files import LackingError, module_files
+from runners.exact.machine.knob_guest import fit
 from runners.exact.run import missing
-from runners.exact.tools import LackingError, module_files
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
@@ -155,7 +155,7 @@ def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: lane.G
 def test_a_kernel_without_the_module_lacks_the_knob(
     exact_guest: lane.Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.exact.tools.module_names", lambda: ["no_such_module"])
+    monkeypatch.setattr("runners.exact.machine.knob_files.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
         fit(invoker().cache, exact_guest, "6.12", knob, lambda _: None)

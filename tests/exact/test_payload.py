@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import follow_payload
-from runners.exact.payload import OTHER, STRING, register_of
+from runners.exact.decode.payload import OTHER, STRING, register_of
+from runners.exact.machine import guest as lane
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import warnings
 
 import pytest
 
-from runners.exact import lane, reference
+from runners.exact import reference
 from runners.exact.cells import Cell
 from runners.exact.count import measure
+from runners.exact.machine import guest as lane
 from tests.exact.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "reports/reference/exact"

@@ -7,9 +7,9 @@ from array import array
 
 import pytest
 
-from runners.exact.digest import lap_lines, tree_lines
-from runners.exact.laps import Cycle, RecordError, find_cycles, replay
-from runners.exact.record import (
+from runners.exact.decode.digest import lap_lines, tree_lines
+from runners.exact.decode.iterations import Cycle, RecordError, find_cycles, replay
+from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
     KIND_SHIFT,
@@ -19,8 +19,8 @@ from runners.exact.record import (
     Record,
     classify,
 )
-from runners.exact.replay import Counts, Replay
-from runners.exact.symbols import Symbols
+from runners.exact.decode.replay import Counts, Replay
+from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
 NAMES = (

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from runners.cost import __main__ as cost
-from runners.cost.tools import TOOLS, OneLiner, OurBcc, PerfStat, Tool
+from runners.bench import compare_instruments as cost
+from runners.bench.tools import TOOLS, OneLiner, OurBcc, PerfStat, Tool
 
 MESSAGES = 100
 

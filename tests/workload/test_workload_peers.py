@@ -15,9 +15,9 @@ import pytest
 
 from analysis import peers as statistics
 from analysis.errors import RunError as AnalysisError
-from runners.compare import __main__ as compare
-from runners.compare import awake, evidence, ours, process
-from runners.compare.peers import PEERS, Load, Peer
+from runners.bench import awake, evidence, ours, process
+from runners.bench import compare_peers as compare
+from runners.bench.peers import PEERS, Load, Peer
 from runners.errors import RunError
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from runners.exact.cells import Cell
-from runners.exact.laps import Shape, Window
-from runners.exact.replay import Counts, Tree
+from runners.exact.decode.iterations import Shape, Window
+from runners.exact.decode.replay import Counts, Tree
 
 SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
 TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))

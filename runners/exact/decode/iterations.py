@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from runners.exact.record import (
+from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
     KIND_SHIFT,
@@ -23,8 +23,8 @@ from runners.exact.record import (
     Event,
     Record,
 )
-from runners.exact.replay import Counts, Replay, State, Stretch, Tree
-from runners.exact.symbols import USER_LIMIT, Symbols
+from runners.exact.decode.replay import Counts, Replay, State, Stretch, Tree
+from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
 LONGEST_CYCLE = 6  # laps
 FIRST_LAPS = 8

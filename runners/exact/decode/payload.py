@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.exact.record import (
+from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
     KIND_MASK,
@@ -25,7 +25,7 @@ from runners.exact.record import (
     Event,
     Record,
 )
-from runners.exact.symbols import USER_LIMIT, Symbols
+from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
 ACCESS = struct.Struct("<QQIHBB")
 STORE, USER = 1, 2

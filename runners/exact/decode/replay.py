@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runners.exact.record import (
+from runners.exact.decode.record import (
     COUNT_BITS,
     COUNT_MASK,
     EVENT_BIT,
@@ -31,7 +31,7 @@ from runners.exact.record import (
     Event,
     Jump,
 )
-from runners.exact.symbols import USER, Symbols
+from runners.exact.machine.symbols import USER, Symbols
 
 # Entered by the processor, except for the helpers among them that are called.
 ENTRIES = ("asm_", "entry_SYSCALL_64")

@@ -4,7 +4,7 @@
 Time in it is a count: one nanosecond an instruction, and idling skips ahead. It has no
 disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
 quiet the guest reads its order, from a device and not from its files: up to there every boot of
-a kernel is the same, and can be stored (runners.exact.snapshot) and gone on with.
+a kernel is the same, and can be stored (runners.exact.machine.snapshot) and gone on with.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.collect.children import command
-from runners.exact import initramfs
-from runners.exact.one_cpu import on_one_cpu
-from runners.exact.program import bare
+from runners.exact.machine import initramfs
+from runners.exact.machine.elf import bare
+from runners.exact.machine.one_cpu import on_one_cpu
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, User, explain, watch
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parents[3]
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"

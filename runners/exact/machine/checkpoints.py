@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runners.exact.boot import PLUGIN, digest
 from runners.exact.cells import Cell
-from runners.exact.lane import Guest
+from runners.exact.machine.boot import PLUGIN, digest
+from runners.exact.machine.guest import Guest
 from runners.guest import GuestError
 from runners.guest.machine import User
 
@@ -88,4 +88,4 @@ class Kept:
 
 
 def _sources() -> list[Path]:
-    return [PLUGIN, *sorted(Path(__file__).parent.glob("*.py"))]
+    return [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]

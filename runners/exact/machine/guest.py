@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.exact.boot import Machine, boot
-from runners.exact.snapshot import store
-from runners.exact.symbols import Symbols, read_symbols
+from runners.exact.machine.boot import Machine, boot
+from runners.exact.machine.snapshot import store
+from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.kernels import prepare_kernel

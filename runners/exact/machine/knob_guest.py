@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runners.exact import lane
-from runners.exact.boot import REPOSITORY, digest
 from runners.exact.knobs import KNOB, TEXT, Knob
-from runners.exact.program import bare
-from runners.exact.tools import module_files, program_files
+from runners.exact.machine import guest as lane
+from runners.exact.machine.boot import REPOSITORY, digest
+from runners.exact.machine.elf import bare
+from runners.exact.machine.knob_files import module_files, program_files
 from runners.guest.cache import Cache, Say
 from runners.guest.machine import User
 from runners.guest.workshop import workshop

@@ -14,7 +14,7 @@ import socket
 import time
 from pathlib import Path
 
-from runners.exact.boot import DONE, READY, Boot, Machine, why
+from runners.exact.machine.boot import DONE, READY, Boot, Machine, why
 from runners.guest import GuestError
 from runners.guest.machine import User
 

@@ -12,10 +12,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import run_whole
-from runners.apps.probes import Probes, rounds
 from runners.collect.children import User
 from runners.collect.workload import private_directory
+from runners.programs.client import run_whole
+from runners.programs.probes import Probes, rounds
 
 PROGRAM = Path(__file__).parent / "build/benchmark"
 VARIANTS = ("written", "corrected")

@@ -17,13 +17,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.apps.client import SECONDS, run_whole
-from runners.apps.gin import fastcgi
-from runners.apps.probes import Probes, Watch, rounds
-from runners.apps.server import serving
 from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.programs.client import SECONDS, run_whole
+from runners.programs.gin import fastcgi
+from runners.programs.probes import Probes, Watch, rounds
+from runners.programs.server import serving
 
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runners.apps import echo
-from runners.apps.probes import Probes
 from runners.collect.children import User
+from runners.programs import echo
+from runners.programs.probes import Probes
 
 CLIENT = Path(__file__).parent / "build/client"
 TAKES = 35
