@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the recorder costs: the same cells from the same stored machine, with it and without it.
+"""Measures the cost of the recorder: equal cells from one stored machine, with and without it.
 
     python3 -m runners.bench.exact_overhead
 
-prints a table of processor seconds of QEMU's. The two kinds of run take turns (A B B A), and each
-ratio is that of two neighbours. `whole run` is a cell as run.sh counts it, with its warm-up, which
-the recorder sits out; `window alone` is what a longer window costs more.
+prints a table of QEMU's processor seconds. The two kinds of run take turns (A B B A), and each
+ratio compares two neighbours. `whole run` is a cell as run.sh counts it, with its warm-up, which
+is not recorded. `window alone` is what a longer window adds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 from dataclasses import dataclass, replace
 
 from runners.exact.cells import Cell, plan
-from runners.exact.machine.boot import Boot, recorder
-from runners.exact.machine.guest import BOOT_SECONDS, Guest, prepare, scratch
+from runners.exact.machine.boot import Boot, recorder_options
+from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, prepare_guest, scratch
 from runners.invoker import invoker
 
 KERNEL = "6.12"
@@ -37,8 +37,8 @@ class Pair:
         return self.recorded / self.plain
 
 
-def measure(guest: Guest, cell: Cell, rounds: int) -> list[Pair]:
-    """Pairs of neighbouring runs, every second one the other way round."""
+def measure(guest: ExactGuest, cell: Cell, rounds: int) -> list[Pair]:
+    """Pairs of neighbouring runs, every second pair in reverse order."""
     pairs = []
     for number in range(rounds):
         order = (False, True) if number % 2 == 0 else (True, False)
@@ -47,11 +47,11 @@ def measure(guest: Guest, cell: Cell, rounds: int) -> list[Pair]:
     return pairs
 
 
-def _seconds(guest: Guest, cell: Cell, recorded: bool) -> float:
+def _seconds(guest: ExactGuest, cell: Cell, recorded: bool) -> float:
     with scratch(None) as folder:
         options = ["-incoming", f"file:{guest.stored}"]
         if recorded:
-            options += recorder(folder, guest.plugin)
+            options += recorder_options(folder, guest.plugin)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         Boot(guest.machine, options, cell.order).run(BOOT_SECONDS)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -69,7 +69,7 @@ def _row(what: str, pairs: list[Pair]) -> str:
 
 def main(rounds: int) -> None:
     """Print the table. Raises GuestError."""
-    guest = prepare(invoker().cache, KERNEL, lambda text: print(text, file=sys.stderr))
+    guest = prepare_guest(invoker().cache, KERNEL, lambda text: print(text, file=sys.stderr))
     print("| | without, s | with, s | ratio | ratios |\n| --- | ---: | ---: | ---: | --- |")
     for cell in plan(("unix", "tcp"), (64,)):
         whole = measure(guest, cell, rounds)

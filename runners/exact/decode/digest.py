@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a replayed window to the files that a run keeps: shapes, checks, the call tree."""
+"""Turns a replayed window into the files of a run: shapes, checks, the call tree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from runners.exact.cells import Cell
-from runners.exact.decode.iterations import Shape, Window
-from runners.exact.decode.replay import Counts, Tree
+from runners.exact.decode.iterations import IterationShape, ReplayedWindow
+from runners.exact.decode.replay import CallTree, Counts
 
 SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
 TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))
@@ -18,8 +18,8 @@ NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
 
 
-def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, Any]:
-    """What cells.jsonl says of a cell, beside what was asked."""
+def describe(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
+    """The results in a cell's line of cells.jsonl."""
     checks = list(_checks(cell, window, result))
     return {
         "window": {
@@ -51,19 +51,17 @@ def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, An
     }
 
 
-def _variants(window: Window) -> list[dict[str, Any]]:
-    """How else the steady round trip goes: call path → calls and steps more than in the usual one.
+def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
+    """Each variant's difference to the usual one: call path → calls and steps more.
 
-    The most frequent first; which of them is the usual one may hang on a timer's phase, so whoever
-    compares two cells to the instruction needs the others too.
+    The most frequent comes first. A timer's phase may decide which variant is the usual one, so an
+    exact comparison of two cells needs the others too.
     """
-    usual, *others = window.steady.variants[:MOST_VARIANTS]
-    return [
-        {"laps": laps, "moved": _moved(window.tree, usual[0], counts)} for counts, laps in others
-    ]
+    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
+    return [{"laps": laps, "moved": _moved(window.tree, usual, counts)} for counts, laps in others]
 
 
-def _moved(tree: Tree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
+def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
     nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
     moved = {
         node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
@@ -72,42 +70,50 @@ def _moved(tree: Tree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
     return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
 
 
-def _checks(cell: Cell, window: Window, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What must hold for the cell to be sound: each with both of its figures."""
+def _checks(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The checks that a valid cell passes, each with the figures that it compares."""
+
+    def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
+        return {"name": name, "ok": ok, "detail": detail}
+
     summed = window.total.steps.total()
-    yield {
-        "name": "the tree's self counts sum to the window",
-        "ok": summed == window.counted,
-        "detail": f"{summed} in the tree, {window.counted} counted by the emulator",
-    }
-    sent = _calls(window.tree, window.total, SEND[cell.transport])
+    yield check(
+        "the tree's self counts sum to the window",
+        summed == window.counted,
+        f"{summed} in the tree, {window.counted} counted by the emulator",
+    )
+    send = SEND[cell.transport]
+    sent = window.tree.calls(window.total)[send]
     partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
-    yield {
-        "name": f"calls of {SEND[cell.transport]} are messages",
-        "ok": sent == cell.messages + partial,
-        "detail": f"{sent} calls, {cell.messages} messages and {partial} partial sends",
-    }
+    yield check(
+        f"calls of {send} are messages",
+        sent == cell.messages + partial,
+        f"{sent} calls, {cell.messages} messages and {partial} partial sends",
+    )
     apart = window.counted - result["window_ns"]
-    probes = _probes_on_marks(window)
+    probes = _probes_on_markers(window)
     cost = result["clock_cost_ns"]
-    yield {
-        "name": "the window agrees with the guest's clock",
-        "ok": 0 <= apart - probes <= 2 * cost,
-        "detail": f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
+    yield check(
+        "the window agrees with the guest's clock",
+        0 <= apart - probes <= 2 * cost,
+        f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
         + (f", probes on the window's marks {probes}" if probes else ""),
-    }
+    )
+    calls = window.tree.calls(window.steady.counts)
     for pattern, must in cell.knob.evidence(cell.transport):
-        called = _called(window, pattern)
-        yield {
-            "name": f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
-            "ok": bool(called) == must,
-            "detail": ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
-        }
+        called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
+        yield check(
+            f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
+            bool(called) == must,
+            ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
+        )
 
 
-def _probes_on_marks(window: Window) -> int:
-    """Steps of the client's traps out of user space: of uprobes on the functions that hold the
-    markers, whose programs run within the window and outside the two readings of the clock.
+def _probes_on_markers(window: ReplayedWindow) -> int:
+    """Steps of the client's traps out of user space.
+
+    They come from uprobes on the functions that hold the markers: their programs run within the
+    window, and outside the two readings of the clock.
     """
     return sum(
         steps
@@ -116,54 +122,32 @@ def _probes_on_marks(window: Window) -> int:
     )
 
 
-def _called(window: Window, pattern: str) -> dict[str, int]:
-    """Calls in the steady round trip, of functions that fit the pattern."""
-    calls: Counter[str] = Counter()
-    for node, count in window.steady.counts.calls.items():
-        if fnmatchcase(name := window.tree.functions[node], pattern):
-            calls[name] += count
-    return dict(calls)
-
-
-def _calls(tree: Tree, counts: Counts, function: str) -> int:
-    return sum(n for node, n in counts.calls.items() if tree.functions[node] == function)
-
-
-def _by_task(tree: Tree, counts: Counts) -> dict[str, int]:
+def _by_task(tree: CallTree, counts: Counts) -> dict[str, int]:
     tasks: Counter[str] = Counter()
     for node, steps in counts.steps.items():
         tasks[tree.path(node)[0]] += steps
     return dict(tasks.most_common())
 
 
-def by_function(tree: Tree, counts: Counts) -> Counter[str]:
-    """Self steps of each function."""
-    functions: Counter[str] = Counter()
-    for node, steps in counts.steps.items():
-        functions[tree.functions[node]] += steps
-    return functions
-
-
-def name_shape(tree: Tree, steady: Shape, shape: Shape) -> str:
-    """`steady`, or what sets a lap apart: interrupts and tasks of its own, else functions."""
+def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) -> str:
+    """`steady`, or what the shape has more: interrupts and tasks, else functions."""
     if shape is steady:
         return "steady"
-    usual = {tree.functions[node] for node in steady.counts.steps}
-    mine = {tree.functions[node] for node in shape.counts.steps}
-    entries = sorted(name.removeprefix("asm_") for name in mine - usual if name.startswith("asm_"))
+    usual, mine = tree.steps(steady.counts), tree.steps(shape.counts)
+    new = mine.keys() - usual.keys()
+    entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
     present = _by_task(tree, steady.counts)
     tasks = [task for task in _by_task(tree, shape.counts) if task not in present]
     if entries or tasks:
         return ", ".join([*entries, *tasks])
-    more = by_function(tree, shape.counts)
-    more.subtract(by_function(tree, steady.counts))
-    apart = sorted(((n, f) for f, n in more.items() if n), key=lambda one: (-abs(one[0]), one[1]))
+    mine.subtract(usual)
+    apart = sorted((-abs(n), function) for function, n in mine.items() if n)
     if not apart:
         return "the same functions by other paths"
-    return ", ".join(f"{function} {n:+d}" for n, function in apart[:NAMED_DIFFERENCES])
+    return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
 
 
-def tree_lines(tree: Tree, counts: Counts) -> list[str]:
+def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
     """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
     lines = [
         f"{';'.join(tree.path(node))}\t{counts.calls[node]}\t{counts.steps[node]}"
@@ -173,12 +157,12 @@ def tree_lines(tree: Tree, counts: Counts) -> list[str]:
     return ["path\tcalls\tsteps\tinstructions\n", *lines]
 
 
-def lap_lines(window: Window) -> list[str]:
-    """The steady lap in its order: a CPU, a line of the call tree (from 1), steps."""
+def lap_lines(window: ReplayedWindow) -> list[str]:
+    """The steady lap in its order: CPU, line of the call tree (from 1), steps."""
     lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
-    rows = (f"{one.cpu}\t{lines[one.node]}\t{one.steps}\n" for one in window.order)
+    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.steps}\n" for visit in window.order)
     return ["cpu\tline\tsteps\n", *rows]
 
 
-def _sorted(tree: Tree, counts: Counts) -> list[int]:
+def _sorted(tree: CallTree, counts: Counts) -> list[int]:
     return sorted(set(counts.steps) | set(counts.calls), key=lambda n: ";".join(tree.path(n)))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A deterministic machine: it executes the same instructions every time.
+"""A deterministic machine: it executes the same instructions each time.
 
-Time in it is a count: one nanosecond an instruction, and idling skips ahead. It has no
-disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
-quiet the guest reads its order, from a device and not from its files: up to there every boot of
-a kernel is the same, and can be stored (runners.exact.machine.snapshot) and gone on with.
+Its clock counts instructions, one nanosecond each, and skips ahead when the machine is idle. It has
+no disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
+quiet, the guest reads its order from a device and not from its files. Up to that point all boots of
+a kernel are equal, so the machine can be stored there and resumed (runners.exact.machine.snapshot).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from runners.collect.children import command
 from runners.exact.machine import initramfs
-from runners.exact.machine.elf import bare
+from runners.exact.machine.elf import strip_elf
 from runners.exact.machine.one_cpu import on_one_cpu
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
@@ -34,10 +34,10 @@ INIT = REPOSITORY / "runners/exact/init/build/init"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
 MEMORY = 512
-IMAGE_MEMORY = 1024  # where the first file system holds large programs, once packed and once not
+IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
-REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # say, by the version of its API
-COMM = WORKLOAD.name[:15]  # as much of a program's name as the kernel keeps
+REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # for example, a newer plugin API
+COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
 MACHINE = (
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "42",
@@ -45,16 +45,16 @@ MACHINE = (
     "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     "-serial", "stdio", "-device", "pvpanic",
 )  # fmt: skip
-# No address is drawn by lot; the console is for what goes wrong.
+# No address is random; the console shows only failures.
 KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What every boot of one kernel shares.
+class EmulatedMachine:
+    """The inputs that all boots of one kernel share.
 
-    `cpu` is QEMU's model, `cpus` how many there are, `knobs` more kernel options. `image` is more
-    for its first file system (path → file), where the workload then keeps its symbols.
+    `cpu` is QEMU's model, `cpus` their number; `knobs` are further kernel options. `image` has
+    further files of the first file system (path → file); with them, the workload keeps its symbols.
     """
 
     qemu: Qemu
@@ -72,18 +72,18 @@ class Machine:
 
     @property
     def command_line(self) -> str:
-        """The kernel's."""
+        """The kernel's options."""
         return f"{KERNEL_OPTIONS} {self.knobs}".strip()
 
     def files(self) -> dict[str, bytes]:
-        """Its first file system (path → contents)."""
+        """The first file system (path → contents)."""
         if not self.image:
             return programs()
         image = {path.lstrip("/"): file.read_bytes() for path, file in self.image.items()}
-        return programs() | {WORKLOAD.name: _named(WORKLOAD)} | image
+        return programs() | {WORKLOAD.name: _with_symbols(WORKLOAD)} | image
 
     def recipe(self) -> dict[str, object]:
-        """Everything that the guest's state hangs on when it is about to read its order."""
+        """Everything that decides the guest's state when it is about to read its order."""
         return {
             "qemu": [self.qemu.key, self.qemu.version],
             "kernel": digest(self.kernel.file.read_bytes()),
@@ -99,16 +99,15 @@ Order = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Boot:
-    """How one QEMU ran: `options` are what it was given beside the machine.
+    """One run of QEMU, with `options` beside those of the machine.
 
-    `files` (path → contents) are in the guest before its order is carried out.
+    The guest has `files` (path → contents) before it carries out its order.
     """
 
-    machine: Machine
+    machine: EmulatedMachine
     options: Sequence[str]
     order: Order = ()
     user: User | None = None
-    console: Path = Path(os.devnull)
     descriptors: Sequence[int] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -118,12 +117,12 @@ class Boot:
         on_line: Callable[[str], None] = lambda _: None,
         quiet_timeout: float | None = None,
     ) -> Ended:
-        """Run it to its end. Raises GuestError when that takes more than `timeout` seconds,
-        or `quiet_timeout` to the first line on its console.
+        """Run QEMU to its end. Raises GuestError when that takes more than `timeout` seconds,
+        or when its console shows no line for `quiet_timeout` seconds.
         """
         with (
             tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
-            self.console.open("wb") as log,
+            Path(os.devnull).open("wb") as log,
             on_one_cpu(),
         ):
             folder = Path(name)
@@ -133,14 +132,18 @@ class Boot:
             steps = [*files, *self.order]
             (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
             (folder / "contents").write_bytes(b"".join(self.files.values()))
-            argv = [*_command_line(self.machine, folder), *self.options]
+            argv = [
+                *self.machine.qemu.argv, *self.machine.hardware,
+                "-kernel", str(self.machine.kernel.file), "-initrd", str(folder / "initramfs"),
+                "-append", self.machine.command_line, *_files(folder), *self.options,
+            ]  # fmt: skip
             return watch(
                 argv, [], timeout, on_line, log, self.user, quiet_timeout, self.descriptors
             )
 
 
 def boot(
-    machine: Machine,
+    machine: EmulatedMachine,
     order: Order,
     out: Path,
     plugin: Mapping[str, str],
@@ -149,50 +152,41 @@ def boot(
     user: User | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Carry out `order`, and leave what the recorder and the guest wrote in `out`.
+    """Carry out `order`; the recorder and the guest write their files to `out`.
 
-    From power-on, or from the state in `stored`: the result is the same. Raises GuestError, with
-    the console's last lines, when the order was not carried out.
+    The machine starts from the state in `stored`, or from power-on with the same result. Raises
+    GuestError, with the console's last lines, when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
-    ended = Boot(machine, [*options, *recorder(out, plugin)], order, user, files=files or {}).run(
-        timeout
-    )
+    options += recorder_options(out, plugin)
+    ended = Boot(machine, options, order, user, files=files or {}).run(timeout)
     if ended.status != 0 or DONE not in ended.lines:
-        raise why(ended)
+        raise failure(ended)
 
 
-def recorder(out: Path, plugin: Mapping[str, str]) -> list[str]:
-    """QEMU's option that loads it; `plugin` is what it has to know of the kernel."""
-    told = {"out": str(out), "program": COMM, **plugin}
-    return ["-plugin", ",".join([str(PLUGIN), *(f"{name}={told[name]}" for name in told)])]
-
-
-def _command_line(machine: Machine, folder: Path) -> list[str]:
-    return [
-        *machine.qemu.argv, *machine.hardware,
-        "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
-        "-append", machine.command_line, *_files(folder),
-    ]  # fmt: skip
+def recorder_options(out: Path, plugin: Mapping[str, str]) -> list[str]:
+    """QEMU's options that load the recorder; `plugin` describes the kernel to it."""
+    settings = {"out": str(out), "program": COMM, **plugin}
+    return ["-plugin", ",".join([str(PLUGIN), *(f"{k}={value}" for k, value in settings.items())])]
 
 
 def _files(folder: Path) -> list[str]:
-    """What the guest reads from the host; its directory of these is part of a stored machine."""
+    """What the guest reads from the host; a stored machine contains the directory of these."""
     named = ((name, folder / name) for name in ("order", "contents"))
     return [w for name, path in named for w in ("-fw_cfg", f"name=opt/pathcost/{name},file={path}")]
 
 
 def digest(data: bytes) -> str:
-    """Its sha256."""
+    """The sha256 of `data`."""
     return hashlib.sha256(data).hexdigest()
 
 
 def programs() -> dict[str, bytes]:
-    """The guest's two programs, by their names in it."""
-    return {"init": bare(INIT.read_bytes()), WORKLOAD.name: bare(WORKLOAD.read_bytes())}
+    """The guest's two programs, by their names in the guest."""
+    return {file.name: strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
 
 
-def _named(path: Path) -> bytes:
+def _with_symbols(path: Path) -> bytes:
     """A program with its symbols, but without what depends on where it was built."""
     with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
         words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
@@ -200,10 +194,10 @@ def _named(path: Path) -> bytes:
         return Path(out.name).read_bytes()
 
 
-def why(ended: Ended) -> GuestError:
-    """Why a machine that ended did not do what it was to do."""
+def failure(ended: Ended) -> GuestError:
+    """Why a machine that ended did not carry out its order."""
     for line in ended.complaints.splitlines():
-        if line.startswith("pathcost: "):  # the recorder's own words
+        if line.startswith("pathcost: "):  # from the recorder
             return GuestError(line.removeprefix("pathcost: "), ended.lines)
         if match := REFUSED.search(line):
             return GuestError(f"QEMU does not take the recorder: {match[1]}", ended.lines)

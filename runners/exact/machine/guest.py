@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.exact.machine.boot import Machine, boot
+from runners.exact.machine.boot import EmulatedMachine, boot
 from runners.exact.machine.snapshot import store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.guest import GuestError
@@ -25,19 +25,19 @@ from runners.guest.workshop import workshop
 
 BOOT_SECONDS = 300
 SWITCH = "__switch_to_asm"
-# A stored machine is some 70 MB, and every change of kernel, options or programs makes a new one.
+# A stored machine has some 70 MB, and each change of kernel, options or programs makes another.
 UNUSED_DAYS = 7
 
 
 @dataclass(frozen=True)
-class Guest:
-    """A kernel that is ready to be counted. `version` is what its /proc/version says.
+class ExactGuest:
+    """A kernel that is ready to be counted. `version` is the text of its /proc/version.
 
-    `stored` is its machine, quiet and about to read its order; `recipe` what that hangs on.
+    `stored` is its machine, quiet and about to read its order; `recipe` is what decided its state.
     `files` (path → contents) come with the order.
     """
 
-    machine: Machine
+    machine: EmulatedMachine
     symbols: Symbols
     version: str
     stored: Path
@@ -46,17 +46,17 @@ class Guest:
 
     @property
     def plugin(self) -> dict[str, str]:
-        """What the recorder has to know of this kernel. Raises GuestError."""
+        """What the recorder has to know about this kernel. Raises GuestError."""
         try:
             start, end = self.symbols.extent(SWITCH)
         except KeyError:
             raise GuestError(
-                f"the kernel names no {SWITCH}, so its tasks cannot be told apart"
+                f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
             ) from None
         return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
 
     def environment(self) -> dict[str, Any]:
-        """environment.json."""
+        """The contents of environment.json."""
         kernel = self.machine.kernel
         return {
             "kernel": kernel.release,
@@ -70,7 +70,7 @@ class Guest:
         }
 
 
-def prepare(
+def prepare_guest(
     cache: Path,
     kernel: str,
     say: Say,
@@ -79,26 +79,29 @@ def prepare(
     cpus: int = 1,
     knobs: str = "",
     image: Mapping[str, Path] | None = None,
-) -> Guest:
-    """All that counting needs, from the cache or made there.
+) -> ExactGuest:
+    """Everything that counting needs, from the cache or made and put there.
 
-    `knobs` are more kernel options, `image` more files of the guest (path there → file here).
-
-    A stored machine is found by everything that it hangs on, so an older one is never used.
-    Raises GuestError.
+    `knobs` are further kernel options, `image` further files of the guest (path there → file here).
+    A stored machine is found by everything that decides its state, so an outdated machine is never
+    used. Raises GuestError.
     """
     with Cache(cache, say) as cached, workshop(cached) as shop:
         qemu = prepare_qemu(cached, shop)
         found = prepare_kernel(cached, shop, qemu, kernel)
-        machine = Machine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
+        machine = EmulatedMachine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
         recipe = machine.recipe()
 
         def store_once(partial: Path) -> dict[str, object]:
             say(f"exact: booting {machine.kernel.release} once, to store it")
-            _forget_unused(cached.folder)
+            for manifest in cached.folder.glob("snapshot-*/manifest.json"):
+                if is_unused(manifest):
+                    shutil.rmtree(manifest.parent, ignore_errors=True)
             with scratch(user) as folder:
                 store(machine, folder / "state", BOOT_SECONDS, user)
-                _keep(folder / "state", partial / "state")
+                size = (folder / "state").stat().st_size >> 20
+                with room_in_cache(f"a stored machine of {size} MB", cached.folder):
+                    shutil.copyfile(folder / "state", partial / "state")
             return {"kernel": machine.kernel.release}
 
         stored = cached.entry("snapshot", recipe, store_once)
@@ -115,30 +118,29 @@ def prepare(
         entry = cached.entry("symbols", {"snapshot": stored.name}, read_once)
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
-        return Guest(machine, symbols, version, stored / "state", recipe)
+        return ExactGuest(machine, symbols, version, stored / "state", recipe)
 
 
-def _keep(state: Path, target: Path) -> None:
+@contextmanager
+def room_in_cache(what: str, folder: Path) -> Iterator[None]:
+    """Raises GuestError where `what` cannot be written to the cache."""
     try:
-        shutil.copyfile(state, target)
+        yield
     except OSError as error:
         raise GuestError(
-            f"cannot keep a stored machine of {state.stat().st_size >> 20} MB in "
-            f"{target.parent.parent}: {error.strerror}; make room there, or set PATHCOST_CACHE "
-            "to another folder"
+            f"cannot keep {what} in {folder}: {error.strerror}; make room there, or set "
+            "PATHCOST_CACHE to another folder"
         ) from error
 
 
-def _forget_unused(cache: Path) -> None:
-    """Remove stored machines that nobody has used for some days."""
-    for manifest in cache.glob("snapshot-*/manifest.json"):
-        if time.time() - manifest.stat().st_mtime > UNUSED_DAYS * 86400:
-            shutil.rmtree(manifest.parent, ignore_errors=True)
+def is_unused(path: Path) -> bool:
+    """Whether nobody has used this file of the cache for some days."""
+    return time.time() - path.stat().st_mtime > UNUSED_DAYS * 86400
 
 
 @contextmanager
 def scratch(user: User | None) -> Iterator[Path]:
-    """A folder that the recorder may write to, gone afterwards."""
+    """A folder to which the recorder may write; it is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
         if user is not None:
             os.chown(name, *user)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest's whole file system as a cpio archive in the `newc` format, made in memory.
+"""Makes a guest's whole file system in memory, as a cpio archive in the `newc` format.
 
-Every field that could vary (times, owners, inodes) is fixed: the same files make the same bytes.
+Every field that could vary (times, owners, inodes) is fixed, so equal files make equal bytes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ CONSOLE = (5, 1)
 
 def archive(files: Mapping[str, bytes]) -> bytes:
     """`files` (path → contents) as an initramfs, with the console that a first process needs."""
-    parents = {str(one) for name in files for one in PurePosixPath(name).parents}
-    folders = sorted(parents - {".", "dev"})  # a folder sorts before what is in it
+    parents = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    folders = sorted(parents - {".", "dev"})  # a folder sorts before its contents
     entries = [
         _entry("dev", FOLDER, 1),
         _entry("dev/console", DEVICE, 2, device=CONSOLE),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a knob brings into the guest beside its own program: Debian's tools, the kernel's modules.
+"""Gets the files that a knob needs in the guest: Debian's programs, and the kernel's modules.
 
 Both come from Debian's packages through a private apt, unpacked into the cache and not installed.
 """
@@ -24,12 +24,12 @@ from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES
 from runners.guest.workshop import TRIXIE, Workshop
 
-# Program → its package, and where it lies in it.
+# Program → its package, and its path in the package.
 PROGRAMS = {
     "nft": ("nftables", "usr/sbin/nft"),
     "auditctl": ("auditd", "usr/sbin/auditctl"),
     "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
-    "bin/sh": ("dash", "usr/bin/dash"),  # by which bpftrace asks for clang; it falls without
+    "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
 }
 LOADER = "lib64/ld-linux-x86-64.so.2"
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
@@ -40,7 +40,7 @@ class LackingError(GuestError):
 
 
 def program_files(cache: Cache, workshop: Workshop, name: str) -> dict[str, Path]:
-    """Path in the guest → file, for a program and all that it loads. Raises GuestError."""
+    """A program and all that it loads: path in the guest → file. Raises GuestError."""
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
@@ -50,20 +50,21 @@ def program_files(cache: Cache, workshop: Workshop, name: str) -> dict[str, Path
         with cache.scratch("tools-packages") as root:
             unpack(packages, root)
             needed = _closure(root, path)
-            for one in needed:
-                target = partial / "root" / one
+            for file in needed:
+                target = partial / "root" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root / one, target)
+                shutil.copyfile(root / file, target)
         return {"packages": {p.name: p.version for p in plan}, "needed": needed}
 
     entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
     needed = read_manifest(entry)["needed"]
     assert isinstance(needed, list)
     root = entry / "root"
-    loader = root / LIBRARIES / Path(LOADER).name
     program, *libraries = needed
-    return {"/" + LOADER: loader, "/" + name: root / program} | {
-        "/" + path: root / path for path in libraries
+    return {
+        f"/{LOADER}": root / LIBRARIES / Path(LOADER).name,
+        f"/{name}": root / program,
+        **{f"/{library}": root / library for library in libraries},
     }
 
 
@@ -85,9 +86,9 @@ def _closure(root: Path, program: str) -> list[str]:
 def module_files(
     cache: Cache, workshop: Workshop, kernel: Kernel, wanted: Sequence[str]
 ) -> list[Path]:
-    """The files of `wanted` modules and of those that they need, in the order of loading.
+    """The files of the `wanted` modules and of those on which they depend, in loading order.
 
-    What is built into the kernel is no file. Raises LackingError, GuestError.
+    What is built into the kernel has no file. Raises LackingError, GuestError.
     """
     if not wanted:
         return []
@@ -126,7 +127,10 @@ def _name(path: Path) -> str:
 def _in_order(
     name: str, found: Mapping[str, Path], inside: set[str], target: Path
 ) -> list[str] | None:
-    """Write a module and what it needs to `target`; their names in order, None if one lacks."""
+    """Write a module and its dependencies to `target`.
+
+    Returns their names in loading order, None if one is missing.
+    """
     if name in inside:
         return []
     if name not in found:
@@ -136,10 +140,9 @@ def _in_order(
         data = lzma.decompress(data)
     (target / f"{name}.ko").write_bytes(data)
     match = DEPENDS.search(data)
-    needs = [one for one in (match[1].decode() if match else "").split(",") if one]
     order: list[str] = []
-    for one in needs:
-        before = _in_order(one.replace("-", "_"), found, inside, target)
+    for needed in filter(None, (match[1].decode() if match else "").split(",")):
+        before = _in_order(needed.replace("-", "_"), found, inside, target)
         if before is None:
             return None
         order += before

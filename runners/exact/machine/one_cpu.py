@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One CPU of the host for each QEMU, so that its two threads take turns.
+"""Gives each QEMU one CPU of the host, so that its two threads take turns.
 
-A processor that has just halted is idle before QEMU has taken its last instructions into account.
-If QEMU's main loop looks at it in between, on another CPU, it takes the time from an old clock and
-skips too far (accel/tcg/icount-common.c, icount_start_warp_timer). And it interrupts a processor
-that runs at another instruction each time, where QEMU then cuts a block of code in two. On one CPU
-the main loop runs when the processor waits. Measured, each time 40 runs of one cell, with a load of
-two: records of TCP under the default scheduler on one processor that differ 4 without and 0 with
-it; on two processors, which idle in each round trip, 1 and 2: there it is no cure.
+An emulated processor that halts becomes idle before QEMU has counted its last instructions. If
+QEMU's main loop, on another CPU, looks at it in between, it reads an old clock and skips too far
+(accel/tcg/icount-common.c, icount_start_warp_timer). It also interrupts a running processor at a
+different instruction each time, where QEMU then cuts a block of code in two. On one CPU the main
+loop runs while the processor waits. Measured in 40 runs of each cell, with a load of two: for TCP
+under the default scheduler, 4 records differed without this and 0 with it. With two emulated
+processors, which idle in each round trip, 1 differed without and 2 with it: there it is no cure.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _taken: Counter[int] = Counter()
 
 @contextlib.contextmanager
 def on_one_cpu() -> Iterator[None]:
-    """What this thread starts meanwhile has one CPU: the one that fewest others were given."""
+    """What this thread starts meanwhile runs on one CPU: that with the fewest QEMUs so far."""
     allowed = os.sched_getaffinity(0)
     with _lock:
-        cpu = min(sorted(allowed), key=lambda one: _taken[one])
+        cpu = min(sorted(allowed), key=_taken.__getitem__)
         _taken[cpu] += 1
     os.sched_setaffinity(0, {cpu})
     try:

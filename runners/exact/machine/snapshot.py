@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The state of a machine whose kernel has become quiet, stored, so that it boots once.
+"""Stores the state of a machine whose kernel has become quiet, so that it boots only once.
 
-The guest stops its machine itself, at one instruction, through QEMU's pvpanic device; QEMU then
-writes memory and devices to a file (a migration without a destination). What goes on from the
-file executes the same instructions as what was never stopped.
+The guest stops its own machine at a fixed instruction, through QEMU's pvpanic device. QEMU then
+writes memory and devices to a file (a migration without a destination). A machine resumed from the
+file executes the same instructions as a machine that was never stopped.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ import socket
 import time
 from pathlib import Path
 
-from runners.exact.machine.boot import DONE, READY, Boot, Machine, why
+from runners.exact.machine.boot import DONE, READY, Boot, EmulatedMachine, failure
 from runners.guest import GuestError
 from runners.guest.machine import User
 
 TRIES = 6
-# The first line on the console is the first program's, after some 8 s on a quiet machine.
+# The first program prints the first line on the console, after some 8 s on a quiet machine.
 SILENCE = 120.0
 PATIENCE = 60.0  # for an answer of QEMU's
-# Without it the stored machine would remember that it had been stopped, and stay so.
-GO_ON = ("-global", "migration.store-global-state=off")
+# Without this the stored machine would remember that it had been stopped, and stay so.
+RESUME = ("-global", "migration.store-global-state=off")
 
 
-def store(machine: Machine, state: Path, timeout: float, user: User | None = None) -> None:
+def store(machine: EmulatedMachine, state: Path, timeout: float, user: User | None = None) -> None:
     """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
 
-    The guest itself finds out, when it goes on, whether its clock stood still meanwhile.
+    The resumed guest itself finds out whether its clock stood still meanwhile; if not, try again.
     """
     for _ in range(TRIES):
         _store_once(machine, state, timeout, user)
         ended = Boot(machine, ["-incoming", f"file:{state}"], user=user).run(timeout)
         if DONE in ended.lines:
             return
-    raise why(ended)
+    raise failure(ended)
 
 
-def _store_once(machine: Machine, state: Path, timeout: float, user: User | None) -> None:
+def _store_once(machine: EmulatedMachine, state: Path, timeout: float, user: User | None) -> None:
     ours, theirs = socket.socketpair()
     stored = False
 
@@ -51,17 +51,17 @@ def _store_once(machine: Machine, state: Path, timeout: float, user: User | None
 
     with ours, theirs, contextlib.closing(Monitor(ours)) as monitor:
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
-        options = ["-action", "panic=pause", *GO_ON, "-chardev", chardev]
+        options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
         ended = Boot(machine, options, user=user, descriptors=[theirs.fileno()]).run(
             timeout, on_line, SILENCE
         )
     if not stored:
-        raise why(ended)
+        raise failure(ended)
 
 
 class Monitor:
-    """QEMU's monitor (QMP): a line of JSON for each command and each answer."""
+    """QEMU's monitor (QMP): one line of JSON per command and per answer."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(PATIENCE)
@@ -71,14 +71,14 @@ class Monitor:
         self._stream.close()
 
     def save(self, path: Path) -> None:
-        """Write the machine to `path` as soon as it has stopped, and end it. Raises GuestError."""
+        """Wait until the machine has stopped, write it to `path`, and end it. Raises GuestError."""
         self._command("qmp_capabilities")
         while self._command("query-status")["running"]:
             time.sleep(0.01)
         self._command("migrate", uri=f"file:{path}")
-        while (told := self._command("query-migrate")).get("status") != "completed":
-            if told.get("status") == "failed":
-                reason = told.get("error-desc", "it does not say why")
+        while (progress := self._command("query-migrate")).get("status") != "completed":
+            if progress.get("status") == "failed":
+                reason = progress.get("error-desc", "it does not say why")
                 raise GuestError(f"QEMU could not store the machine in {path}: {reason}")
             time.sleep(0.01)
         self._command("quit")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Addresses → functions, from the guest's own /proc/kallsyms."""
+"""Maps addresses to functions, by the guest's own /proc/kallsyms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 USER = "[user]"
 UNKNOWN = "[unknown]"
 USER_LIMIT = 1 << 47
-# Padding before a function, and the part that the compiler moved away: both are the function.
+# Padding before a function, and its part that the compiler moved away, belong to the function.
 PADDING = "__pfx_"
 COLD = re.compile(r"\.cold(\.\d+)?$")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an address lies: its function, and whether it is the function's first byte."""
+    """The function at an address, and whether the address is the function's first byte."""
 
     function: str
     start: bool
@@ -32,7 +32,7 @@ class Symbols:
         self._names = names
 
     def place(self, address: int) -> Place:
-        """The function at `address`; everything of user space is one."""
+        """The function at `address`; all of user space is one function."""
         if address < USER_LIMIT:
             return Place(USER, False)
         index = bisect_right(self._starts, address) - 1
@@ -43,17 +43,17 @@ class Symbols:
         return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
 
     def extent(self, name: str) -> tuple[int, int]:
-        """First address of a function, and of what follows it. Raises KeyError."""
+        """First address of a function, and of the next symbol. Raises KeyError."""
         try:
             index = self._names.index(name)
         except ValueError:
             raise KeyError(name) from None
         start = self._starts[index]
-        return start, next((one for one in self._starts[index:] if one > start), start + 4096)
+        return start, next((after for after in self._starts[index:] if after > start), start + 4096)
 
 
 def read_symbols(path: Path) -> Symbols:
-    """From a copy of /proc/kallsyms. Where an address has several names, the first global wins."""
+    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins."""
     found: dict[int, tuple[int, str]] = {}
     with path.open(encoding="utf-8") as lines:
         for line in lines:
