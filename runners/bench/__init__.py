@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Our workload and other programs that measure the same thing, interleaved on one machine."""
+"""Benches: our workload beside its peers, our probes beside other tools, the recorder's cost."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CPUs that never idle, for a comparison in which waking an idle CPU has no part.
+"""Keeps CPUs busy, for a comparison without the cost of waking an idle CPU.
 
-Across CPUs most of a round trip is the way out of idle, which on a virtual machine leads through
-the hypervisor and differs by a tenth and more from run to run. A thread of the SCHED_IDLE policy
-(sched(7)) on each CPU keeps it busy and gives way to whatever else wakes up there.
+Across CPUs, most of a round trip is the way out of idle. On a virtual machine that way leads
+through the hypervisor, and differs by a tenth and more from run to run. A thread of the SCHED_IDLE
+policy (sched(7)) keeps a CPU busy and gives way to any other thread that wakes up there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ while True:
 
 @contextlib.contextmanager
 def kept_awake(cpus: Iterable[int]) -> Iterator[None]:
-    """One spinning process of the idle policy on each of `cpus`; gone at the end."""
+    """Run one spinning process of the idle policy on each of `cpus` until the block ends."""
     with contextlib.ExitStack() as stack:
         for cpu in sorted(set(cpus)):
             argv = children.command([sys.executable, "-I", "-c", SPIN, str(cpu)])

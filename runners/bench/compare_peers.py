@@ -9,40 +9,32 @@ import json
 import os
 import platform
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 from runners.bench import evidence, ours
 from runners.bench.awake import kept_awake
 from runners.bench.peers import NAMES, PEERS, Load, Peer
 from runners.bench.process import Where
+from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
 from runners.lock import measuring
 
-DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 PLACEMENTS = ("same-cpu", "cross-cpu")
 TRANSPORTS = tuple(dict.fromkeys(peer.transport for peer in PEERS))
-EPILOG = """\
+EPILOG = f"""\
 Each block runs every pair of programs once, in random order; within a pair the order is A B, then
 B A in the next block. Peers that are not installed are named and left out. Needs no root.
-Exit status: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted."""
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one sentence and not a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see ./runners/compare-peers.sh --help).")
+{STATUS}"""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is asked for."""
+class ComparisonPlan:
+    """The runs of a comparison."""
 
     pairs: tuple[Peer, ...]
     places: tuple[Where, ...]
@@ -53,48 +45,41 @@ class Plan:
 
 
 def main(argv: list[str]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
-    try:
-        given = _parser().parse_args(argv)
-        plan = _plan(given)
-        if given.evidence:
-            evidence.show(plan.pairs, plan.places[0], plan.load)
-            return DONE
-        with measuring(), _regime(plan):
-            collect(plan, given.out)
-    except UsageError as error:
-        return _complain(error, IMPOSSIBLE)
-    except (RunError, OSError) as error:
-        return _complain(error, FAILED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; the comparison is not complete.", INTERRUPTED)
-    return subprocess.run([sys.executable, "-P", "-m", "analysis.peers", str(given.out)]).returncode
+    """Compare, and print the table. Returns the exit status."""
+    return run_main(lambda: _main(_parser().parse(argv)))
+
+
+def _main(given: argparse.Namespace) -> int:
+    plan = _plan(given)
+    if given.evidence:
+        evidence.show(plan.pairs, plan.places[0], plan.load)
+        return DONE
+    with measuring(), _awake(plan):
+        collect(plan, given.out)
+    analysis = [sys.executable, "-P", "-m", "analysis.peers", str(given.out)]
+    return subprocess.run(analysis).returncode
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="compare-peers.sh",
-        description="Our workload beside other programs that measure a round trip.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "compare-peers.sh", "Our workload beside other programs that measure a round trip.", EPILOG
     )
     add = parser.add_argument
+    add("-h", "--help", action="help", help="show this help and exit")
     add("--peers", default=",".join(NAMES), metavar="LIST", help=f"of {', '.join(NAMES)}")
     add("--transports", default=",".join(TRANSPORTS), metavar="LIST", help=", ".join(TRANSPORTS))
     add("--placements", default=",".join(PLACEMENTS), metavar="LIST", help="default: both")
-    add("--size", type=int, default=64, help="bytes, where the peer can be told (default: 64)")
-    add("--blocks", type=int, default=8, help="how often each pair is run (default: 8)")
-    add("--round-trips", type=int, default=30000, help="of each run that is counted (30000)")
-    add("--seed", type=int, help="of the order (default: drawn, and recorded)")
+    add("--size", type=int, default=64, help="message bytes, where a peer lets us choose (64)")
+    add("--blocks", type=int, default=8, help="how often each pair runs (default: 8)")
+    add("--round-trips", type=int, default=30000, help="of each counted run (default: 30000)")
+    add("--seed", type=int, help="of the order (default: random, and recorded)")
     add("--keep-awake", action="store_true", help="no CPU idles: a SCHED_IDLE thread spins on each")
     add("--evidence", action="store_true", help="measure nothing: show each program's system calls")
-    add("--out", type=Path, default=Path("peers.jsonl"), help="what was measured (peers.jsonl)")
+    add("--out", type=Path, default=Path("peers.jsonl"), help="file for the results (peers.jsonl)")
     return parser
 
 
-def _plan(given: argparse.Namespace) -> Plan:
+def _plan(given: argparse.Namespace) -> ComparisonPlan:
     names = _words("peer", given.peers, NAMES)
     transports = _words("transport", given.transports, TRANSPORTS)
     for option, least in (("size", 1), ("blocks", 1), ("round_trips", 100)):
@@ -102,17 +87,17 @@ def _plan(given: argparse.Namespace) -> Plan:
             raise UsageError(f"--{option.replace('_', '-')} must be at least {least}.")
     if not given.evidence and given.out.exists():
         raise UsageError(f"{given.out} exists already: choose another file with --out.")
-    wanted = [one for one in PEERS if one.name in names and one.transport in transports]
-    for one in wanted:
-        if not one.size and given.size < one.least_size:
-            raise UsageError(f"{one.name} sends at least {one.least_size} bytes: see --size.")
+    wanted = [peer for peer in PEERS if peer.name in names and peer.transport in transports]
+    for peer in wanted:
+        if not peer.size and given.size < peer.least_size:
+            raise UsageError(f"{peer.name} sends at least {peer.least_size} bytes: see --size.")
     places = tuple(_where(word) for word in _words("placement", given.placements, PLACEMENTS))
     seed = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
     load = Load(given.size, given.round_trips)
-    return Plan(_present(wanted), places, load, given.blocks, seed, given.keep_awake)
+    return ComparisonPlan(_present(wanted), places, load, given.blocks, seed, given.keep_awake)
 
 
-def _regime(plan: Plan) -> contextlib.AbstractContextManager[None]:
+def _awake(plan: ComparisonPlan) -> contextlib.AbstractContextManager[None]:
     if not plan.awake:
         return contextlib.nullcontext()
     return kept_awake(cpu for where in plan.places for cpu in (where.client, where.server))
@@ -134,34 +119,39 @@ def _where(placement: str) -> Where:
 
 
 def _present(wanted: list[Peer]) -> tuple[Peer, ...]:
-    """Those that are installed; the others are named."""
-    absent: dict[str, str] = {}
-    for one in wanted:
-        for program in one.missing():
-            absent[program] = one.package
+    """The installed peers. Names the others."""
+    absent = {program: peer.package for peer in wanted for program in peer.missing()}
     for program, package in absent.items():
         _say(f"{program} is not installed (Debian: package {package}), so it is left out.")
-    present = tuple(one for one in wanted if not one.missing())
+    present = tuple(peer for peer in wanted if not peer.missing())
     if not present:
         raise RunError("there is no peer to compare with.")
     return present
 
 
-def collect(plan: Plan, path: Path) -> None:
-    """Writes every figure as it comes; a file that is not complete is not left."""
+def collect(plan: ComparisonPlan, path: Path) -> None:
+    """Write each figure as soon as it is measured. Removes the file if it is not complete."""
+    header = {
+        "kernel": platform.release(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "seed": plan.seed,
+        "blocks": plan.blocks,
+        "round_trips": plan.load.round_trips,
+        "kept_awake": plan.awake,
+    }
     try:
         with path.open("x", encoding="utf-8") as out:
-            _write(out, _header(plan))
+            _write(out, header)
             for block, where, peer, who in schedule(plan):
                 _say(f"block {block + 1}/{plan.blocks}: {where.placement} {peer.title}: {who}")
-                _write(out, _run(plan, block, where, peer, who))
+                _write(out, {"block": block, **_run(plan, where, peer, who)})
     except BaseException:
         path.unlink(missing_ok=True)
         raise
 
 
-def schedule(plan: Plan) -> Iterator[tuple[int, Where, Peer, str]]:
-    """A B and B A in turn for each pair, the first of the two at random; pairs in random order."""
+def schedule(plan: ComparisonPlan) -> Iterator[tuple[int, Where, Peer, str]]:
+    """Pairs in random order; within each pair A B and B A in turn, beginning at random."""
     dice = random.Random(plan.seed)
     orders: dict[tuple[str, str], list[str]] = {}
     for block in range(plan.blocks):
@@ -177,14 +167,13 @@ def schedule(plan: Plan) -> Iterator[tuple[int, Where, Peer, str]]:
                 yield block, where, peer, who
 
 
-def _run(plan: Plan, block: int, where: Where, peer: Peer, who: str) -> dict[str, Any]:
+def _run(plan: ComparisonPlan, where: Where, peer: Peer, who: str) -> dict[str, Any]:
     load = Load(peer.size or plan.load.size, plan.load.round_trips)
     if who == "peer":
         ns = peer.measure(where, load)
     else:
         ns = ours.measure(peer.transport, where, load, peer.statistic)
     return {
-        "block": block,
         "placement": where.placement,
         "peer": peer.name,
         "transport": peer.transport,
@@ -195,33 +184,12 @@ def _run(plan: Plan, block: int, where: Where, peer: Peer, who: str) -> dict[str
     }
 
 
-def _header(plan: Plan) -> dict[str, Any]:
-    return {
-        "kernel": platform.release(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "seed": plan.seed,
-        "blocks": plan.blocks,
-        "round_trips": plan.load.round_trips,
-        "kept_awake": plan.awake,
-    }
-
-
 def _write(out: TextIO, record: dict[str, Any]) -> None:
-    out.write(json.dumps(record) + "\n")
-    out.flush()
+    print(json.dumps(record), file=out, flush=True)
 
 
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _complain(what: object, status: int) -> int:
-    print(f"compare-peers: {what}", file=sys.stderr)
-    return status
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

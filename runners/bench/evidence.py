@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a program does for each message: its system calls, counted by strace, and its options."""
+"""Shows what a program does per message: its system calls, by strace, and its socket options."""
 
 from __future__ import annotations
 
@@ -20,41 +20,44 @@ from runners.errors import RunError
 
 SENDING = ("write", "send", "sendto", "sendmsg")
 MADE = re.compile(r"socketpair\(\w+, \w+|socket\(\w+, \w+|pipe2?\(")
-LEAST = 0.05  # calls a message: less is set-up
+LEAST = 0.05  # calls per message; a call that is rarer belongs to set-up
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"\.*')
 HALF = 0.5
-EXAMPLE = 500  # the how manieth call is shown: long after set-up
+EXAMPLE = 500  # the 500th call is the example: long after set-up
 ROUND_TRIPS = 3000
 OPTION = re.compile(r"\(\d+, \w+, (\w+), ([\[{].*[\]}]), ")
 
 
 def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
-    """Prints, for each pair, both programs' system calls a message and the options they set."""
+    """Print the system calls per message and the socket options of both programs of each pair."""
     if not shutil.which("strace"):
         raise RunError("--evidence needs strace: apt-get install strace.")
     for peer in pairs:
         small = Load(peer.size or load.size, ROUND_TRIPS)
         full = Load(small.size, load.round_trips)
-        runs = {
-            "peer": partial(peer.measure, where, full),
-            "ours": partial(ours.measure, peer.transport, where, full, peer.statistic),
-        }
-        shares = {who: user_share(run) for who, run in runs.items()}
-        with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
-            peer.measure(where, small, _strace(folder, "peer"))
-            ours.measure(peer.transport, where, small, peer.statistic, _strace(folder, "ours"))
-            print(f"{peer.title}, {small.size} B, {where.placement}")
-            for name, who in ((peer.name, "peer"), ("pathcost-workload", "ours")):
-                seen, share = read(_lines(Path(folder), who)), f"{shares[who]:.0%}"
-                print(f"  {name:18} {_listed(seen.calls)}; {share} of its time in user space")
-                for example in seen.examples:
-                    print(f"  {'':18} {example}")
-                print(f"  {'':18} made by {', '.join(seen.made)}")
-                print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
+        print(f"{peer.title}, {small.size} B, {where.placement}")
+        for name, measure in (
+            (peer.name, peer.measure),
+            ("pathcost-workload", partial(_measure_ours, peer)),
+        ):
+            share = user_share(partial(measure, where, full))
+            with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
+                # -ff: a file for each process, so that no line is cut in two by another's.
+                measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
+                seen = read(_lines(Path(folder)))
+            print(f"  {name:18} {_listed(seen.calls)}; {share:.0%} of its time in user space")
+            for example in seen.examples:
+                print(f"  {'':18} {example}")
+            print(f"  {'':18} made by {', '.join(seen.made)}")
+            print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
+
+
+def _measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
+    return ours.measure(peer.transport, where, load, peer.statistic, prefix)
 
 
 def user_share(run: Callable[[], object]) -> float:
-    """The part of a run's CPU time that its processes spent in user space, start-up included."""
+    """The share of a run's CPU time that its processes spent in user space, start-up included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -62,19 +65,14 @@ def user_share(run: Callable[[], object]) -> float:
     return user / (user + system)
 
 
-def _strace(folder: str, who: str) -> list[str]:
-    """-ff: a file for each process, so that no line is cut in two by another's."""
-    return ["strace", "-ff", "-qq", "-o", f"{folder}/{who}"]
-
-
-def _lines(folder: Path, who: str) -> Iterable[str]:
-    for path in sorted(folder.glob(f"{who}.*")):
+def _lines(folder: Path) -> Iterable[str]:
+    for path in sorted(folder.iterdir()):
         yield from path.read_text(errors="replace").splitlines()
 
 
 @dataclass(frozen=True)
 class Seen:
-    """`calls` a message sent, and one of each; how the channel was `made`; `options` of sockets."""
+    """`calls` per message, an example of each, how the channel was `made`, and socket `options`."""
 
     calls: dict[str, float]
     examples: list[str]
@@ -83,7 +81,7 @@ class Seen:
 
 
 def read(lines: Iterable[str]) -> Seen:
-    """What strace's lines say."""
+    """Summarize strace's lines."""
     calls: Counter[str] = Counter()
     made: dict[str, None] = {}
     options: dict[str, None] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.bench.in_guest WORKLOAD MESSAGES ROUNDS TOOLS`: the guest's part.
+"""`python3 -m runners.bench.in_guest WORKLOAD MESSAGES ROUNDS TOOLS`: the part in the guest.
 
-Each tool watches one cell of each transport; then all once more in reverse order, and so on. What
-is printed, one JSON object a line: tool, transport, round, window (the guest's nanoseconds, which
-are instructions), counted (calls).
+Each tool watches one run of the workload per transport; the next round goes through the tools in
+reverse order. Prints a JSON object per line: tool, transport, round, window (the guest's
+nanoseconds, which are instructions), counted (calls).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from runners.bench.tools import TOOLS, Tool, each_script
+from runners.bench.tools import TOOLS, CountingTool, each_script
 from runners.collect.instrument import AttachError
 
-# The landmarks of probes/bpftrace/path.bt but for those that no message passes.
+# The landmarks of probes/bpftrace/path.bt, without those that no message passes.
 FUNCTIONS = (
     "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
     "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",
@@ -34,14 +34,14 @@ WARMUP = 200
 SECONDS = 300
 
 
-class Cell:
+class GatedWorkload:
     """A workload that has warmed up and waits before its window: at its gate, a full pipe."""
 
     def __init__(self, workload: str, transport: str, messages: int, number: int = 1) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._gate, gate = os.pipe()
-        room = fcntl.fcntl(gate, fcntl.F_SETPIPE_SZ, 4096)
-        os.write(gate, b"-" * room)
+        size = fcntl.fcntl(gate, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(gate, b"-" * size)
         options = {
             "dir": self._folder.name, "transport": transport, "pattern": "pingpong", "size": 64,
             "placement": "same-cpu", "sched": "fifo", "messages": messages, "warmup": WARMUP,
@@ -55,7 +55,7 @@ class Cell:
         self.pids = (self._process.pid, self._server(gate))
 
     def _server(self, gate: int) -> int:
-        """The server's id, as soon as the client is stuck at its gate, in write(gate, …)."""
+        """The server's process id, once the client is blocked at its gate, in write(gate, …)."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         call = Path(f"/proc/{self._process.pid}/syscall")  # number and arguments
         deadline = time.monotonic() + SECONDS
@@ -66,7 +66,7 @@ class Cell:
         return int(children.read_text().split()[0])
 
     def window(self) -> int:
-        """Let it go, and wait for its end: the window by the guest's clock."""
+        """Open the gate, and wait for the workload's end; the window by the guest's clock."""
         while os.read(self._gate, 1 << 16)[-1:] == b"-":
             pass
         printed, _ = self._process.communicate()
@@ -75,36 +75,34 @@ class Cell:
         return window
 
 
-def measure(kind: type[Tool], transport: str, workload: str, messages: int) -> dict[str, object]:
-    """One cell under one tool."""
-    if kind.by_marker:
-        tool = kind(FUNCTIONS, (), workload)
-        tool.start()
-        cell = Cell(workload, transport, messages)
-    else:
-        cell = Cell(workload, transport, messages)
-        tool = kind(FUNCTIONS, cell.pids, workload)
-        tool.start()
-    window = cell.window()
-    counted = tool.finish()
+def measure(
+    kind: type[CountingTool], transport: str, workload: str, messages: int
+) -> dict[str, object]:
+    """One run of the workload under one tool."""
+    gated = None if kind.by_marker else GatedWorkload(workload, transport, messages)
+    tool = kind(FUNCTIONS, gated.pids if gated else (), workload)
+    tool.start()
+    gated = gated or GatedWorkload(workload, transport, messages)
+    window = gated.window()
     return {
         "tool": tool.name,
         "transport": transport,
         "window": window,
-        "counted": counted,
+        "counted": tool.finish(),
     }
 
 
-def main(workload: str, messages: int, rounds: int, tools: tuple[type[Tool], ...]) -> None:
+def main(workload: str, messages: int, rounds: int, tools: tuple[type[CountingTool], ...]) -> None:
+    order: list[type[CountingTool]] = [CountingTool, *tools]
     for number in range(rounds):
-        order: tuple[type[Tool], ...] = (Tool, *tools)
-        for kind in order if number % 2 == 0 else order[::-1]:
+        for kind in order:
             for transport in TRANSPORTS:
                 try:
                     found = measure(kind, transport, workload, messages)
                 except (RuntimeError, OSError, AttachError) as error:
                     found = {"tool": kind.name, "transport": transport, "error": str(error)}
                 print(json.dumps(found | {"round": number}), flush=True)
+        order.reverse()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Our own workload, for the same statistic as the peer prints."""
+"""Runs our own workload for the statistic that a peer prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).resolve().parents[1] / "workload/build/pathcost-workloa
 def measure(
     transport: str, where: Where, load: Load, statistic: str, prefix: Sequence[str] = ()
 ) -> float:
-    """Its p50 or mean, in ns for a round trip; a mean takes no clock reading each lap."""
+    """Median or mean of a round trip in ns. A mean needs no clock reading in each round trip."""
     with private_directory(None) as directory:
         samples = directory / "samples"
         argv = [*prefix, str(PROGRAM), "--transport", transport, "--dir", str(directory)]
@@ -27,7 +27,7 @@ def measure(
         argv += ["--placement", where.placement, "--cpus", f"{where.client},{where.server}"]
         if statistic == "p50":
             argv += ["--samples", str(samples)]
-        # Pinned only by its own option: both of its processes must be able to get to their CPUs.
+        # Its own option pins it: both of its processes must be able to get to their CPUs.
         result = json.loads(client(argv, None, 0))
         if statistic == "p50":
             return float(statistics.median(array.array("I", samples.read_bytes())))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The other programs: how each is started, and what it prints.
+"""The other programs: how to start each, and how to read its output.
 
-Every one is used for one message at a time over loopback, blocking, with TCP_NODELAY where there is
-TCP, and as its own manual says otherwise. A peer that prints only a mean is compared by its mean.
-lmbench's lat_tcp and lat_udp are left out: their servers listen on every interface of the machine,
-and detach from who started them.
+Each sends one message at a time over loopback, blocking, and with TCP_NODELAY over TCP; otherwise
+it runs as its manual says. A peer that prints only a mean is compared by the mean. lmbench's
+lat_tcp and lat_udp are missing: their servers listen on every interface of the machine, and detach
+from the process that started them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.bench.process import Server, Where, client
+from runners.bench.process import Where, client, server_on_free_port
 from runners.errors import RunError
 
 MICROSECOND = 1000.0
@@ -24,7 +24,7 @@ MICROSECOND = 1000.0
 
 @dataclass(frozen=True)
 class Load:
-    """How much a run does: peers take a number of round trips, or whole seconds."""
+    """The amount of work in a run: peers take a number of round trips, or whole seconds."""
 
     size: int
     round_trips: int
@@ -33,20 +33,20 @@ class Load:
 
 @dataclass(frozen=True)
 class Peer:
-    """One program over one transport. `size` is what it always sends, 0 where it can be told."""
+    """One program over one transport. `size` is the size that it always sends, 0 for any size."""
 
     name: str
-    transport: str  # our name of it
-    statistic: str  # what it prints: p50 or mean
+    transport: str  # as we call it
+    statistic: str  # the statistic that it prints: p50 or mean
     package: str
     programs: tuple[str, ...]
     client: Callable[[Load, int], Sequence[str]]
-    answer: str  # a pattern whose one group is a number
+    answer: str  # a pattern whose one group is the number in its output
     server: Callable[[int], Sequence[str]] | None = None
     size: int = 0
     least_size: int = 1
-    levels: int = 0  # where it forks its own server: this many forks down
-    cut: float = 0.0  # microseconds that its figure has lost on average
+    levels: int = 0  # its own server is this many forks down
+    cut: float = 0.0  # microseconds that its rounding takes away on average
     port: str = "tcp"  # the kind of port that its server opens
 
     @property
@@ -54,31 +54,29 @@ class Peer:
         return f"{self.name} {self.transport}"
 
     def missing(self) -> list[str]:
-        """Programs that are not there."""
-        return [one for one in self.programs if find(one) is None]
+        """Its programs that are not installed."""
+        return [program for program in self.programs if find(program) is None]
 
     def measure(self, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
-        """One run; its p50 or mean, in ns for a round trip."""
+        """Run it once; median or mean of a round trip in ns."""
         if self.server is None:
-            argv = [*prefix, *_found(self.client(load, 0))]
-            text = client(argv, where, self.levels)
-        else:
-            serve = self.server
-            with Server(lambda port: [*prefix, *_found(serve(port))], where, self.port) as one:
-                text = client([*prefix, *_found(self.client(load, one.port))], where, 0)
-        return self.parse(text)
+            return self.parse(client([*prefix, *_found(self.client(load, 0))], where, self.levels))
+        serve = self.server
+        start = server_on_free_port(lambda port: [*prefix, *_found(serve(port))], where, self.port)
+        with start as (_, port):
+            return self.parse(client([*prefix, *_found(self.client(load, port))], where, 0))
 
     def parse(self, text: str) -> float:
-        """The answer in ns. Raises RunError where the program did not print one."""
+        """The printed figure in ns. Raises RunError where the program did not print one."""
         found = re.search(self.answer, text)
         if not found or not float(found[1]) > 0:
-            said = text.strip().splitlines()[-1:] or ["nothing"]
-            raise RunError(f"{self.title} printed no figure; its last words: {said[0]}")
+            last = text.strip().splitlines()[-1:] or ["nothing"]
+            raise RunError(f"{self.title} printed no figure; its last words: {last[0]}")
         return (float(found[1]) + self.cut) * MICROSECOND
 
 
 def find(program: str) -> str | None:
-    """Where it is; Debian keeps lmbench's programs outside PATH."""
+    """The program's path; Debian keeps lmbench's programs outside PATH."""
     aside = os.pathsep.join(map(str, Path("/usr/lib/lmbench/bin").glob("*")))
     return shutil.which(program) or shutil.which(program, path=aside)
 
@@ -90,90 +88,59 @@ def _found(argv: Sequence[str]) -> list[str]:
 def _sockperf(transport: str) -> Peer:
     kind = ["--tcp"] if transport == "tcp" else []
 
-    def address(port: int) -> list[str]:
-        return [*kind, "-i", "127.0.0.1", "-p", str(port)]
+    def argv(action: str, port: int) -> list[str]:
+        return ["sockperf", action, *kind, "-i", "127.0.0.1", "-p", str(port)]
 
-    def ask(load: Load, port: int) -> list[str]:
+    def client_argv(load: Load, port: int) -> list[str]:
         more = ["-m", str(load.size), "-t", str(load.seconds), "--full-rtt"]
-        return ["sockperf", "ping-pong", *address(port), *more]
+        return [*argv("ping-pong", port), *more]
 
     return Peer(
-        "sockperf",
-        transport,
-        "p50",
-        "sockperf",
-        ("sockperf",),
-        ask,
-        r"percentile 50\.000 = +([\d.]+)",
-        server=lambda port: ["sockperf", "server", *address(port)],
-        least_size=14,
-        port=transport,
-    )
+        "sockperf", transport, "p50", "sockperf", ("sockperf",),
+        client_argv, r"percentile 50\.000 = +([\d.]+)",
+        server=lambda port: argv("server", port), least_size=14, port=transport,
+    )  # fmt: skip
 
 
 def _netperf(transport: str) -> Peer:
-    """It cuts its p50 to whole microseconds, so half of one is added: 14 was from 14 to 15."""
+    """netperf cuts its p50 to whole microseconds, so add half of one: 14 means 14 to 15."""
 
-    def ask(load: Load, port: int) -> list[str]:
+    def client_argv(load: Load, port: int) -> list[str]:
         test = ["-H", "127.0.0.1", "-p", str(port), "-P", "0", "-l", str(load.seconds)]
         message = ["-r", f"{load.size},{load.size}", "-o", "P50_LATENCY"]
         nodelay = ["-D"] if transport == "tcp" else []
         return ["netperf", *test, "-t", f"{transport.upper()}_RR", "--", *message, *nodelay]
 
     return Peer(
-        "netperf",
-        transport,
-        "p50",
-        "netperf",
-        ("netperf", "netserver"),
-        ask,
-        r"(?m)^(\d+)$",
-        server=lambda port: ["netserver", "-D", "-L", "127.0.0.1", "-p", str(port)],
-        cut=0.5,
-    )
+        "netperf", transport, "p50", "netperf", ("netperf", "netserver"),
+        client_argv, r"(?m)^(\d+)$",
+        server=lambda port: ["netserver", "-D", "-L", "127.0.0.1", "-p", str(port)], cut=0.5,
+    )  # fmt: skip
 
 
 def _lmbench(program: str, transport: str, size: int) -> Peer:
-    def ask(load: Load, port: int) -> list[str]:
+    def client_argv(load: Load, port: int) -> list[str]:
         length = [] if size else ["-m", str(load.size)]
         # It measures for a tenth of a second, five times, and prints the median.
         brief = ["env", "ENOUGH=100000", find(program) or program]
         return [*brief, "-W", "200000", "-N", "5", *length]
 
     return Peer(
-        "lmbench",
-        transport,
-        "mean",
-        "lmbench",
-        (program,),
-        ask,
-        r"latency: ([\d.]+) microseconds",
-        size=size,
-        levels=2,
-    )
+        "lmbench", transport, "mean", "lmbench", (program,),
+        client_argv, r"latency: ([\d.]+) microseconds", size=size, levels=2,
+    )  # fmt: skip
 
 
 def _perf_bench() -> Peer:
     return Peer(
-        "perf bench",
-        "pipe",
-        "mean",
-        "linux-perf",
-        ("perf",),
+        "perf bench", "pipe", "mean", "linux-perf", ("perf",),
         lambda load, port: ["perf", "bench", "sched", "pipe", "-l", str(load.round_trips)],
-        r"([\d.]+) usecs/op",
-        size=4,
-        levels=1,
-    )
+        r"([\d.]+) usecs/op", size=4, levels=1,
+    )  # fmt: skip
 
 
 PEERS = (
-    _sockperf("tcp"),
-    _sockperf("udp"),
-    _netperf("tcp"),
-    _netperf("udp"),
-    _perf_bench(),
-    _lmbench("lat_pipe", "pipe", 1),
-    _lmbench("lat_unix", "unix-pair", 0),
+    *(_sockperf("tcp"), _sockperf("udp"), _netperf("tcp"), _netperf("udp"), _perf_bench()),
+    *(_lmbench("lat_pipe", "pipe", 1), _lmbench("lat_unix", "unix-pair", 0)),
 )
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ways to count calls of functions by two processes, each as its manual page shows it.
+"""Tools that count function calls of two processes, each used as its manual page shows.
 
-A tool is started with the processes' ids, says in its own way that it is attached, and is asked to
-end; what it then knows is the number of calls that it counted, over all functions.
+A tool starts with the ids of the processes, and says in its own way that it is attached. When it
+ends, it returns the number of calls that it counted over all functions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ KPROBES = TRACEFS / "kprobe_events"
 GROUP = "pathcost"
 
 
-class Tool:
-    """Nothing attached: the base of the others. `how` is what a user types."""
+class CountingTool:
+    """The base of all tools, which attaches nothing. `how` is the command that a user types."""
 
     name = "nothing"
     how = ""
     ours = False
-    by_marker = False  # it finds the processes by the workload's markers: attached before they run
+    by_marker = False  # it finds the processes by the workload's markers: attach it first
 
     def __init__(self, functions: Sequence[str], pids: Sequence[int], workload: str) -> None:
         self.functions = list(functions)
@@ -44,15 +44,15 @@ class Tool:
         self.out = Path(tempfile.mkdtemp(prefix="pathcost-cost-"))
 
     def start(self) -> None:
-        """Return when it is attached."""
+        """Attach the tool; returns when it is attached."""
 
     def finish(self) -> int | None:
-        """End it; the calls that it counted."""
+        """End the tool. Returns the number of calls that it counted."""
         return None
 
 
-class Command(Tool):
-    """A tool that is a process."""
+class Command(CountingTool):
+    """A tool that is a process, attached when it prints `ready`."""
 
     ready = ""
     process: subprocess.Popen[bytes]
@@ -66,13 +66,9 @@ class Command(Tool):
     def start(self) -> None:
         with (self.out / "said").open("wb") as said:
             self.process = subprocess.Popen(
-                command(self.argv()),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                env=os.environ | self.environment(),
-                start_new_session=True,
-            )
+                command(self.argv()), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                env=os.environ | self.environment(), start_new_session=True,
+            )  # fmt: skip
         deadline = time.monotonic() + SECONDS
         while not self.is_ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -107,15 +103,36 @@ class OurBcc(Command):
         return sum(map(int, rows))
 
 
-class OurBpftrace(Command):
-    name, ours, by_marker = "pathcost, bpftrace", True, True
-    how = "probes/bpftrace/path.bt WORKLOAD, put together as in a run, with these functions"
+class Bpftrace(Command):
+    """bpftrace with a script, whose maps are counts."""
+
     ready = NOTIFY
+
+    def script_arguments(self) -> list[str]:
+        raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
         return {NOTIFY: "1"}
 
     def argv(self) -> list[str]:
+        return ["bpftrace", "-f", "json", *self.script_arguments()]
+
+    def counted(self) -> int:
+        records = [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        return sum(
+            count
+            for record in records
+            if record["type"] == "map"
+            for entries in record["data"].values()
+            for count in entries.values()
+        )
+
+
+class OurBpftrace(Bpftrace):
+    name, ours, by_marker = "pathcost, bpftrace", True, True
+    how = "probes/bpftrace/path.bt WORKLOAD, merged as in a run, with these functions"
+
+    def script_arguments(self) -> list[str]:
         (script,) = read_scripts()["path"]
         blocks = merge.parse(script.path.read_text(encoding="utf-8"), [self.workload])
         wanted = [
@@ -126,48 +143,31 @@ class OurBpftrace(Command):
         ]
         text = self.out / "path.bt"
         text.write_text(merge.merge([("path", wanted)]))
-        return ["bpftrace", "-f", "json", str(text)]
-
-    def counted(self) -> int:
-        return _sum_of_maps(self.said())
+        return [str(text)]
 
 
-class OurScript(Command):
-    """One of probes/bpftrace/ alone, as a learner runs it."""
+class OurScript(Bpftrace):
+    """One script of probes/bpftrace/ alone, as a learner runs it."""
 
-    by_marker, ready = True, NOTIFY
+    by_marker = True
     script: Script
 
-    def environment(self) -> dict[str, str]:
-        return {NOTIFY: "1"}
-
-    def argv(self) -> list[str]:
-        parameters = self.script.parameters(self.workload)
-        return ["bpftrace", "-f", "json", str(self.script.path), *parameters]
-
-    def counted(self) -> int:
-        return _sum_of_maps(self.said())
+    def script_arguments(self) -> list[str]:
+        return [str(self.script.path), *self.script.parameters(self.workload)]
 
 
-class OneLiner(Command):
+class OneLiner(Bpftrace):
     name = "bpftrace one-liner"
     how = "bpftrace -e 'kprobe:F, … /pid == A || pid == B/ { @[func] = count(); }'"
-    ready = NOTIFY
 
-    def environment(self) -> dict[str, str]:
-        return {NOTIFY: "1"}
-
-    def argv(self) -> list[str]:
+    def script_arguments(self) -> list[str]:
         probes = ", ".join(f"kprobe:{name}" for name in self.functions)
         mine = " || ".join(f"pid == {pid}" for pid in self.pids.split(","))
-        return ["bpftrace", "-f", "json", "-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
-
-    def counted(self) -> int:
-        return _sum_of_maps(self.said())
+        return ["-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
 
 
 class Funccount(Command):
-    """Its -p takes one process, so it counts them all: that is less work."""
+    """Its -p takes one process, so it counts all processes, which is less work."""
 
     name = "BCC's funccount"
     how = "funccount -r '^(F|…)$'"
@@ -203,7 +203,7 @@ class PerfProbes(Command):
         return ",".join(f"{GROUP}:{name}" for name in self.functions)
 
     def is_ready(self) -> bool:
-        """perf says nothing: all its events are open, and it sleeps."""
+        """perf prints nothing: it is ready when all its events are open and it sleeps."""
         return _waits_with_events(self.process.pid, 2 * len(self.functions))
 
 
@@ -230,7 +230,7 @@ class PerfTrace(PerfProbes):
         return sum(f"{GROUP}:" in line for line in lines)
 
 
-class Ftrace(Tool):
+class Ftrace(CountingTool):
     name = "ftrace"
     how = "set_ftrace_filter F…, set_ftrace_pid A B, the function tracer"
 
@@ -253,13 +253,13 @@ class Ftrace(Tool):
         (self.instance / name).write_text(value + "\n", encoding="ascii")
 
 
-TOOLS: tuple[type[Tool], ...] = (
+TOOLS: tuple[type[CountingTool], ...] = (
     OurBcc, OurBpftrace, OneLiner, Funccount, PerfStat, PerfTrace, Ftrace,
 )  # fmt: skip
 
 
-def each_script(kernel: str) -> tuple[type[Tool], ...]:
-    """A tool for each bpftrace script, that of this series of kernels."""
+def each_script(kernel: str) -> tuple[type[CountingTool], ...]:
+    """A tool for each bpftrace script, in the variant for this series of kernels."""
     chosen = [
         next((row for row in rows if kernel in row.kernels), rows[0])
         for rows in read_scripts().values()
@@ -271,14 +271,8 @@ def each_script(kernel: str) -> tuple[type[Tool], ...]:
     )
 
 
-def _sum_of_maps(text: str) -> int:
-    records = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    maps = [entries for one in records if one["type"] == "map" for entries in one["data"].values()]
-    return sum(count for entries in maps for count in entries.values())
-
-
 def _change_kprobes(lines: Iterable[str]) -> None:
-    """As Documentation/trace/kprobetrace.rst has it: a line at a time, appended."""
+    """Append one line at a time, as Documentation/trace/kprobetrace.rst says."""
     descriptor = os.open(KPROBES, os.O_WRONLY | os.O_APPEND)
     try:
         for line in lines:
@@ -288,7 +282,7 @@ def _change_kprobes(lines: Iterable[str]) -> None:
 
 
 def _waits_with_events(pid: int, least: int) -> bool:
-    """Whether a process has so many perf events, and does nothing but wait."""
+    """Whether a process has at least `least` perf events, and sleeps."""
     try:
         links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -52,4 +52,4 @@ def test_other_versions_are_named() -> None:
     now = dict.fromkeys(reference.VERSIONS, "x") | {"sha256": {"init": "1", "workload": "2"}}
     assert reference.differing(now, now) == []
     old = now | {"qemu": "10", "sha256": {"init": "1", "workload": "3"}}
-    assert reference.differing(old, now) == ["qemu: 10 -> x", "workload was built otherwise"]
+    assert reference.differing(old, now) == ["qemu: 10 -> x", "workload is a different build"]

@@ -198,7 +198,7 @@ def _replay_all(
 
 
 def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
-    """Fill `window`. The first part is set-up, the last the way out of the loop: they are no laps."""
+    """Fill `window`. The first part and the last, set-up and the loop's exit, are no laps."""
     for counts in parts:
         window.total.add(counts)
     keys: dict[int, tuple[object, object]] = {}
