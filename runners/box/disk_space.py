@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is there a place for what is going to be written? Asked before minutes are spent on it."""
+"""Checks that there is a place to write to, before minutes are spent on the contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIBI = 1 << 30
 
 
 def check(folder: Path, least: int, what: str, instead: str) -> None:
-    """Raises UsageError where `folder` is none, or has fewer than `least` bytes free."""
+    """Raises UsageError where `folder` does not exist, or has fewer than `least` bytes free."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}: make it, or {instead}.")
     free = shutil.disk_usage(folder).free

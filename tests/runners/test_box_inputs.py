@@ -53,10 +53,11 @@ def place(tmp_path: Path) -> Path:
 
 WRONG = {
     "": "the following arguments are required: action (see ./runners/box.sh --help).",
-    "make": "the following arguments are required: box (see ./runners/box.sh --help).",
+    "make": "the following arguments are required: box (see ./runners/box.sh make --help).",
     "make {}/full": "{}/full is a folder: name a file, e.g. full.box.",
     "make {}/none/a.box": "there is no folder {}/none: make it, or name a box elsewhere.",
-    "prove {}/a.box": "the following arguments are required: --out (see ./runners/box.sh --help).",
+    "prove {}/a.box": "the following arguments are required: --out (see ./runners/box.sh prove "
+    "--help).",
     "prove {}/b.box --out {}/new": "there is no box {}/b.box: make one with box.sh make.",
     "prove {}/text --out {}/new": "{}/text is no box, which is a tar file: make one with "
     "box.sh make.",
@@ -68,7 +69,7 @@ WRONG = {
     "prove {}/a.box --out {}/new --patience nan": "--patience nan is no number of minutes above 0, "
     "up to a week.",
     "prove {}/a.box --out {}/new --patience x": "argument --patience: invalid float value: 'x' "
-    "(see ./runners/box.sh --help).",
+    "(see ./runners/box.sh prove --help).",
     "emulator {}/new": "{} lets no other user pass, and libvirt's own has to start QEMU below it: "
     "name another folder, e.g. /opt/pathcost-qemu.",
 }
