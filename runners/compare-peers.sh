@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Our workload beside the peers that Debian packages, on this machine: `--help` lists the options.
+# Compares our workload with the peers that Debian packages, on this machine: `--help` lists the
+# options.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

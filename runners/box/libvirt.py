@@ -25,6 +25,8 @@ from runners.guest.process import find_program
 NAME = "pathcost-proof"
 URI = "qemu:///system"
 POOL = "default"
+MACHINES, NETWORKS = ("list", "--all", "--name"), ("net-list", "--all", "--name")
+VOLUMES = ("vol-list", POOL)
 START_SECONDS = 30
 ANSWER_SECONDS = 60  # virsh needs milliseconds, and 15 s to destroy a machine
 
@@ -39,7 +41,7 @@ def libvirt(log: Path) -> Iterator[list[str]]:
     with ExitStack() as stack:
         enter = [] if _answers() else stack.enter_context(_ours(log))
         _clear()
-        had_pool = POOL in _listed("pool-list")
+        had_pool = POOL in _virsh("pool-list", "--all", "--name").stdout.split()
         failed = True
         try:
             yield enter
@@ -87,34 +89,23 @@ def _end(had_pool: bool) -> list[str]:
 def _clear() -> list[str]:
     """Remove every machine, volume and network of a proof. Returns what could not be removed."""
     try:
-        for machine in _machines():
+        for machine in _named(*MACHINES):
             _virsh("destroy", machine)
             _virsh("undefine", "--managed-save", "--snapshots-metadata", machine)
-        for volume in _volumes():
+        for volume in _named(*VOLUMES):
             _virsh("vol-delete", "--pool", POOL, volume)
-        if _networks():
+        if _named(*NETWORKS):
             _virsh("net-destroy", NAME)
             _virsh("net-undefine", NAME)
-        return [*_machines(), *_volumes(), *_networks()]
+        return [name for listing in (MACHINES, VOLUMES, NETWORKS) for name in _named(*listing)]
     except RunError as error:  # it hangs
         return [f"what is called {NAME} ({str(error).rstrip('.')})"]
 
 
-def _machines() -> list[str]:
-    return [name for name in _listed("list") if name.startswith(f"{NAME}_")]
-
-
-def _networks() -> list[str]:
-    return [name for name in _listed("net-list") if name == NAME]
-
-
-def _volumes() -> list[str]:
-    printed = _virsh("vol-list", POOL).stdout.split()
-    return [word for word in printed if word.startswith(f"{NAME}_")]
-
-
-def _listed(kind: str) -> list[str]:
-    return _virsh(kind, "--all", "--name").stdout.split()
+def _named(*listing: str) -> list[str]:
+    """The words of a listing that are names of a proof."""
+    words = _virsh(*listing).stdout.split()
+    return [word for word in words if word == NAME or word.startswith(f"{NAME}_")]
 
 
 def _end_networks() -> None:

@@ -34,7 +34,7 @@ ANSWER_SECONDS = 20
 Case = TypeVar("Case")
 
 
-class Tool(Child):
+class WindowedTool(Child):
     """One of them, which opens and closes windows when it is told to."""
 
     stdin = subprocess.PIPE
@@ -82,7 +82,7 @@ class Tool(Child):
 class Watch:
     """The tools, attached. One window after the other: `open`, then `close`, which counts."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[WindowedTool]) -> None:
         self._tools = tools
         self._before: list[list[Program]] = []
 
@@ -143,7 +143,7 @@ class Probes:
     def attached(self) -> Iterator[Watch | None]:
         """None where nothing can be attached."""
         with tempfile.TemporaryDirectory() as folder:
-            tools = [Tool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
+            tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
             try:
                 for tool in tools:
                     tool.start()
@@ -153,7 +153,7 @@ class Probes:
                 for tool in tools:
                     tool.stop()
 
-    def _settle(self, tool: Tool) -> bool:
+    def _settle(self, tool: WindowedTool) -> bool:
         try:
             tool.wait_attached()
         except AttachError as error:

@@ -46,5 +46,5 @@ def serving(
 def _listens(transport: str, end: str) -> bool:
     family = socket.AF_UNIX if transport == "unix" else socket.AF_INET
     where: Any = end if transport == "unix" else ("127.0.0.1", int(end))
-    with socket.socket(family) as one:
-        return one.connect_ex(where) == 0
+    with socket.socket(family) as connection:
+        return connection.connect_ex(where) == 0

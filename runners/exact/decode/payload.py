@@ -91,7 +91,8 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     numbers, begin, end = _positions(record)
     functions = [symbols.place(block.address).function for block in record.blocks]
     kernel = [block.address >= USER_LIMIT for block in record.blocks]
-    window = [access for access in _read(accesses) if begin < access.position <= end]
+    read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
+    window = [access for access in read if begin < access.position <= end]
     from_user = (
         access for access in window if access.flags == USER and kernel[numbers[access.position]]
     )
@@ -106,10 +107,6 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
             tracker.forget(access)
     tracker.flush()
     return tracker.flow
-
-
-def _read(path: Path) -> Iterator[Access]:
-    return (Access(*fields) for fields in ACCESS.iter_unpack(path.read_bytes()))
 
 
 def _positions(record: InstructionRecord) -> tuple[array[int], int, int]:

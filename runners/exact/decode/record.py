@@ -38,11 +38,9 @@ def event_of(word: int) -> tuple[int, int]:
 class Jump(enum.Enum):
     """How a block ends, as far as it matters to a call stack."""
 
-    NONE = enum.auto()  # falls through, jumps, or branches
+    NONE = enum.auto()  # it falls through, jumps, branches, or begins or ends a system call
     CALL = enum.auto()
     RETURN = enum.auto()
-    SYSCALL = enum.auto()
-    SYSRET = enum.auto()
     IRET = enum.auto()
 
 
@@ -81,10 +79,6 @@ def classify(code: bytes) -> Jump:
         return Jump.CALL
     if rest[:1] in (b"\xc3", b"\xc2"):
         return Jump.RETURN
-    if rest[:2] == b"\x0f\x05":
-        return Jump.SYSCALL
-    if rest[:2] == b"\x0f\x07":
-        return Jump.SYSRET
     return Jump.IRET if rest[:1] == b"\xcf" else Jump.NONE
 
 

@@ -41,13 +41,13 @@ def ask(where: str | tuple[str, int], patience: float) -> str:
     Raises OSError.
     """
     family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET
-    with socket.socket(family) as one:
-        one.settimeout(patience)
-        one.connect(where)
-        one.sendall(request())
-        one.shutdown(socket.SHUT_WR)  # who reads lines would wait for the end of one
+    with socket.socket(family) as connection:
+        connection.settimeout(patience)
+        connection.connect(where)
+        connection.sendall(request())
+        connection.shutdown(socket.SHUT_WR)  # who reads lines would wait for the end of one
         try:
-            answer = one.recv(64)
+            answer = connection.recv(64)
         except (ConnectionResetError, TimeoutError):
             answer = b""
     if answer[:1] == bytes((VERSION,)) and answer[1] in (END_REQUEST, STDOUT, STDERR):

@@ -99,12 +99,12 @@ def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str,
 
 def _ask(ends: dict[str, str], *words: str) -> str:
     """One command over the Unix socket, by redis' own protocol; its answer as text."""
-    with socket.socket(socket.AF_UNIX) as one:
-        one.settimeout(SECONDS)
-        one.connect(ends["unix"])
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(SECONDS)
+        connection.connect(ends["unix"])
         parts = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
-        one.sendall(f"*{len(words)}\r\n{parts}".encode())
-        answer = one.makefile("rb")
+        connection.sendall(f"*{len(words)}\r\n{parts}".encode())
+        answer = connection.makefile("rb")
         first = answer.readline().decode()
         return answer.read(int(first[1:])).decode() if first.startswith("$") else first[1:]
 
