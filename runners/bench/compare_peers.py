@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -54,7 +53,8 @@ def _main(given: argparse.Namespace) -> int:
     if given.evidence:
         evidence.show(plan.pairs, plan.places[0], plan.load)
         return DONE
-    with measuring(), _awake(plan):
+    cpus = [cpu for where in plan.places for cpu in (where.client, where.server) if plan.awake]
+    with measuring(), kept_awake(cpus):
         collect(plan, given.out)
     analysis = [sys.executable, "-P", "-m", "analysis.peers", str(given.out)]
     return subprocess.run(analysis).returncode
@@ -95,12 +95,6 @@ def _plan(given: argparse.Namespace) -> ComparisonPlan:
     seed = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
     load = Load(given.size, given.round_trips)
     return ComparisonPlan(_present(wanted), places, load, given.blocks, seed, given.keep_awake)
-
-
-def _awake(plan: ComparisonPlan) -> contextlib.AbstractContextManager[None]:
-    if not plan.awake:
-        return contextlib.nullcontext()
-    return kept_awake(cpu for where in plan.places for cpu in (where.client, where.server))
 
 
 def _words(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -84,12 +84,7 @@ def measure(
     tool.start()
     gated = gated or GatedWorkload(workload, transport, messages)
     window = gated.window()
-    return {
-        "tool": tool.name,
-        "transport": transport,
-        "window": window,
-        "counted": tool.finish(),
-    }
+    return {"tool": tool.name, "transport": transport, "window": window, "counted": tool.finish()}
 
 
 def main(workload: str, messages: int, rounds: int, tools: tuple[type[CountingTool], ...]) -> None:

@@ -68,18 +68,13 @@ def find(name: str) -> Knob:
         return _knob(name, table[stem], value)
     if possible != NUMBER and value in _choices(possible):
         return _knob(name, table[stem], value)
-    raise KeyError(f"unknown knob '{name}': there is {', '.join(forms())}")
+    raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
 
 
 @cache
 def read_table() -> dict[str, dict[str, Any]]:
     """The rows of knobs.toml, by name."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
-
-
-def forms() -> list[str]:
-    """Every knob as a user writes it: `mtu=N`, `cc=reno|bbr`."""
-    return [name + _values(row) for name, row in read_table().items()]
 
 
 def _values(row: dict[str, Any]) -> str:
@@ -108,11 +103,10 @@ def scripts() -> dict[str, Path]:
 
 
 def described() -> dict[str, str]:
-    """Every knob as a user writes it, and what it changes."""
-    table = read_table()
+    """Every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
     return {
-        name + _values(row): row["what"].replace("{value}", "…" if "value" in row else "")
-        for name, row in table.items()
+        name + _values(row): row["what"].replace("{value}", "…")
+        for name, row in read_table().items()
     }
 
 

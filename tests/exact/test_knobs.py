@@ -16,7 +16,7 @@ from runners.exact.cells import Cell
 from runners.exact.count import measure
 from runners.exact.decode.digest import describe
 from runners.exact.decode.iterations import ReplayedWindow
-from runners.exact.knobs import described, find, forms, read_table, scripts
+from runners.exact.knobs import find, read_table, scripts
 from runners.exact.machine.guest import ExactGuest
 from runners.exact.machine.knob_files import LackingError, module_files
 from runners.exact.machine.knob_guest import guest_with_knob
@@ -76,7 +76,6 @@ def test_a_number_makes_that_many_rules() -> None:
 def test_an_unknown_knob_is_a_sentence_with_what_there_is(name: str) -> None:
     with pytest.raises(KeyError, match=r"unknown knob .*nft=N"):
         find(name)
-    assert set(described()) == set(forms())
 
 
 def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> No
 
 
 def test_a_record_without_laps_says_so() -> None:
-    with pytest.raises(RecordError, match="once a round trip"):
+    with pytest.raises(RecordError, match="once per round trip"):
         replay(a_record(23, extra_in=7), SYMBOLS, 29)
 
 

@@ -80,15 +80,12 @@ class Counts:
 
     def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
         """Equal for counts that are equal."""
-        counters = (self.steps, self.repeats, self.calls, self.switches)
-        return tuple(frozenset(counter.items()) for counter in counters)
+        return tuple(frozenset(counter.items()) for counter in vars(self).values())
 
     def add(self, other: Counts) -> None:
         """Add the other counts to these."""
-        self.steps.update(other.steps)
-        self.repeats.update(other.repeats)
-        self.calls.update(other.calls)
-        self.switches.update(other.switches)
+        for name, counter in vars(self).items():
+            counter.update(getattr(other, name))
 
 
 @dataclass

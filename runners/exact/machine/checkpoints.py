@@ -35,7 +35,8 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._used: list[Path] = []
-        self._code = digest(b"".join(path.read_bytes() for path in _sources()))
+        sources = [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]
+        self._code = digest(b"".join(path.read_bytes() for path in sources))
         self.count = 0
         folder.mkdir(parents=True, exist_ok=True)
         for path in filter(is_unused, folder.iterdir()):
@@ -74,7 +75,3 @@ class Checkpoints:
         """Remove the checkpoints of a run that is complete."""
         for path in self._used:
             path.unlink(missing_ok=True)
-
-
-def _sources() -> list[Path]:
-    return [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]
