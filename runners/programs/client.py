@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the experiments share: a client that prints one line of JSON."""
+"""Runs an experiment's client, which prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 60  # for one measurement, and for a server to come up
 
 
 def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:
-    """What it measured, with `error` null; or its last words as `error`, alone."""
+    """Run a client. Returns its result with `error` null, or only its last line as `error`."""
     try:
         done = subprocess.run(
             command(argv, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -36,10 +36,10 @@ def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:
 def run_whole(
     argv: Sequence[str], user: User | None, server: int | None, watch: Watch | None = None
 ) -> dict[str, Any]:
-    """The same, and what the kernel counted meanwhile as `counters`: of the server from before the
-    client starts until it has ended, and of the client's whole life.
+    """Run a client. The result also has the kernel's counts as `counters`: of the server from the
+    client's start to its end, and of the client's whole life.
 
-    With a watch what that counted is `probed`.
+    With a watch, `probed` has what the watch counted instead.
     """
     if watch is not None:
         return _run_held(argv, user, server, watch)
@@ -55,22 +55,22 @@ def run_whole(
 def run_counted(
     argv: Sequence[str], user: User | None, server: int, watch: Watch | None = None
 ) -> dict[str, Any]:
-    """The same, and what the kernel counted of both processes meanwhile, as `counters`.
+    """Run a client. The result also has the kernel's counts of both processes as `counters`.
 
-    The client says "ready", measures when it is told to, and lives until its input ends. With a
-    watch what that counted in between is `probed`.
+    The client says "ready", measures after a line of input, and lives until its input ends. With a
+    watch, `probed` has what the watch counted during the measurement.
     """
     return _talk(argv, user, lambda process: _between_words(process, server, watch))
 
 
-# Says that it is there, and becomes the client when it is told to.
+# Says "ready", and becomes the client after a line of input.
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 
 
 def _run_held(
     argv: Sequence[str], user: User | None, server: int | None, watch: Watch
 ) -> dict[str, Any]:
-    """A client that knows no words: it is watched before it is one, and until it has ended."""
+    """Run a client that does not say "ready": watch its shell, then the client to its end."""
 
     def listen(process: subprocess.Popen[str]) -> dict[str, Any] | None:
         assert process.stdin and process.stdout
@@ -79,7 +79,7 @@ def _run_held(
         watch.open([process.pid, *([server] if server is not None else [])])
         print("go", file=process.stdin, flush=True)
         text = process.stdout.read()
-        # It has closed its output; what it does until it has ended belongs to it.
+        # It has closed its output, but what it does until its end also counts.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         counted = watch.close()
         result: dict[str, Any] | None = json.loads(text) if text else None
@@ -93,7 +93,7 @@ def _talk(
     user: User | None,
     listen: Callable[[subprocess.Popen[str]], dict[str, Any] | None],
 ) -> dict[str, Any]:
-    """What `listen` made of a client that hears and speaks, with `error` null, or why not."""
+    """What `listen` returns for the client, with `error` null; or only `error`."""
     process = subprocess.Popen(
         command(argv, user), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,

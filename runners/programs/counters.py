@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel counts by itself, of a machine and of the processes of an experiment.
+"""Reads what the kernel counts by itself, for the machine and for the processes of an experiment.
 
-No probe is needed. TCP's counters (/proc/net/snmp, /proc/net/netstat) and the machine's switches
-(/proc/stat) are everybody's: other programs' work is in them.
+No probe is needed. TCP's counters (/proc/net/snmp, /proc/net/netstat) and the machine's context
+switches (/proc/stat) include the work of other programs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Counters:
-    """At one moment."""
+    """The counts at a moment."""
 
     totals: dict[str, int]
     threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
 
 
 def read(pids: Iterable[int], ended: bool = False) -> Counters:
-    """Of these processes; `ended`: and of the children that have ended, by getrusage(2).
+    """Read the counts of these processes; with `ended`, also of our children that have ended.
 
     Raises OSError where a process is gone.
     """
@@ -43,7 +43,7 @@ def read(pids: Iterable[int], ended: bool = False) -> Counters:
         totals["system_ns"] += round(usage.ru_stime * 1e9)
         threads["ended"] = (usage.ru_nvcsw, usage.ru_nivcsw)
     for pid in pids:
-        # proc_pid_stat(5): behind the name, which may hold anything, the 12th and 13th are these.
+        # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 and 13.
         fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
         totals["user_ns"] += int(fields[11]) * TICK_NS
         totals["system_ns"] += int(fields[12]) * TICK_NS
@@ -52,17 +52,17 @@ def read(pids: Iterable[int], ended: bool = False) -> Counters:
                 status = f"{pid}/task/{task.name}/status"
                 names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
                 threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
-            except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # the thread has ended
                 continue
     return Counters(totals, threads)
 
 
 def between(before: Counters, after: Counters) -> dict[str, int]:
-    """What was counted from one moment to the other.
+    """The counts between two moments.
 
-    `out`: segments sent; `data`: those with payload, without what is sent again; `machine`:
-    switches of the machine. Of the processes together: `user_ns`, `system_ns`, to the clock tick;
-    `voluntary` and `involuntary` switches, of the threads that live at the end.
+    `out` are segments sent, `data` those with payload, without retransmissions, and `machine` the
+    machine's context switches. For all processes together: `user_ns` and `system_ns`, to the clock
+    tick; `voluntary` and `involuntary` switches of the threads that are alive at the end.
     """
     found = {name: after.totals[name] - value for name, value in before.totals.items()}
     for i, name in enumerate(("voluntary", "involuntary")):
@@ -73,7 +73,7 @@ def between(before: Counters, after: Counters) -> dict[str, int]:
 
 
 def _tcp(file: str, group: str, name: str) -> int:
-    """One counter of two lines: names, and below them values."""
+    """A counter from a table of two lines: names, and below them values."""
     lines = (PROC / file).read_text().splitlines()
     names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
     return int(values[names.index(name)])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An echo server in Go and a client that writes and reads at the same time: go-afecho's experiment.
+"""The experiment of go-afecho: an echo server in Go, and a client that writes and reads at once.
 
-One connection, 100,000 times "HelloWorld" and a line feed: a fifth of the article's 500,000, after
-a warm-up that the article has not. The article's Go client has Nagle's algorithm switched off, its
-Java client on; here each runs both ways. Nothing waits for an answer: what is on its way at once is
-what the sockets' buffers hold. Nothing is pinned.
+One connection carries "HelloWorld" and a line feed 100,000 times: a fifth of the article's 500,000,
+after a warm-up that the article lacks. The article's Go client switches Nagle's algorithm off, its
+Java client does not; here each runs both ways. The client waits for no answer, so only the sockets'
+buffers limit the data in flight. Nothing is pinned.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runners.programs.probes import Probes, rounds
 from runners.programs.server import serving
 
 SERVER = Path(__file__).parent / "go/build/server"
-SIZE = 10  # of HelloWorld: the line feed stands for a boundary, and is not counted
+SIZE = 10  # of HelloWorld; the line feed marks a boundary, and does not count
 WARMUP, MESSAGES = 20_000, 100_000
 REPEATS = 6
-# Transport → the client's words for it.
+# Transport → the client's arguments.
 TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle": ("tcp", "nagle")}
 
 
@@ -35,7 +35,7 @@ def run(
     say: Callable[[str], None],
     probes: Probes | None,
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory:
         ends = {"unix": str(directory / "echo"), "tcp": str(free_port())}
         argv = [str(SERVER), ends["tcp"], ends["unix"]]

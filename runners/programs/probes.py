@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probes on an experiment's processes, in runs of their own: what is timed is never probed.
+"""Probes an experiment's processes, in separate runs: timed runs are never probed.
 
-The BCC tools of probes/bcc that need tracepoints alone, by process (`--windows`): all threads of
-the client and of its server, and what they start. They are attached once, after an experiment's
-timed runs, and open a window for each probed one.
+These are the BCC tools of probes/bcc that need only tracepoints, limited to processes
+(`--windows`): all threads of the client and of its server, and their children. They are attached
+once, after an experiment's timed runs, and open a window for each probed run.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from runners.collect.programs import Program
 from runners.collect.scripts import PROBES
 from runners.collect.tracer import Child
 
-# Tool → room: for threads and processes that end in a window; of stacks.py for ways into a wake-up,
-# of which a runtime with many threads has thousands.
+# Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
+# stacks of wake-ups, of which a runtime with many threads has thousands.
 TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
-NOT_KEPT = ("wakeup_stacks",)  # the causes are made of them
-REPEATS = 2  # counts repeat: the second run shows it
+NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
+REPEATS = 2  # the second run shows that counts repeat
 ANSWER_SECONDS = 20
 
 Case = TypeVar("Case")
 
 
 class WindowedTool(Child):
-    """One of them, which opens and closes windows when it is told to."""
+    """A tool that opens and closes windows on command."""
 
     stdin = subprocess.PIPE
 
@@ -66,7 +66,7 @@ class WindowedTool(Child):
             raise AttachError(f"{self.file} ended early: {self.last_complaint()}") from error
 
     def hear(self) -> str:
-        """The answer to what it was told. Raises AttachError."""
+        """The answer to the last command. Raises AttachError."""
         assert self._process is not None
         deadline = time.monotonic() + ANSWER_SECONDS
         while not (answer := self.said()[self._heard :]).endswith("\n"):
@@ -80,14 +80,14 @@ class WindowedTool(Child):
 
 
 class Watch:
-    """The tools, attached. One window after the other: `open`, then `close`, which counts."""
+    """The attached tools. `open` begins a window, and `close` ends it and returns the counts."""
 
     def __init__(self, tools: Sequence[WindowedTool]) -> None:
         self._tools = tools
         self._before: list[list[Program]] = []
 
     def open(self, pids: Sequence[int]) -> None:
-        """Count in these processes, their threads and what they start. Raises AttachError."""
+        """Count in these processes, their threads and their children. Raises AttachError."""
         self._before = [tool.counted() for tool in self._tools]
         for tool in self._tools:
             tool.tell(f"open {','.join(map(str, pids))}")
@@ -95,11 +95,11 @@ class Watch:
             tool.hear()
 
     def close(self) -> dict[str, Any]:
-        """What was counted: `counts` (tool → quantity → key → count), `lost` (tool → windows or
-        wake-ups that had no room), and what was missed.
+        """The counts: `counts` (tool → quantity → key → count), `lost` (tool → windows or wake-ups
+        without a free map entry), and missed events.
 
-        Missed are events for which a program was not run: `missed` of all, `calls_missed` of
-        those on the network's path; null where the kernel does not count them.
+        An event is missed when its BPF program does not run: `missed` counts all such events,
+        `calls_missed` those on the network's path; null where the kernel does not count them.
         """
         for tool in self._tools:
             tool.tell("close")
@@ -120,7 +120,7 @@ class Watch:
 
 
 def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """`@quantity` → `0,key` → count, without the cell, which is always 0."""
+    """Quantity → key → count, from `@quantity` → `0,key` → count; the cell is always 0."""
     return {
         name.removeprefix("@"): {key.partition(",")[2]: count for key, count in entries.items()}
         for name, entries in maps.items()
@@ -135,13 +135,13 @@ def _sum(counts: Iterator[int | None]) -> int | None:
 
 @dataclass
 class Probes:
-    """Attaches the tools where a round asks for them; what could not be is in `lacks`, with why."""
+    """Attaches the tools for the probed runs. `lacks` has what could not be attached, and why."""
 
     lacks: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def attached(self) -> Iterator[Watch | None]:
-        """None where nothing can be attached."""
+        """Attach the tools for the block; None where nothing can be attached."""
         with tempfile.TemporaryDirectory() as folder:
             tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
             try:
@@ -159,7 +159,7 @@ class Probes:
         except AttachError as error:
             self.lacks[f"what {tool.file} counts"] = str(error)
             return False
-        # A function's entry can be watched in a guest only (docs/limitations.md).
+        # Function entries can be watched only in a guest (docs/limitations.md).
         by_reason: dict[str, list[str]] = {}
         for what, why in tool.lacks():
             by_reason.setdefault(why, []).append(what)
@@ -170,7 +170,7 @@ class Probes:
 def rounds(
     cases: Sequence[Case], repeats: int, probes: Probes | None
 ) -> Iterator[tuple[int, Case, Watch | None]]:
-    """(repeat, case, nothing) interleaved A B B A; then the same with what watches it attached."""
+    """Each (repeat, case, None) in the order A B B A; then the probed runs, each with its watch."""
     yield from ((repeat, case, None) for repeat, case in _interleaved(cases, repeats))
     if probes is None:
         return

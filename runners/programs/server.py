@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the experiments share: a server of their own that ends with them."""
+"""Runs a server for an experiment, and ends it with the experiment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serving(
     ends: Mapping[str, str],
     output: int | IO[bytes] = subprocess.DEVNULL,
 ) -> Iterator[int]:
-    """Its process id, once it listens at each end: transport → a path, or a port of the loopback.
+    """Start a server. Its process id, once it listens at each end (transport → path or port).
 
     Raises RunError.
     """

@@ -50,7 +50,7 @@ def loops() -> list[str]:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = [(p, size, n) for p, sizes in MESSAGES.items() for size, n in sizes.items()]
     with private_directory(user) as directory, ExitStack() as stack:
         servers = {}

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Echo and sink over asyncio's streams, as the article has them: server and client.
+"""The article's server and client: echo and sink over asyncio's streams.
 
     streams.py LOOP server TRANSPORT ADDRESS
     streams.py LOOP client TRANSPORT ADDRESS PATTERN SIZE MESSAGES
 
-LOOP is asyncio or uvloop, ADDRESS a socket's path or a port of the loopback. The server serves
-until it is ended. After a warm-up the client prints "ready" and waits for a line; then it measures
-one connection, prints one line of JSON and waits for the end of its input.
+LOOP is asyncio or uvloop, ADDRESS a socket's path or a port of the loopback. The server runs until
+it is killed. After a warm-up the client prints "ready" and waits for a line; then it measures one
+connection, prints one line of JSON and waits for the end of its input.
 
-A connection begins with a line that says what it is for. `echo` sends everything back as it comes;
-`sink` reads it. When the client has sent its last byte the server says what it has received and
-how much CPU time it took since that first line (getrusage(2), microseconds): all outside what is
-timed. asyncio sets TCP_NODELAY by itself.
+The first line of a connection is `echo` or `sink`: the server sends everything back, or only reads
+it. After the client's last byte the server sends the number of bytes that it has received and the
+CPU time since the first line (getrusage(2), microseconds). All of this is outside the timed part.
+asyncio sets TCP_NODELAY by itself.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ async def measure(transport: str, address: str, pattern: str, size: int, message
     if not sys.stdin.readline():
         sys.exit("nobody said go")
     print(json.dumps(await once(transport, address, pattern, size, messages)), flush=True)
-    sys.stdin.read()  # whoever counts what this process did needs it alive
+    sys.stdin.read()  # the reader of our counters needs this process alive
 
 
 async def once(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The two methods that an article gave to BenchmarkDotNet, in C: one thread, send then receive.
+"""The two methods that an article ran in BenchmarkDotNet, in C: one thread sends, then receives.
 
-As it wrote them, two messages over Unix sockets against one over TCP, and corrected, one against
-one. Needs no package.
+As written, they compare two messages over Unix sockets with one message over TCP; corrected, they
+compare one with one. They need no package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lack() -> str:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement, interleaved A B B A."""
+    """Yield a record per measurement, interleaved A B B A."""
     cases = list(product(SIZES, VARIANTS, TRANSPORTS))
     with private_directory(user) as directory:
         end = {"unix": str(directory / "benchmark"), "tcp": "-"}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Gin's /ping over HTTP, with 100 connections of oha: kept open, or a new one for each request.
 
-The article's load generator is wrk, which cannot speak to a Unix socket; oha can. The server is the
-article's with its request log, which goes to a file in a private directory, and without; one
-process of each kind listens on both transports. As many requests as take about a second stand for
-the article's 30 seconds. Nothing is pinned: oha and the server share the machine. The article would
-have nginx speak to the server by `fastcgi_pass`, so it is asked in FastCGI as well.
+The article's load generator is wrk, which cannot use a Unix socket; oha can. The server is the
+article's, with its request log (to a file in a private directory) and without; one process of each
+kind listens on both transports. The number of requests takes about a second, not the article's 30.
+Nothing is pinned: oha and the server share the machine. In the article nginx speaks to the server
+by `fastcgi_pass`, so the server also gets requests in FastCGI.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runners.programs.server import serving
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"
 CONNECTIONS = 100
-# Connections → requests, and oha's word for them.
+# Connections → number of requests, and oha's option for them.
 REQUESTS = {"keep": 20_000, "new": 10_000}
 WORDS: dict[str, tuple[str, ...]] = {"keep": (), "new": ("--disable-keepalive",)}
 LOGS = ("log", "quiet")
@@ -47,7 +47,7 @@ def lack() -> str:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory, ExitStack() as stack:
         servers = {}
         for log in LOGS:

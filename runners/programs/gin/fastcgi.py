@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A request in FastCGI, as nginx sends it for `fastcgi_pass`, and the protocol of the answer.
+"""Sends a FastCGI request as nginx does for `fastcgi_pass`, and finds the answer's protocol.
 
 Source: the FastCGI Specification 1.0, sections 3.3 (records), 3.4 (name-value pairs) and 5.1
 (BEGIN_REQUEST).
@@ -36,7 +36,7 @@ def request() -> bytes:
 
 
 def ask(where: str | tuple[str, int], patience: float) -> str:
-    """Who listens there answers in `fastcgi`, in `http`, in something `else`, or with `nothing`.
+    """Send a request. The kind of the answer: `fastcgi`, `http`, something `else`, or `nothing`.
 
     Raises OSError.
     """
@@ -45,7 +45,7 @@ def ask(where: str | tuple[str, int], patience: float) -> str:
         connection.settimeout(patience)
         connection.connect(where)
         connection.sendall(request())
-        connection.shutdown(socket.SHUT_WR)  # who reads lines would wait for the end of one
+        connection.shutdown(socket.SHUT_WR)  # a server that reads lines would wait for a line feed
         try:
             answer = connection.recv(64)
         except (ConnectionResetError, TimeoutError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The echo of go-afecho with its client in Go."""
+"""The experiment of go-afecho with its client in Go."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def lack() -> str:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement. Raises RunError."""
+    """Yield a record per measurement. Raises RunError."""
     return echo.run("go", [str(CLIENT)], user, say, probes)

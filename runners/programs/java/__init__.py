@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The echo of go-afecho with its client in Java, by the JDK's own Unix sockets (16 and later)."""
+"""The experiment of go-afecho with its client in Java, over Unix sockets of the JDK (since 16)."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def lack() -> str:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement. Raises RunError."""
+    """Yield a record per measurement. Raises RunError."""
     return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say, probes)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""redis-server, INCR: a new connection for each request and one that is kept, 1 client and 20.
+"""INCR on redis-server, with a new or a kept connection per request, by 1 client and by 20.
 
-The server is of Debian's redis-tools: its one program is redis-server under that name, and the
-package starts no service. It listens on a loopback port and on a socket in a private directory,
-keeps nothing on disk, and ends with the run. Requests are 1/200 of the article's million for one
-client, and 1/2000 of its ten millions for twenty.
+The server comes from Debian's redis-tools, whose single program acts as redis-server under that
+name; the package starts no service. It listens on a loopback port and on a socket in a private
+directory, stores nothing on disk, and ends with the run. One client sends 1/200 of the article's
+million requests, twenty clients 1/2000 of its ten million.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def lack() -> str:
 def run(
     user: User | None, say: Callable[[str], None], probes: Probes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One record for each measurement, interleaved A B B A. Raises RunError."""
+    """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
     with private_directory(user) as directory, _server(directory, user) as (server, ends):
         for repeat, (clients, connection, transport), watch in rounds(cases, REPEATS, probes):
@@ -67,7 +67,7 @@ def _measure(
     _ask(ends, "set", "foo", "0")
     before = _time_wait()
     argv = [str(CLIENT), transport, ends[transport], connection, str(clients)]
-    argv += [str(CLIENTS[clients])] + ([] if watch else ["address"])  # whose calls are no request's
+    argv += [str(CLIENTS[clients])] + ([] if watch else ["address"])  # not a request's calls
     result = run_whole(argv, user, server, watch)
     if result["error"]:
         return result
@@ -84,7 +84,7 @@ def _measure(
 
 @contextmanager
 def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str, str]]]:
-    """A redis-server of our own: its process id, and where it listens: transport → path or port."""
+    """Start a redis-server. Its process id, and its ends (transport → path or port)."""
     name = directory / "redis-server"
     name.symlink_to(shutil.which(PROGRAM) or PROGRAM)
     ends = {"unix": str(directory / "redis"), "tcp": str(free_port())}
@@ -98,7 +98,7 @@ def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str,
 
 
 def _ask(ends: dict[str, str], *words: str) -> str:
-    """One command over the Unix socket, by redis' own protocol; its answer as text."""
+    """Send one command over the Unix socket, in redis' protocol. Returns the answer as text."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
         connection.connect(ends["unix"])
@@ -110,6 +110,6 @@ def _ask(ends: dict[str, str], *words: str) -> str:
 
 
 def _time_wait() -> int | None:
-    """Connections in TIME_WAIT on this machine, by /proc/net/sockstat."""
+    """The number of connections in TIME_WAIT on this machine, from /proc/net/sockstat."""
     found = re.search(r"^TCP:.* tw (\d+)", SOCKSTAT.read_text(), re.MULTILINE)
     return int(found[1]) if found else None
