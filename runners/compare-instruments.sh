@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What counting 20 kernel functions for two processes costs: ours, bpftrace, funccount, perf, ftrace.
+# Compares what it costs to count 20 kernel functions for two processes: our probes, bpftrace,
+# funccount, perf, ftrace.
 #
 #   compare-instruments.sh [--kernel 6.12] [--messages N] [--rounds N] [--scripts]
 #
@@ -10,4 +11,4 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$here/setup.sh" --guest >&2
 export PYTHONPATH="${here%/*}"
-exec /usr/bin/python3 -B -P -m runners.cost "$@"
+exec /usr/bin/python3 -B -P -m runners.bench.compare_instruments "$@"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from runners import guest
-from runners.apps import APPS
 from runners.collect.scripts import instruments, read_scripts
 from runners.errors import UsageError
 from runners.exact import knobs as knob_table
+from runners.programs import APPS
 
 # In the order of the workload's own --list; a test compares them with it.
 TRANSPORTS = (

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from runners import claims, guest, lanes, leftovers, mounts, preflight, show
-from runners.apps.probes import Probes
 from runners.cells import EMULATED, HOST
 from runners.collect.children import command
 from runners.errors import RunError
@@ -24,6 +23,7 @@ from runners.folder import RunFolder, place
 from runners.invoker import Invoker, invoker
 from runners.lock import measuring
 from runners.options import Options
+from runners.programs.probes import Probes
 from runners.progress import Progress
 
 FORMAT = 1
@@ -251,7 +251,7 @@ def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
     missing = []
     probes = Probes()
     for app in session.options.apps if (raw / "host").is_dir() else ():
-        module = import_module(f"runners.apps.{app}")
+        module = import_module(f"runners.programs.{app}")
         why = session.lacking.get(app) or module.lack()
         around = (session.invoker.drop, session.progress.say, probes)
         with session.progress.step(f"host: {app}"):

@@ -84,7 +84,7 @@ for word in "$@"; do
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
-	--redis | --asyncio | --dotnet | --go | --java | --gin) . "$here/apps/needs.sh" "${word#--}" ;;
+	--redis | --asyncio | --dotnet | --go | --java | --gin) . "$here/programs/needs.sh" "${word#--}" ;;
 	--claims) packages+=(wrk) parts+=("$here/checks") ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

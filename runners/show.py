@@ -163,7 +163,7 @@ def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], ru
 
 def _app_seconds(name: str) -> int:
     """What an experiment takes, as its package says."""
-    seconds: int = import_module(f"runners.apps.{name}").TAKES
+    seconds: int = import_module(f"runners.programs.{name}").TAKES
     return seconds
 
 

@@ -11,10 +11,10 @@ needs=(--dev --claims --redis)
 environment=$(./runners/setup.sh "${needs[@]}" | tee /dev/stderr | tail -n 1)
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 
-shellcheck -x runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
-shfmt -d runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
-clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/apps/*/*.c probes/exact/*.[ch]
-[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/apps | tee /dev/stderr)"
+shellcheck -x runners/*.sh runners/programs/*.sh runners/box/*.sh .ci/run
+shfmt -d runners/*.sh runners/programs/*.sh runners/box/*.sh .ci/run
+clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/programs/*/*.c probes/exact/*.[ch]
+[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/programs | tee /dev/stderr)"
 ruff check .
 ruff format --check .
 mypy

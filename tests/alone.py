@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from runners.bench.in_guest import GatedWorkload
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.children import command
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import PROBES, Script, read_scripts
-from runners.cost.inside import Cell
 
 MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
@@ -99,7 +99,7 @@ def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
     for tool in tools.values():
         tool.wait_ready()
     for cell, transport in CELLS.items():
-        Cell(workload, transport, MESSAGES, cell).window()
+        GatedWorkload(workload, transport, MESSAGES, cell).window()
     return said | {name: tool.finish() for name, tool in tools.items()}
 
 
@@ -107,7 +107,7 @@ def run_bcc(workload: str) -> dict[str, str]:
     """`tool transport` → what it printed, pointed at two running processes by -p."""
     said: dict[str, str] = {}
     for transport in CELLS.values():
-        cell = Cell(workload, transport, MESSAGES)
+        cell = GatedWorkload(workload, transport, MESSAGES)
         pids = ",".join(map(str, cell.pids))
         tools = {
             name: Tool(["/usr/bin/python3", str(PROBES / f"bcc/{name}.py"), "-p", pids], "attached")

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
-from runners.box import disk, emulator, room, root
+from runners.box import disk, disk_space, emulator, root
 from runners.box.prove import PATIENCE_MINUTES, prove
+from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
 from runners.guest.process import find_program
@@ -20,26 +19,23 @@ from runners.leftovers import journal, sweep
 from runners.options import DEFAULT_KERNEL
 from runners.progress import Progress
 
-DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
-PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # now, rather than after minutes
-ROOM, GUEST_ROOM = 5 << 30, 2 << 30  # beside the box: root, disk, and what is packed from them
+PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes
+# Bytes beside the box: root, disk, and their packed form.
+SPACE, GUEST_SPACE = 5 << 30, 2 << 30
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one sentence and not a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see ./runners/box.sh --help).")
-
-
 def main(argv: list[str]) -> int:
-    """Exit status: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted."""
+    """Carry out one action. Returns the exit status."""
+    return run_main(lambda: _main(argv))
+
+
+def _main(argv: list[str]) -> int:
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     end = argv.index("--") if "--" in argv else len(argv)
+    given = _parser().parse(argv[:end])
     try:
-        given = _parser().parse_args(argv[:end])
         if given.action == "make":
             make(given.box.absolute(), given.guest)
         elif given.action == "emulator":
@@ -47,58 +43,46 @@ def main(argv: list[str]) -> int:
         else:
             box, out = given.box.absolute(), given.out.absolute()
             prove(box, out, given.driver, argv[end + 1 :], given.patience)
-    except UsageError as error:
-        return _complain(error, IMPOSSIBLE)
-    except (RunError, GuestError) as error:
-        return _complain(error, FAILED)
+    except GuestError as error:
+        raise RunError(str(error)) from error
     except OSError as error:
-        return _complain(room.sentence(error), FAILED)
-    except KeyboardInterrupt as interruption:
-        return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
+        raise RunError(disk_space.sentence(error)) from error
     return DONE
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="box.sh", description="A Vagrant box for libvirt, and the proof that it works."
-    )
+    parser = Parser("box.sh", "A Vagrant box for libvirt, and the proof that it works.", STATUS)
     actions = parser.add_subparsers(dest="action", required=True)
-    making = actions.add_parser("make", help="make a box of Debian 13 with all that pathcost needs")
-    making.add_argument(
-        "box",
-        type=Path,
-        help="the file to write, e.g. pathcost.box; replaced by the whole new one",
-    )
-    making.add_argument(
+
+    def action(name: str, what: str, epilog: str = "") -> Parser:
+        added: Parser = actions.add_parser(name, help=what, description=what, epilog=epilog)
+        added.add_argument("-h", "--help", action="help", help="show this help and exit")
+        return added
+
+    parser.add_argument("-h", "--help", action="help", help="show this help and exit")
+    add = action("make", "make a box of Debian 13 with everything that pathcost needs").add_argument
+    add("box", type=Path, help="the file to write, e.g. pathcost.box; replaced when complete")
+    add(
         "--guest",
         action="store_true",
-        help="also the guest of --lane vm and --exact, for offline use",
+        help="with the guest of --lane vm and --exact, for offline use",
     )
-    proving = actions.add_parser("prove", help="boot a box by Vagrant and measure in it")
-    proving.add_argument("box", type=Path)
-    proving.add_argument(
-        "--out", type=Path, required=True, help="a new folder: transcript, console, report"
-    )
-    proving.add_argument("--driver", choices=("kvm", "qemu"), help="default: kvm where it boots")
-    proving.add_argument(
-        "--patience", type=float, default=PATIENCE_MINUTES, metavar="MINUTES",
-        help="a boot, or a run.sh, that takes longer hangs (default: %(default)g)",
-    )  # fmt: skip
-    proving.epilog = "Options after -- go to run.sh in the machine."
-    emulating = actions.add_parser("emulator", help="QEMU 10 for libvirt, where KVM is missing")
-    emulating.add_argument("folder", type=Path, help="a new folder, e.g. /opt/pathcost-qemu")
+    epilog = "Options after -- go to run.sh in the machine."
+    add = action("prove", "boot a box by Vagrant and measure in it", epilog).add_argument
+    add("box", type=Path)
+    add("--out", type=Path, required=True, help="a new folder: transcript, console, report")
+    add("--driver", choices=("kvm", "qemu"), help="default: kvm where it boots")
+    limit = "minutes after which a boot or a run.sh counts as hanging (default: %(default)g)"
+    add("--patience", type=float, default=PATIENCE_MINUTES, metavar="MINUTES", help=limit)
+    add = action("emulator", "QEMU 10 for libvirt, for machines without KVM").add_argument
+    add("folder", type=Path, help="a new folder, e.g. /opt/pathcost-qemu")
     return parser
 
 
 def _interrupt(*_: object) -> None:
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # nobody else would clear up
+        signal.signal(number, signal.SIG_IGN)  # a second signal must not stop the clean-up
     raise KeyboardInterrupt
-
-
-def _complain(what: object, status: int) -> int:
-    print(f"pathcost: {what}", file=sys.stderr)
-    return status
 
 
 def emulate(folder: Path) -> None:
@@ -119,14 +103,14 @@ def make(box: Path, with_guest: bool) -> None:
         raise RunError("a box is an installed Debian, which only root can make: run it with sudo.")
     for program in PROGRAMS:
         find_program(program)
-    room.check(box.parent, ROOM + GUEST_ROOM * with_guest, "a box", instead)
+    disk_space.check(box.parent, SPACE + GUEST_SPACE * with_guest, "a box", instead)
     who, progress = invoker(), Progress()
     who.make(who.cache / "running")
     with journal(who.cache) as notes:
         sweep(who.cache)
-        # Beside the box: /tmp may have too little room, or no devices.
+        # Beside the box: /tmp may be too small, or allow no devices.
         scratch = notes.add(box.parent / f".pathcost-box-{os.getpid()}")
-        with room.written(box.parent, instead):
+        with disk_space.written(box.parent, instead):
             scratch.mkdir()
         scratch.chmod(0o755)
         system = scratch / "root"

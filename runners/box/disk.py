@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a root folder to a box: a disk that boots by itself, and what Vagrant wants around it.
+"""Makes a box from a root folder: a disk that boots by itself, and the files that Vagrant expects.
 
-Nothing is mounted, and no loop device is needed: mke2fs fills the file system from the folder, and
-GRUB goes where its first sector looks for it, right behind the master boot record.
+This mounts nothing and needs no loop device: mke2fs fills the file system from the folder, and GRUB
+is written right behind the master boot record, where its first sector looks for it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from runners.guest.image import MEBI, SECTOR, write_disk
 from runners.guest.process import run
 
 BOOT_CODE = 440  # bytes of the master boot record before the disk's number and the partitions
-ROOM = 8192  # MiB for runs and packages; the file is sparse
+SIZE = 8192  # MiB for runs and packages; the file is sparse
 GIBI = 1 << 30
 
 
 def write_bootable(root: Path, file: Path) -> None:
-    """A disk with `root` on it that a BIOS boots by the GRUB that is installed there."""
-    write_disk(root, file, ROOM)
+    """Write a disk with `root` on it, which a BIOS boots through the GRUB installed there."""
+    write_disk(root, file, SIZE)
     boot = (root / "usr/lib/grub/i386-pc/boot.img").read_bytes()
     core = (root / "boot/grub/core.img").read_bytes()
     if len(core) > MEBI - SECTOR:
@@ -35,20 +35,12 @@ def write_bootable(root: Path, file: Path) -> None:
 
 
 def pack(disk: Path, box: Path, scratch: Path) -> None:
-    """The box: the disk as compressed qcow2, and its description. `box` is whole or not there."""
+    """Write the box: the compressed disk and its description. `box` is complete or absent."""
     image = scratch / "box.img"
-    run(
-        [
-            "qemu-img", "convert", "-c", "-O", "qcow2", "-o", "compression_type=zstd",
-            str(disk), str(image),
-        ],
-        "compress the box's disk",
-    )  # fmt: skip
-    about = {
-        "provider": "libvirt",
-        "format": "qcow2",
-        "virtual_size": -(-disk.stat().st_size // GIBI),
-    }
+    convert = ["qemu-img", "convert", "-c", "-O", "qcow2", "-o", "compression_type=zstd"]
+    run([*convert, str(disk), str(image)], "compress the box's disk")
+    size = -(-disk.stat().st_size // GIBI)
+    about = {"provider": "libvirt", "format": "qcow2", "virtual_size": size}
     (scratch / "metadata.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
     partial = box.with_name(box.name + ".partial")
     try:

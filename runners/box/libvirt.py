@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""libvirt for the proof: the system's, or ours for the time being, and what must not stay in it.
+"""libvirt for the proof: the system's, or a temporary one; removes what a proof leaves in it.
 
-Ours runs in a network namespace of its own (ip-netns(8)), and so do the commands that reach its
-machine: its bridge, its firewall's rules and its sysctls never touch the host, and go with it.
+The temporary one runs in its own network namespace (ip-netns(8)), and so do the commands that reach
+its machine. Its bridge, its firewall rules and its sysctls never touch the host, and go with it.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from runners.collect.children import command, stop
 from runners.errors import RunError
 from runners.guest.process import find_program
 
-# Of box, folder, network and namespace, and so of machine and volumes: nothing of the user's is
-# called so.
+# The name of box, folder, network and namespace, and so of machine and volumes. Nothing else has
+# this name.
 NAME = "pathcost-proof"
 URI = "qemu:///system"
 POOL = "default"
+MACHINES, NETWORKS = ("list", "--all", "--name"), ("net-list", "--all", "--name")
+VOLUMES = ("vol-list", POOL)
 START_SECONDS = 30
-ANSWER_SECONDS = 60  # virsh: what it asks for takes milliseconds, and destroying a machine 15 s
+ANSWER_SECONDS = 60  # virsh needs milliseconds, and 15 s to destroy a machine
 
 
 @contextmanager
 def libvirt(log: Path) -> Iterator[list[str]]:
-    """A libvirt that answers and holds nothing of a proof; nothing of one stays in it either.
+    """A libvirt that answers, without anything of a proof in it, before or after the block.
 
-    Yields how a command line has to start to reach its machines. Needs root. Raises RunError.
+    Yields the words before a command that reaches its machines. Needs root. Raises RunError.
     """
-    _drop_namespace()  # of a proof that was killed
+    _drop_namespace()  # left by a killed proof
     with ExitStack() as stack:
         enter = [] if _answers() else stack.enter_context(_ours(log))
         _clear()
-        had_pool = POOL in _listed("pool-list")
+        had_pool = POOL in _virsh("pool-list", "--all", "--name").stdout.split()
+        failed = True
         try:
             yield enter
-        except BaseException:
+            failed = False
+        finally:
             if left := _end(had_pool):
-                print(f"pathcost: {_sentence(left)}", file=sys.stderr)
-            raise
-        if left := _end(had_pool):
-            raise RunError(_sentence(left))
-
-
-def _sentence(left: list[str]) -> str:
-    return f"libvirt keeps {', '.join(left)} of the proof: remove it with virsh."
+                sentence = f"libvirt keeps {', '.join(left)} of the proof: remove it with virsh."
+                if not failed:
+                    raise RunError(sentence)
+                print(f"pathcost: {sentence}", file=sys.stderr)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _ours(log: Path) -> Iterator[list[str]]:
 
 
 def _end(had_pool: bool) -> list[str]:
-    """Leave libvirt as it was; what stayed all the same."""
+    """Leave libvirt as it was. Returns what could not be removed."""
     left = _clear()
     if not had_pool:  # then Vagrant has made it
         with suppress(RunError):
@@ -87,40 +87,29 @@ def _end(had_pool: bool) -> list[str]:
 
 
 def _clear() -> list[str]:
-    """Remove every machine, volume and network of a proof; what stayed all the same."""
+    """Remove every machine, volume and network of a proof. Returns what could not be removed."""
     try:
-        for machine in _machines():
+        for machine in _named(*MACHINES):
             _virsh("destroy", machine)
             _virsh("undefine", "--managed-save", "--snapshots-metadata", machine)
-        for volume in _volumes():
+        for volume in _named(*VOLUMES):
             _virsh("vol-delete", "--pool", POOL, volume)
-        if _networks():
+        if _named(*NETWORKS):
             _virsh("net-destroy", NAME)
             _virsh("net-undefine", NAME)
-        return [*_machines(), *_volumes(), *_networks()]
+        return [name for listing in (MACHINES, VOLUMES, NETWORKS) for name in _named(*listing)]
     except RunError as error:  # it hangs
         return [f"what is called {NAME} ({str(error).rstrip('.')})"]
 
 
-def _machines() -> list[str]:
-    return [name for name in _listed("list") if name.startswith(f"{NAME}_")]
-
-
-def _networks() -> list[str]:
-    return [name for name in _listed("net-list") if name == NAME]
-
-
-def _volumes() -> list[str]:
-    printed = _virsh("vol-list", POOL).stdout.split()
-    return [word for word in printed if word.startswith(f"{NAME}_")]
-
-
-def _listed(what: str) -> list[str]:
-    return _virsh(what, "--all", "--name").stdout.split()
+def _named(*listing: str) -> list[str]:
+    """The words of a listing that are names of a proof."""
+    words = _virsh(*listing).stdout.split()
+    return [word for word in words if word == NAME or word.startswith(f"{NAME}_")]
 
 
 def _end_networks() -> None:
-    """Libvirt's notes on running networks would outlast the namespace where they ran."""
+    """End them first: libvirt's notes on running networks would outlive their namespace."""
     with suppress(RunError):
         for network in _virsh("net-list", "--name").stdout.split():
             _virsh("net-destroy", network)
@@ -145,7 +134,7 @@ def _ip(*arguments: str) -> None:
 
 
 def _drop_namespace() -> None:
-    """End whatever is in it (dnsmasq outlives libvirtd; of a killed proof the machine, too)."""
+    """End all its processes too: dnsmasq, and a killed proof's machine, outlive libvirtd."""
     ip = find_program("ip")
     for pid in _ask([ip, "netns", "pids", NAME]).stdout.split():
         with suppress(ProcessLookupError):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lock file's entries for another Python than this one: pip itself asks markers of its own.
+"""Selects a lock file's entries for another Python: pip evaluates markers only for its own.
 
     python lock.py requirements.lock 3.13
 
-Prints them without markers. Runs in the analysis' environment, which has `packaging`.
+prints them without markers. It runs in the environment of the analysis, which has `packaging`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 
 def entries_for(lock: str, python: str) -> list[str]:
-    """Requirements with their hashes, as they stand in the lock file."""
+    """Requirements with their hashes, in the format of the lock file."""
     chosen = []
     for entry in re.split(r"\n(?=\w)", lock.strip()):
         head, *hashes = entry.split(" \\\n")

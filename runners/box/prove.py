@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The proof that a box works: what a student types, done by a script, with what it printed.
+"""Proves that a box works: does by script what a student types, and keeps the output.
 
-The machine gets no way out to any network, so what passes here passes in a class without one.
-Everything lies in a folder of its own, VAGRANT_HOME too, and is gone afterwards.
+The machine has no way out to any network, so what passes here passes in a class without one.
+Everything, VAGRANT_HOME too, is in one folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from runners import guest
-from runners.box import emulator, room
+from runners.box import disk_space, emulator
 from runners.box.libvirt import NAME, libvirt
 from runners.box.shell import HungError, Shell
 from runners.errors import RunError, UsageError
@@ -31,7 +31,7 @@ from runners.lock import alone
 from runners.options import DEFAULT_KERNEL
 
 LOCK = "\0pathcost-is-proving-a-box"
-# libvirt writes it, so it lies where libvirt may write; it comes to the transcript in the end.
+# libvirt writes this file, where it may write; at the end it is moved beside the transcript.
 CONSOLE = Path(f"/var/log/libvirt/qemu/{NAME}-console.log")
 # Vagrant reads a Vagrantfile in its home before the project's.
 AT_HOME = f"""\
@@ -43,7 +43,7 @@ Vagrant.configure("2") do |config|
   end
 end
 """
-# At the end of the checkout's: vagrant-libvirt 0.11 fails where a later file has no serials.
+# Added to the checkout's file: vagrant-libvirt 0.11 fails where a later file has no serials.
 AT_END = f"""
 Vagrant.configure("2") do |config|
   config.vm.provider "libvirt" do |machine|
@@ -55,7 +55,7 @@ PROGRAMS = ("vagrant", "virsh", "libvirtd", "rsync", "ip")
 PACKAGES = (
     "vagrant", "vagrant-libvirt", "libvirt-daemon-system", "libvirt-clients", "rsync", "iproute2",
 )  # fmt: skip
-ROOM = 3 << 30  # beside the box: the box unpacked, the emulator, the report
+SPACE = 3 << 30  # beside the box: the unpacked box, the emulator, the report
 LEFT_AT_HOME = (".git", "build", "__pycache__", ".*_cache", ".vagrant", "20*")
 ABOUT = "uname -r; grep PRETTY /etc/os-release; systemd-detect-virt; systemd-analyze | head -n 1"
 MEASURE = "cd /vagrant && sudo ./runners/run.sh"
@@ -66,16 +66,13 @@ PATIENCE_MINUTES = 30.0  # an emulated machine boots and sets up in 68 s, and me
 
 
 def prove(
-    box: Path,
-    out: Path,
-    driver: str | None,
-    options: Sequence[str],
-    patience: float = PATIENCE_MINUTES,
-) -> None:
-    """Add the box, boot it, measure in it, fetch the report into the new folder `out`.
+    box: Path, out: Path, driver: str | None,
+    options: Sequence[str], patience: float = PATIENCE_MINUTES,
+) -> None:  # fmt: skip
+    """Add the box, boot it, measure in it, and fetch the report to the new folder `out`.
 
-    `options` go to run.sh in the machine. A boot or a run.sh that has not ended after `patience`
-    minutes hangs. Raises UsageError, RunError, GuestError, OSError, KeyboardInterrupt.
+    `options` go to run.sh in the machine. A boot or a run.sh that takes more than `patience`
+    minutes counts as hanging. Raises UsageError, RunError, GuestError, OSError, KeyboardInterrupt.
     """
     _check(box, out, patience)
     who = invoker()
@@ -87,10 +84,10 @@ def prove(
     ):
         sweep(who.cache)
         home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
-        with room.written(out, "choose another place with --out"):
+        with disk_space.written(out, "choose another place with --out"):
             out.mkdir(exist_ok=True)
         stack.callback(_give_away, who, out)
-        with room.written(box.parent, "copy the box to another folder"):
+        with disk_space.written(box.parent, "copy the box to another folder"):
             home.mkdir()
         home.chmod(0o755)  # libvirt's own user starts the emulator in it
         chosen = _prepare(home, driver, who)
@@ -106,13 +103,13 @@ def prove(
 
 def _give_away(who: Invoker, out: Path) -> None:
     with suppress(OSError):
-        out.rmdir()  # nothing came into it
+        out.rmdir()  # if it is empty
         return
     who.own(out)
 
 
 def _check(box: Path, out: Path, patience: float) -> None:
-    """All that can be known before anything is made. Raises UsageError, RunError."""
+    """Check everything that can be checked first. Raises UsageError, RunError."""
     if not 0 < patience <= A_WEEK:
         raise UsageError(f"--patience {patience:g} is no number of minutes above 0, up to a week.")
     if not box.is_file():
@@ -127,42 +124,36 @@ def _check(box: Path, out: Path, patience: float) -> None:
             find_program(program)
         except guest.GuestError:
             raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.") from None
-    room.check(box.parent, ROOM, "a proof", "copy the box to another folder")
+    disk_space.check(box.parent, SPACE, "a proof", "copy the box to another folder")
 
 
 def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
-    """Fill Vagrant's home: the checkout, and the emulator if need be. What the student chooses."""
-    shutil.copytree(
-        REPOSITORY, home / NAME, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_AT_HOME)
-    )
+    """Fill Vagrant's home: the checkout, and the emulator if needed. Returns the environment."""
+    ignore = shutil.ignore_patterns(*LEFT_AT_HOME)
+    shutil.copytree(REPOSITORY, home / NAME, symlinks=True, ignore=ignore)
     write_vagrantfiles(home)
     chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
     if chosen["PATHCOST_DRIVER"] == "qemu":
         emulator.check_reachable(home, "copy the box to another folder")
-        chosen["PATHCOST_EMULATOR"] = str(
-            emulator.install(home / "qemu", who.cache, lambda _: None)
-        )
+        program = emulator.install(home / "qemu", who.cache, lambda _: None)
+        chosen["PATHCOST_EMULATOR"] = str(program)
     return chosen
 
 
 def write_vagrantfiles(home: Path) -> None:
-    """What the proof adds to the Vagrantfile: its network, and where the console goes."""
+    """Add to the Vagrantfile: the proof's network, and the file for the console."""
     (home / "Vagrantfile").write_text(AT_HOME, encoding="utf-8")
     with (home / NAME / "Vagrantfile").open("a", encoding="utf-8") as ours:
         ours.write(AT_END)
 
 
 def _as_a_student(
-    box: Path,
-    out: Path,
-    home: Path,
-    chosen: dict[str, str],
-    options: Sequence[str],
-    patience: float,
-) -> None:
+    box: Path, out: Path, home: Path,
+    chosen: dict[str, str], options: Sequence[str], patience: float,
+) -> None:  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith("VAGRANT_")}
     env = kept | chosen | {"VAGRANT_HOME": str(home), "VAGRANT_CHECKPOINT_DISABLE": "1"}
-    CONSOLE.unlink(missing_ok=True)  # of a proof that was killed
+    CONSOLE.unlink(missing_ok=True)  # left by a killed proof
     with ExitStack() as stack:
         transcript = stack.enter_context((out / "transcript.txt").open("w", encoding="utf-8"))
         stack.callback(_keep_console, out)
@@ -180,7 +171,7 @@ def _as_a_student(
 
 
 def _leave(shell: Shell) -> None:
-    """As a student would; whatever that does not remove, `libvirt` does."""
+    """End as a student would; `libvirt` removes what is left."""
     for line in ("vagrant destroy --force", f"vagrant box remove --force {NAME}"):
         with suppress(RunError):
             shell.run(line)
@@ -192,17 +183,17 @@ def _keep_console(out: Path) -> None:
 
 
 def _with_traces(error: RunError, out: Path) -> str:
-    """What went wrong, where to look, what to do."""
+    """The error, with the files to look into and what to do."""
     said = f"{str(error).rstrip('.')}: see {out}/transcript.txt"
     if (out / CONSOLE_LOG).exists():
         said += f" and the machine's console, {out}/{CONSOLE_LOG}"
     if isinstance(error, HungError):
-        said += "; a machine that is only slow gets longer with --patience"
+        said += "; if the machine is only slow, give it more time with --patience"
     return f"{said}."
 
 
 def _driver() -> str:
-    """What boots here, found by booting the project's own guest."""
+    """Find the driver that boots here, by booting the project's own guest."""
     machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
     return "kvm" if machine.accelerator == "kvm" else "qemu"
 
@@ -216,18 +207,18 @@ def _environment(shell: Shell, box: Path, chosen: dict[str, str]) -> None:
 
 
 def _judge(shell: Shell, checkout: Path, out: Path) -> None:
-    """Keep the report that came back, and look into it."""
+    """Keep the report that came back, and check it."""
     runs = list((checkout / "reports").glob("20*"))
     if len(runs) != 1:
         raise RunError(
-            f"{len(runs)} reports came back, and one was to: the options after -- have to measure"
+            f"{len(runs)} reports came back instead of 1: the options after -- have to measure"
         )
     (run,) = runs
     manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
     counted = manifest["lanes"] or manifest.get("exact", [])
     weak = [lane["rung"] for lane in manifest["lanes"] if lane["rung"] != "function"]
     if weak or not counted:
-        raise RunError(f"the machine was to allow every probe, and it allows {weak or 'nothing'}")
+        raise RunError(f"the machine should allow every probe, and it allows {weak or 'nothing'}")
     for name in ("report.html", "report.md", "measurements.csv"):
         if not (run / name).stat().st_size:
             raise RunError(f"{name} came back empty")

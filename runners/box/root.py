@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The box's root: Debian 13 installed by mmdebstrap, with everything that set-up would fetch.
+"""Makes the box's root: Debian 13 installed by mmdebstrap, with everything that set-up fetches.
 
-The guest's own image is no root for this: its packages are unpacked and not installed, so it has
-neither users nor services. What both share is where packages come from, and how disks are written.
+The guest's own image cannot serve as the root: its packages are unpacked and not installed, so it
+has neither users nor services. Both take packages from the same mirror, and write disks alike.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from runners.lanes import REPOSITORY, source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"
 LOCK_READER = Path(__file__).parent / "lock.py"
-PYTHON = "3.13"  # Debian 13's, whatever this machine has
-# Beside what runners/setup.sh installs: a machine that boots, that Vagrant reaches, to work in.
+PYTHON = "3.13"  # of Debian 13, whatever this machine has
+# Beside the packages of runners/setup.sh: to boot, to be reached by Vagrant, to work with.
 PACKAGES = (
     "ca-certificates", "dbus", "git", "grub-common", "grub-pc-bin", "iproute2", "kmod", "less",
     "linux-image-cloud-amd64", "nano", "openssh-server", "procps", "rsync", "sudo",
@@ -37,7 +37,7 @@ HOME_CACHE = Path("home/vagrant/.cache/pathcost")
 
 
 def install(root: Path, scratch: Path, say: Say) -> None:
-    """Fill `root`. Needs root. Raises RunError, GuestError."""
+    """Fill the folder `root`. Needs root. Raises RunError, GuestError."""
     say("box: fetching the Python packages")
     wheels = _fetch_wheels(scratch / "wheels")
     payload = scratch / "payload.tar"
@@ -65,7 +65,7 @@ def install(root: Path, scratch: Path, say: Say) -> None:
 
 
 def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
-    """Put what `--lane vm` and `--exact` boot into the box's cache, so that both work offline."""
+    """Copy what `--lane vm` and `--exact` boot to the box's cache, so that both work offline."""
     machine = guest.prepare(cache, kernel, say)
     entries = (machine.image.file.parent, machine.kernel.file.parent, machine.qemu.root.parent)
     target = root / HOME_CACHE
@@ -77,15 +77,13 @@ def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
 
 
 def _fetch_wheels(folder: Path) -> Path:
-    """The Python packages as files, so that neither certificates nor pip's settings of this machine
-    have to go into the box.
-    """
+    """Fetch the Python packages as files, so that the box needs no certificates or pip settings."""
     done = subprocess.run(
         command([str(REPOSITORY / "runners/setup.sh"), "--analysis"]),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise RunError("set-up failed; its own words stand above.")
+        raise RunError("set-up failed: see its output above.")
     python = Path(done.stdout.splitlines()[-1], "bin/python")
     wanted, lock = folder.with_suffix(".txt"), REPOSITORY / "runners/requirements.lock"
     choose = [str(python), "-B", str(LOCK_READER), str(lock), PYTHON]
@@ -95,23 +93,20 @@ def _fetch_wheels(folder: Path) -> Path:
         "--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version", PYTHON,
         "-r", str(wanted), "-d", str(folder),
     ]  # fmt: skip
-    _run_with_log(
-        download, "fetch the Python packages", folder.with_suffix(".log"), dict(os.environ)
-    )
+    log = folder.with_suffix(".log")
+    _run_with_log(download, "fetch the Python packages", log, dict(os.environ))
     return folder
 
 
 def _run_with_log(
     argv: list[str], purpose: str, log: Path, env: dict[str, str] | None = None
 ) -> None:
-    """Run it with its words in `log`; where it fails, the last of them are shown."""
+    """Run a command with its output in `log`; if it fails, show the last lines."""
     with log.open("w") as words:
         status = subprocess.run(
             command(argv), stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False,
             env=env or environment(PATH=SEARCH, DEBIAN_FRONTEND="noninteractive"),
         ).returncode  # fmt: skip
     if status != 0:
-        last = log.read_text(errors="replace").strip().splitlines()[-12:]
-        raise RunError(
-            "\n".join([f"cannot {purpose}: status {status}.", *(f"  | {line}" for line in last)])
-        )
+        lines = [f"  | {line}" for line in log.read_text(errors="replace").strip().splitlines()]
+        raise RunError("\n".join([f"cannot {purpose}: status {status}.", *lines[-12:]]))

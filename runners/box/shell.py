@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands as a student would type them, each with a deadline, and what they print kept."""
+"""Runs commands as a student would type them, each with a deadline, and keeps their output."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from typing import TextIO
 from runners.collect.children import command, stop
 from runners.errors import RunError
 
-# What needs neither a boot nor a measurement: seconds at most, with an emulated CPU too.
+# For a command without a boot or a measurement: it takes seconds, even on an emulated CPU.
 SHORT_MINUTES = 10.0
 ERASE = "\x1b[K"
-PROGRESS = f"{ERASE}Progress: "  # a line for each change, without a terminal
+PROGRESS = f"{ERASE}Progress: "  # without a terminal, Vagrant prints a line for each change
 
 
 class HungError(RunError):
-    """A command had to be ended, as its time was over."""
+    """A command was ended because its time was over."""
 
 
 class Shell:
-    """Runs lines in `folder`; each goes into the transcript with its output and its seconds.
+    """Runs lines in `folder`; the transcript gets each with its output and its seconds.
 
-    `enter` is what a command line has to start with to reach the machine.
+    `enter` are the words before a command that reaches the machine.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class Shell:
         self._enter = tuple(enter)
 
     def say(self, text: str) -> None:
-        """A line of the transcript, and on the terminal."""
+        """Print a line, and write it to the transcript."""
         print(text, flush=True)
         self._transcript.write(text + "\n")
         self._transcript.flush()
 
     def run(self, line: str, minutes: float = SHORT_MINUTES) -> None:
-        """A line for bash. Raises RunError if it fails, HungError if `minutes` are not enough."""
+        """Run a line of bash. Raises RunError if it fails, HungError after `minutes`."""
         self.say(f"$ {line}")
         began = time.monotonic()
         process = subprocess.Popen(
             command([*self._enter, "bash", "-o", "pipefail", "-c", line]),
             cwd=self._folder, env=self._env, text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it has started can be ended with it
+            start_new_session=True,  # so that its children can be ended with it
         )  # fmt: skip
         late = threading.Event()
 
@@ -78,16 +78,14 @@ class Shell:
                 _end(process)
         self.say(f"# {time.monotonic() - began:.0f} s\n")
         if late.is_set():
-            said = (
-                f'the last that it printed was "{last.strip()}"' if last else "it printed nothing"
-            )
+            said = f'its last line was "{last.strip()}"' if last else "it printed nothing"
             raise HungError(f"'{line}' hangs: it has not ended after {minutes:g} min, and {said}")
         if process.returncode != 0:
             raise RunError(f"the box does not pass: '{line}' ended with {process.returncode}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """The command and all that it has started, however it ends."""
+    """End the command and all its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     stop(process)

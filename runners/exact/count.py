@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells counted: each from the stored machine, its record replayed, what it says kept."""
+"""Counts cells: runs each from the stored machine, replays its record, writes the results."""
 
 from __future__ import annotations
 
@@ -12,47 +12,51 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.boot import boot
 from runners.exact.cells import Cell
-from runners.exact.digest import describe, lap_lines, tree_lines
-from runners.exact.kept import Kept, Result
-from runners.exact.lane import BOOT_SECONDS, Guest, scratch
-from runners.exact.laps import RecordError, Window, replay
-from runners.exact.payload import LEAST_SIZE, Payload, follow
-from runners.exact.record import read_record
-from runners.exact.symbols import read_symbols
+from runners.exact.decode.digest import describe, lap_lines, tree_lines
+from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
+from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
+from runners.exact.decode.record import read_record
+from runners.exact.machine.boot import boot
+from runners.exact.machine.checkpoints import Checkpoints, CountedCell
+from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, scratch
+from runners.exact.machine.symbols import read_symbols
 from runners.guest import GuestError
 from runners.guest.machine import User
 
 RECORD = ("trace", "blocks", "tasks")
-RUNS = 6  # at most, until two are alike
-# Every byte takes the same way, so a prime number of round trips is enough to follow.
+RUNS = 6  # at most, until two give the same record
+# All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
 OnCell = Callable[[int, Cell], None]
 
 
 def count_cells(
-    guest: Guest,
-    work: Sequence[tuple[Guest, Cell]],
+    guest: ExactGuest,
+    work: Sequence[tuple[ExactGuest, Cell]],
     out: Path,
-    kept: Kept,
+    checkpoints: Checkpoints,
     user: User | None = None,
     on_cell: OnCell = lambda _number, _cell: None,
 ) -> None:
-    """Count every cell and write the lane's folder `out`: see docs/run-folder.md.
+    """Count every cell and write the folder `out`: see docs/run-folder.md.
 
-    `guest` is what the folder describes; each cell comes with the guest to count it in. As many
-    at once as there are processors. A cell that fails says so in its line; the others go on.
-    What `kept` holds is not counted again. Raises GuestError.
+    The folder describes `guest`; each cell comes with the guest in which it is counted. As many
+    cells run at once as there are processors. The line of a cell that fails has the error, and the
+    others go on. Cells in `checkpoints` are not counted again. Raises GuestError.
     """
     for name in ("tree", "lap"):
         (out / name).mkdir(parents=True)
-    _write_json(out / "environment.json", guest.environment())
+    environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
+    (out / "environment.json").write_text(environment, encoding="utf-8")
     workers = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
         try:
-            running = [pool.submit(kept.get_or_count, *one, user, count) for one in work]
+            running = [
+                pool.submit(checkpoints.get_or_count, cell_guest, cell, user, count)
+                for cell_guest, cell in work
+            ]
             for number, ((_, cell), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, cell)
                 result = future.result()
@@ -65,13 +69,13 @@ def count_cells(
             raise
 
 
-def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
-    """One cell: its line of cells.jsonl, its call tree, its steady lap."""
+def count(guest: ExactGuest, cell: Cell, user: User | None = None) -> CountedCell:
+    """Count one cell."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
         window, result, digest = measure(guest, cell, user)
     except (GuestError, RecordError) as error:
-        return Result(line | {"error": str(error)}, "", "")
+        return CountedCell(line | {"error": str(error)}, "", "")
     line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
     if payload_is_followed(cell):
         try:
@@ -79,13 +83,13 @@ def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
         except (GuestError, RecordError) as error:
             line["payload_error"] = str(error)
     tree = tree_lines(window.tree, window.steady.counts)
-    return Result(line, "".join(tree), "".join(lap_lines(window)))
+    return CountedCell(line, "".join(tree), "".join(lap_lines(window)))
 
 
 def payload_is_followed(cell: Cell) -> bool:
-    """Whether it can be, and would tell more than another cell's: it hangs on no scheduler.
+    """Whether payload can be followed in this cell and differs from that of the other cells.
 
-    The follower knows the registers of one CPU.
+    It does not depend on the scheduler. The follower knows the registers of one CPU.
     """
     return (
         not cell.knob.name
@@ -95,22 +99,21 @@ def payload_is_followed(cell: Cell) -> bool:
     )
 
 
-def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
+def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
     messages = min(cell.messages, PAYLOAD_MESSAGES)
     expected = messages * cell.size
+    counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
+    copied = {direction: flow.copied[direction] for direction in ("in", "out", "kernel")}
     return {
         "messages": messages,
-        "copied": {way: payload.copied[way] for way in ("in", "out", "kernel")},
-        "copiers": dict(payload.copiers.most_common()),
-        "readers": dict(payload.readers.most_common()),
-        "loaded": dict(payload.loaded.most_common()),
-        "stored": dict(payload.stored.most_common()),
-        "sound": payload.copied["in"] == expected == payload.copied["out"],
+        **counters,
+        "copied": copied,
+        "sound": copied["in"] == expected == copied["out"],
     }
 
 
-def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payload:
-    """Where the payload goes: a short window of its own. Raises GuestError."""
+def follow_payload(guest: ExactGuest, cell: Cell, user: User | None = None) -> PayloadFlow:
+    """Run the cell again with a short window, and follow its payload. Raises GuestError."""
     short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
     plugin = guest.plugin | {"memory": "on"}
     with scratch(user) as folder:
@@ -119,13 +122,13 @@ def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payloa
 
 
 def measure(
-    guest: Guest, cell: Cell, user: User | None = None, *, fresh: bool = False
-) -> tuple[Window, dict[str, Any], str]:
+    guest: ExactGuest, cell: Cell, user: User | None = None, *, fresh: bool = False
+) -> tuple[ReplayedWindow, dict[str, Any], str]:
     """The replayed window, the workload's result, and the record's sha256.
 
-    From the stored machine, or from a `fresh` boot. On two CPUs once in some thirty runs QEMU skips
-    too far when both idle (runners.exact.one_cpu), so there two runs must give one record.
-    Raises GuestError, RecordError.
+    The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
+    runs, QEMU skips too far when both are idle (runners.exact.machine.one_cpu), so there two runs
+    must give the same record. Raises GuestError, RecordError.
     """
     seen: set[str] = set()
     for _ in range(RUNS):
@@ -141,14 +144,12 @@ def measure(
     raise GuestError(f"no two of {RUNS} runs of the cell executed the same instructions")
 
 
-def _record(guest: Guest, cell: Cell, folder: Path, user: User | None, stored: Path | None) -> str:
-    """Run it once, into `folder`; the record's sha256. Raises GuestError."""
+def _record(
+    guest: ExactGuest, cell: Cell, folder: Path, user: User | None, stored: Path | None
+) -> str:
+    """Run the cell once, into `folder`; the record's sha256. Raises GuestError."""
     boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user, guest.files)
     digest = hashlib.sha256()
     for name in RECORD:
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs: one thing each that is changed in the guest. The table is knobs.toml."""
+"""Knobs: each changes one thing in the guest. The table is knobs.toml."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from runners.collect.scripts import read_scripts
 TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
-OWN_ACTIONS = (
-    *("expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events"),
-    "bpftrace",
-)
+# Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
+OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events", "bpftrace"]
 NUMBER, SCRIPT = "number", "script"
 MOST = 65_535
 ANY = "any"
@@ -25,10 +23,10 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Knob:
-    """What is changed. An empty `name` is nothing: the cell as it is.
+    """A change in the guest. With an empty `name` there is none.
 
-    `number` is the value of a knob that counts things, and `one` what one of these is. `messages`
-    is the most that a cell with it has in its window, 0 for what was asked.
+    Where the value is a number of things, `number` is that value, and `one` names a single thing.
+    `messages` limits the window of a cell with this knob; 0 is no limit.
     """
 
     name: str = ""
@@ -47,12 +45,12 @@ class Knob:
     lacks: tuple[tuple[str, str], ...] = ()
 
     def evidence(self, transport: str) -> list[tuple[str, bool]]:
-        """Patterns of functions, and whether a round trip over `transport` must call some such."""
+        """Patterns of functions, and whether a round trip over `transport` must call them."""
         rows = [(row, True) for row in self.shows] + [(row, False) for row in self.lacks]
         return [(pattern, must) for (where, pattern), must in rows if where in (transport, ANY)]
 
     def loading(self, files: list[str]) -> Knob:
-        """The same, with these module files loaded before anything else."""
+        """This knob, with steps that first load these module files."""
         return replace(self, steps=((("run", KNOB, "load", *files)), *self.steps))
 
 
@@ -60,7 +58,7 @@ NOTHING = Knob()
 
 
 def find(name: str) -> Knob:
-    """The knob called `name`. Raises KeyError, with what there is, in words."""
+    """The knob called `name`. Raises KeyError with a sentence that lists all knobs."""
     table = read_table()
     stem, equals, value = name.partition("=")
     if name in table and "value" not in table[name]:
@@ -70,18 +68,13 @@ def find(name: str) -> Knob:
         return _knob(name, table[stem], value)
     if possible != NUMBER and value in _choices(possible):
         return _knob(name, table[stem], value)
-    raise KeyError(f"unknown knob '{name}': there is {', '.join(forms())}")
+    raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
 
 
 @cache
 def read_table() -> dict[str, dict[str, Any]]:
-    """knobs.toml."""
+    """The rows of knobs.toml, by name."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
-
-
-def forms() -> list[str]:
-    """Every knob as it is asked for: `mtu=N`, `cc=reno|bbr`."""
-    return [name + _values(row) for name, row in read_table().items()]
 
 
 def _values(row: dict[str, Any]) -> str:
@@ -92,7 +85,7 @@ def _values(row: dict[str, Any]) -> str:
 
 
 def _choices(value: Any) -> list[str]:
-    """What a knob's value can be, other than a number."""
+    """The possible values of a knob whose value is not a number."""
     return list(scripts()) if value == SCRIPT else list(value or [])
 
 
@@ -100,7 +93,7 @@ def _choices(value: Any) -> list[str]:
 def scripts() -> dict[str, Path]:
     """Our bpftrace scripts that need no more than their own text: name → file.
 
-    One that needs the place of a call within a function reads the running kernel's code for it.
+    A script that needs the place of a call within a function reads the running kernel's code.
     """
     return {
         name: row.path
@@ -110,33 +103,39 @@ def scripts() -> dict[str, Path]:
 
 
 def described() -> dict[str, str]:
-    """Every knob, as it is asked for, and what it changes."""
-    table = read_table()
+    """Every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
     return {
-        name + _values(row): row["what"].replace("{value}", "…" if "value" in row else "")
-        for name, row in table.items()
+        name + _values(row): row["what"].replace("{value}", "…")
+        for name, row in read_table().items()
     }
 
 
 def module_names() -> list[str]:
-    """Every module that some knob wants, whatever its value."""
-    names = []
-    for row in read_table().values():
-        values = row["value"] if isinstance(row.get("value"), list) else [""]
-        names += [one.replace("{value}", v) for one in row.get("modules", []) for v in values]
-    return sorted(set(names))
+    """Every module that some knob needs, with any value."""
+    return sorted(
+        {
+            module.replace("{value}", value)
+            for row in read_table().values()
+            for module in row.get("modules", [])
+            for value in (row["value"] if isinstance(row.get("value"), list) else [""])
+        }
+    )
 
 
 def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
     def filled(text: str) -> str:
         return text.replace("{value}", value)
 
-    modules = tuple(filled(one) for one in row.get("modules", []))
-    steps = [_step(tuple(filled(word) for word in step)) for step in row.get("steps", [])]
+    modules = tuple(filled(module) for module in row.get("modules", []))
+    steps = [tuple(filled(word) for word in step) for step in row.get("steps", [])]
+    steps = [("run", KNOB, *step) if step[0] in OWN_ACTIONS else step for step in steps]
     if modules or row.get("code"):
         steps.append(("symbols",))
-    each = row.get("each", "")
-    repeated = [each.replace("{n}", str(n)) for n in range(1, int(value) + 1)] if each else []
+    text = row.get("file", "")
+    if row.get("value") == SCRIPT:
+        text = scripts()[value].read_text(encoding="utf-8")
+    if each := row.get("each"):
+        text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
     return Knob(
         name=name,
         what=filled(row["what"]),
@@ -148,18 +147,11 @@ def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
         programs=tuple(row.get("programs", [])),
         image=tuple(row.get("image", [])),
         messages=row.get("messages", 0),
-        text=_text(row, value) + "".join(repeated),
+        text=text,
         steps=tuple(steps),
         shows=_by_transport(row, "shows", value),
         lacks=_by_transport(row, "lacks", value),
     )
-
-
-def _text(row: dict[str, Any], value: str) -> str:
-    if row.get("value") == SCRIPT:
-        return scripts()[value].read_text(encoding="utf-8")
-    text: str = row.get("file", "")
-    return text
 
 
 def _by_transport(row: dict[str, Any], key: str, value: str) -> tuple[tuple[str, str], ...]:
@@ -168,7 +160,3 @@ def _by_transport(row: dict[str, Any], key: str, value: str) -> tuple[tuple[str,
         for transport, patterns in row.get(key, {}).items()
         for pattern in patterns
     )
-
-
-def _step(words: tuple[str, ...]) -> tuple[str, ...]:
-    return ("run", KNOB, *words) if words[0] in OWN_ACTIONS else words

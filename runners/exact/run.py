@@ -15,15 +15,15 @@ from typing import Any
 from runners import guest as guests
 from runners import leftovers
 from runners.errors import RunError, UsageError
-from runners.exact import lane
 from runners.exact.cells import CPUS, SCHEDULINGS, Cell, plan
 from runners.exact.count import count_cells
-from runners.exact.digest import SEND
-from runners.exact.fit import fit
-from runners.exact.kept import Kept
+from runners.exact.decode.digest import SEND
+from runners.exact.decode.payload import LEAST_SIZE
 from runners.exact.knobs import find
-from runners.exact.payload import LEAST_SIZE
-from runners.exact.tools import LackingError
+from runners.exact.machine.checkpoints import Checkpoints
+from runners.exact.machine.guest import ExactGuest, prepare_guest
+from runners.exact.machine.knob_files import LackingError
+from runners.exact.machine.knob_guest import guest_with_knob
 from runners.folder import RunFolder, place
 from runners.invoker import Invoker
 from runners.options import Options
@@ -48,7 +48,7 @@ def run(options: Options, who: Invoker, target: Path, progress: Progress, argv: 
         folder = RunFolder(target, who, journal)
         started, began = datetime.datetime.now().astimezone(), time.monotonic()
         who.make(who.cache / "exact-kept")
-        kept = Kept(who.cache / "exact-kept")
+        kept = Checkpoints(who.cache / "exact-kept")
         station = Station(folder.raw, who, kept, progress, options.knobs)
         try:
             entries = [station.count(one) for one in lanes_of(options.kernels, cells)]
@@ -150,7 +150,7 @@ class Station:
 
     raw: Path
     who: Invoker
-    kept: Kept
+    kept: Checkpoints
     progress: Progress
     knobs: tuple[str, ...] = ()
 
@@ -160,7 +160,7 @@ class Station:
         name = asked.kernel if asked.cpus == 1 else f"{asked.kernel} on {asked.cpus} CPUs"
         try:
             with progress.step(f"exact {name}: preparing"):
-                guest = lane.prepare(
+                guest = prepare_guest(
                     self.who.cache,
                     asked.kernel,
                     progress.say,
@@ -188,8 +188,8 @@ class Station:
         return {"folder": out.name, "kernel": release, "runs": total, "lacking": lacking}
 
     def _work(
-        self, asked: Lane, base: lane.Guest
-    ) -> tuple[list[tuple[lane.Guest, Cell]], dict[str, str]]:
+        self, asked: Lane, base: ExactGuest
+    ) -> tuple[list[tuple[ExactGuest, Cell]], dict[str, str]]:
         """Cells as they are, then with each knob, all with their guests; knob → why it lacks."""
         work = [(base, cell) for cell in asked.cells]
         lacking: dict[str, str] = {}
@@ -197,7 +197,9 @@ class Station:
         number = max(cell.id for cell in asked.cells)
         for name in self.knobs:
             try:
-                guest, knob = fit(self.who.cache, base, asked.kernel, find(name), say, drop)
+                guest, knob = guest_with_knob(
+                    self.who.cache, base, asked.kernel, find(name), say, drop
+                )
             except LackingError as error:
                 lacking[name] = error.sentence
                 continue
@@ -224,7 +226,7 @@ def run_fast(
     who.own(folder)
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     who.make(who.cache / "exact-kept")
-    station = Station(raw, who, Kept(who.cache / "exact-kept"), progress)
+    station = Station(raw, who, Checkpoints(who.cache / "exact-kept"), progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact import lane
+from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.guest import GuestError
 from runners.invoker import invoker
 from tests.build import make
@@ -24,20 +24,20 @@ def built() -> None:
 
 
 @pytest.fixture(scope="session")
-def exact_guest(built: None) -> lane.Guest:
+def exact_guest(built: None) -> ExactGuest:
     """The default kernel on one CPU."""
     return _prepare(1)
 
 
 @pytest.fixture(scope="session")
-def two_cpu_guest(built: None) -> lane.Guest:
+def two_cpu_guest(built: None) -> ExactGuest:
     """The default kernel on two CPUs."""
     return _prepare(2)
 
 
-def _prepare(cpus: int) -> lane.Guest:
+def _prepare(cpus: int) -> ExactGuest:
     """Skips where it cannot be had, with the reason."""
     try:
-        return lane.prepare(invoker().cache, "6.12", lambda _: None, cpus=cpus)
+        return prepare_guest(invoker().cache, "6.12", lambda _: None, cpus=cpus)
     except GuestError as error:
         pytest.skip(error.sentence)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact import boot as booting
-from runners.exact import lane, snapshot
 from runners.exact.cells import Cell
 from runners.exact.count import measure
-from runners.exact.digest import describe
+from runners.exact.decode.digest import describe
+from runners.exact.machine import boot as booting
+from runners.exact.machine import snapshot
+from runners.exact.machine.guest import ExactGuest
 from runners.guest import GuestError
 
 pytestmark = pytest.mark.emulated
@@ -39,7 +40,7 @@ def two_busy_processes() -> Iterator[None]:
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 @pytest.mark.parametrize("scheduling", ["fifo", "other"])
-def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: str) -> None:
+def test_a_cell_conserves(exact_guest: ExactGuest, transport: str, scheduling: str) -> None:
     cell = replace(CELL, transport=transport, scheduling=scheduling)
     # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
     assert _conserved(exact_guest, cell)[0] == {"client", "server"}
@@ -47,7 +48,7 @@ def test_a_cell_conserves(exact_guest: lane.Guest, transport: str, scheduling: s
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_a_cell_on_two_cpus_conserves_and_repeats(
-    two_cpu_guest: lane.Guest, transport: str
+    two_cpu_guest: ExactGuest, transport: str
 ) -> None:
     cell = replace(CELL, transport=transport, placement="cross-cpu")
     tasks, digest = _conserved(two_cpu_guest, cell)
@@ -55,7 +56,7 @@ def test_a_cell_on_two_cpus_conserves_and_repeats(
     assert _conserved(two_cpu_guest, cell) == (tasks, digest)
 
 
-def _conserved(guest: lane.Guest, cell: Cell) -> tuple[set[str], str]:
+def _conserved(guest: ExactGuest, cell: Cell) -> tuple[set[str], str]:
     """The tasks of the steady round trip, and the record's sha256."""
     window, result, digest = measure(guest, cell)
     described = describe(cell, window, result)
@@ -68,7 +69,7 @@ def _conserved(guest: lane.Guest, cell: Cell) -> tuple[set[str], str]:
 
 @pytest.mark.parametrize(("transport", "scheduling"), [("unix", "fifo"), ("tcp", "other")])
 def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
-    exact_guest: lane.Guest, transport: str, scheduling: str
+    exact_guest: ExactGuest, transport: str, scheduling: str
 ) -> None:
     cell = replace(CELL, transport=transport, scheduling=scheduling)
     with two_busy_processes():
@@ -78,7 +79,7 @@ def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
 
 
 def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
-    exact_guest: lane.Guest, tmp_path: Path
+    exact_guest: ExactGuest, tmp_path: Path
 ) -> None:
     machine = replace(exact_guest.machine, knobs="init=/absent rdinit=/absent")
     with pytest.raises(GuestError) as caught:
@@ -88,7 +89,7 @@ def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
 
 
 def test_a_kernel_that_says_nothing_is_not_waited_for(
-    exact_guest: lane.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "SILENCE", 0.2)  # it boots, but not as fast as that
     with pytest.raises(GuestError, match="printed nothing in 0 s"):
@@ -98,7 +99,7 @@ def test_a_kernel_that_says_nothing_is_not_waited_for(
 
 @pytest.mark.root
 def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
-    exact_guest: lane.Guest, small_disk: Path
+    exact_guest: ExactGuest, small_disk: Path
 ) -> None:
     (small_disk / "filler").write_bytes(bytes(100 << 20))
     with pytest.raises(GuestError, match=r"could not store the machine .*No space left on device"):
@@ -106,7 +107,7 @@ def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
 
 
 def test_a_recorder_for_another_plugin_api_is_a_sentence(
-    exact_guest: lane.Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "newer.c"
     source.write_text(
@@ -121,7 +122,7 @@ def test_a_recorder_for_another_plugin_api_is_a_sentence(
 
 
 def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
-    exact_guest: lane.Guest, tmp_path: Path
+    exact_guest: ExactGuest, tmp_path: Path
 ) -> None:
     *setup, workload = CELL.order
     order = [*setup, (*workload, "--transport", "pigeon")]
@@ -131,7 +132,7 @@ def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
         )
 
 
-def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: lane.Guest) -> None:
+def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: ExactGuest) -> None:
     with pytest.raises(GuestError, match="cannot write /dev/full/trace"):
         out = Path("/dev/full")
         booting.boot(

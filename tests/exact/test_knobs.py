@@ -12,15 +12,15 @@ import pytest
 
 from analysis.functions.layers import UNCLASSIFIED, layer_of
 from runners import options
-from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import measure
-from runners.exact.digest import by_function, describe
-from runners.exact.fit import fit
-from runners.exact.knobs import described, find, forms, read_table, scripts
-from runners.exact.laps import Window
+from runners.exact.decode.digest import describe
+from runners.exact.decode.iterations import ReplayedWindow
+from runners.exact.knobs import find, read_table, scripts
+from runners.exact.machine.guest import ExactGuest
+from runners.exact.machine.knob_files import LackingError, module_files
+from runners.exact.machine.knob_guest import guest_with_knob
 from runners.exact.run import missing
-from runners.exact.tools import LackingError, module_files
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
@@ -76,7 +76,6 @@ def test_a_number_makes_that_many_rules() -> None:
 def test_an_unknown_knob_is_a_sentence_with_what_there_is(name: str) -> None:
     with pytest.raises(KeyError, match=r"unknown knob .*nft=N"):
         find(name)
-    assert set(described()) == set(forms())
 
 
 def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
@@ -89,21 +88,21 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
         module_files(cache, shop, kernel, ["nf_tables"])
 
 
-def turned(guest: lane.Guest, name: str) -> tuple[Window, dict[str, object]]:
-    fitted, knob = fit(invoker().cache, guest, "6.12", find(name), lambda _: None)
+def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
+    fitted, knob = guest_with_knob(invoker().cache, guest, "6.12", find(name), lambda _: None)
     cell = replace(CELL, knob=knob)
     window, result, _ = measure(fitted, cell)
     return window, describe(cell, window, result)
 
 
-def least(window: Window) -> Counter[str]:
+def least(window: ReplayedWindow) -> Counter[str]:
     """Of the variants of the steady round trip the one with the fewest instructions."""
     counts = min((counts for counts, _ in window.steady.variants), key=lambda c: c.steps.total())
-    return by_function(window.tree, counts)
+    return window.tree.steps(counts)
 
 
 @pytest.mark.emulated
-def test_knobs_change_what_they_say_and_prove_it(exact_guest: lane.Guest) -> None:
+def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> None:
     plain = least(measure(exact_guest, CELL)[0])
     rules: dict[int, int] = {}
     for number in (1, 2, 12):
@@ -121,7 +120,7 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: lane.Guest) -> Non
 @pytest.mark.emulated
 @pytest.mark.parametrize("name", ["probe=kprobe", "bpftrace=switches"])
 def test_a_probe_is_sound_runs_its_programs_and_has_layers(
-    exact_guest: lane.Guest, name: str
+    exact_guest: ExactGuest, name: str
 ) -> None:
     try:
         window, told = turned(exact_guest, name)
@@ -144,7 +143,7 @@ def test_a_probe_is_sound_runs_its_programs_and_has_layers(
 
 
 @pytest.mark.emulated
-def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: lane.Guest) -> None:
+def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: ExactGuest) -> None:
     cell = replace(CELL, knob=replace(find("control"), steps=(), shows=(("tcp", "nft_do_chain"),)))
     window, result, _ = measure(exact_guest, cell)
     told = describe(cell, window, result)
@@ -153,9 +152,9 @@ def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: lane.G
 
 
 def test_a_kernel_without_the_module_lacks_the_knob(
-    exact_guest: lane.Guest, monkeypatch: pytest.MonkeyPatch
+    exact_guest: ExactGuest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.exact.tools.module_names", lambda: ["no_such_module"])
+    monkeypatch.setattr("runners.exact.machine.knob_files.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
-        fit(invoker().cache, exact_guest, "6.12", knob, lambda _: None)
+        guest_with_knob(invoker().cache, exact_guest, "6.12", knob, lambda _: None)

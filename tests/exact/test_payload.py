@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from runners.exact import lane
 from runners.exact.cells import Cell
 from runners.exact.count import follow_payload
-from runners.exact.payload import OTHER, STRING, register_of
+from runners.exact.decode.payload import OTHER, STRING, register_of
+from runners.exact.machine.guest import ExactGuest
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_who_carries_is_read_from_the_instruction(code: str, store: bool, regist
 @pytest.mark.emulated
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_payload_copied_in_and_out_is_messages_times_size(
-    exact_guest: lane.Guest, transport: str
+    exact_guest: ExactGuest, transport: str
 ) -> None:
     payload = follow_payload(exact_guest, Cell(1, transport, 64, "fifo", messages=46))
     assert payload.copied["in"] == payload.copied["out"] == 46 * 64

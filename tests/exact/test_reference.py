@@ -8,9 +8,10 @@ import warnings
 
 import pytest
 
-from runners.exact import lane, reference
+from runners.exact import reference
 from runners.exact.cells import Cell
 from runners.exact.count import measure
+from runners.exact.machine.guest import ExactGuest
 from tests.exact.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "reports/reference/exact"
@@ -18,7 +19,7 @@ FOLDER = REPOSITORY / "reports/reference/exact"
 
 @pytest.mark.emulated
 @pytest.mark.parametrize("cell", reference.cells(), ids=str)
-def test_the_reference_is_reproduced(exact_guest: lane.Guest, cell: Cell) -> None:
+def test_the_reference_is_reproduced(exact_guest: ExactGuest, cell: Cell) -> None:
     stored = json.loads((FOLDER / "environment.json").read_text(encoding="utf-8"))
     changes = reference.differing(stored, exact_guest.environment())
     expected = reference.read_table(FOLDER / f"{cell.transport}.tsv")
@@ -51,4 +52,4 @@ def test_other_versions_are_named() -> None:
     now = dict.fromkeys(reference.VERSIONS, "x") | {"sha256": {"init": "1", "workload": "2"}}
     assert reference.differing(now, now) == []
     old = now | {"qemu": "10", "sha256": {"init": "1", "workload": "3"}}
-    assert reference.differing(old, now) == ["qemu: 10 -> x", "workload was built otherwise"]
+    assert reference.differing(old, now) == ["qemu: 10 -> x", "workload is a different build"]

@@ -7,20 +7,20 @@ from array import array
 
 import pytest
 
-from runners.exact.digest import lap_lines, tree_lines
-from runners.exact.laps import Cycle, RecordError, find_cycles, replay
-from runners.exact.record import (
+from runners.exact.decode.digest import lap_lines, tree_lines
+from runners.exact.decode.iterations import Cycle, RecordError, find_cycles, replay
+from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
     KIND_SHIFT,
-    Block,
-    Event,
+    CodeBlock,
+    InstructionRecord,
     Jump,
-    Record,
+    RecordEvent,
     classify,
 )
-from runners.exact.replay import Counts, Replay
-from runners.exact.symbols import Symbols
+from runners.exact.decode.replay import Counts, Replay
+from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
 NAMES = (
@@ -29,7 +29,7 @@ NAMES = (
 )
 AT = {name: KERNEL + number * 0x100 for number, name in enumerate(NAMES)}
 SYMBOLS = Symbols(list(AT.values()), list(AT))
-CLIENT_RUNS = EVENT_BIT | Event.CLIENT_BEGIN << KIND_SHIFT
+CLIENT_RUNS = EVENT_BIT | RecordEvent.CLIENT_BEGIN << KIND_SHIFT
 CALL, RETURN, SYSCALL, SYSRET, IRET = "call", "ret", "syscall", "sysret", "iret"
 CODE = {
     CALL: b"\xff\xd0",
@@ -41,18 +41,18 @@ CODE = {
 }
 
 
-class Machine:
+class RecordWriter:
     """Writes a record step by step."""
 
     def __init__(self) -> None:
-        self.blocks = [Block(0, b"\x90", b"\x01")]
+        self.blocks = [CodeBlock(0, b"\x90", b"\x01")]
         self.words: array[int] = array("I")
 
     def run(self, where: str, end: str = "", offset: int = 0) -> None:
         """Run a block of one nop and what ends it; `offset` bytes into its function."""
         code = CODE[end]
         address = AT[where] + offset if where else 0x400000 + offset
-        block = Block(address, b"\x90" + code, bytes([1, len(code)]))
+        block = CodeBlock(address, b"\x90" + code, bytes([1, len(code)]))
         if block not in self.blocks:
             self.blocks.append(block)
         self.words.append(self.blocks.index(block) << COUNT_BITS | 2)
@@ -61,10 +61,10 @@ class Machine:
         address = AT[where] + offset
         relative = (AT[target] - address - 6) % (1 << 32)
         code = b"\x90\xe8" + relative.to_bytes(4, "little")
-        self.blocks.append(Block(address, code, b"\x01\x05"))
+        self.blocks.append(CodeBlock(address, code, b"\x01\x05"))
         self.words.append((len(self.blocks) - 1) << COUNT_BITS | 2)
 
-    def event(self, event: Event, value: int = 0) -> None:
+    def event(self, event: RecordEvent, value: int = 0) -> None:
         self.words.append(EVENT_BIT | event << KIND_SHIFT | value)
 
     def replay(self) -> dict[str, tuple[int, int]]:
@@ -80,9 +80,9 @@ def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> RecordWriter:
     """In the kernel, in `f`, called from the entry point."""
-    one = Machine()
+    one = RecordWriter()
     one.run("", SYSCALL)
     one.run("entry_SYSCALL_64", CALL)
     return one
@@ -91,7 +91,7 @@ def machine() -> Machine:
 ENTRY = "client;entry_SYSCALL_64"
 
 
-def test_a_call_returns_to_its_caller(machine: Machine) -> None:
+def test_a_call_returns_to_its_caller(machine: RecordWriter) -> None:
     machine.run("f", CALL)
     machine.run("g", RETURN)
     machine.run("f", RETURN, offset=3)
@@ -105,7 +105,7 @@ def test_a_call_returns_to_its_caller(machine: Machine) -> None:
     }
 
 
-def test_a_tail_call_ends_with_its_caller(machine: Machine) -> None:
+def test_a_tail_call_ends_with_its_caller(machine: RecordWriter) -> None:
     machine.run("f")
     machine.run("h", RETURN)
     machine.run("entry_SYSCALL_64", offset=3)
@@ -113,7 +113,7 @@ def test_a_tail_call_ends_with_its_caller(machine: Machine) -> None:
     assert machine.replay()[ENTRY] == (1, 4)
 
 
-def test_a_retpoline_leaves_no_frame(machine: Machine) -> None:
+def test_a_retpoline_leaves_no_frame(machine: RecordWriter) -> None:
     machine.run("f", CALL)
     machine.run("__x86_indirect_thunk_rax", CALL)
     machine.run("__x86_indirect_thunk_rax", RETURN, offset=8)
@@ -124,7 +124,7 @@ def test_a_retpoline_leaves_no_frame(machine: Machine) -> None:
     assert result[f"{ENTRY};f"] == (1, 4)
 
 
-def test_an_interrupt_is_under_what_it_interrupted_and_resumes_it(machine: Machine) -> None:
+def test_an_interrupt_is_under_what_it_interrupted_and_resumes_it(machine: RecordWriter) -> None:
     machine.run("f", CALL)
     machine.run("asm_sysvec_tick", CALL)
     machine.run("tick", RETURN)
@@ -137,7 +137,7 @@ def test_an_interrupt_is_under_what_it_interrupted_and_resumes_it(machine: Machi
     assert result[f"{ENTRY};f"] == (1, 4)
 
 
-def test_a_helper_called_asm_is_no_interrupt(machine: Machine) -> None:
+def test_a_helper_called_asm_is_no_interrupt(machine: RecordWriter) -> None:
     machine.call_direct("f", "asm_helper")
     machine.run("asm_helper", RETURN)
     machine.run("f", offset=6)
@@ -146,19 +146,19 @@ def test_a_helper_called_asm_is_no_interrupt(machine: Machine) -> None:
     assert result[f"{ENTRY};f"] == (1, 4)
 
 
-def test_the_part_that_the_compiler_moved_away_is_the_function(machine: Machine) -> None:
+def test_the_part_that_the_compiler_moved_away_is_the_function(machine: RecordWriter) -> None:
     machine.run("f")
     machine.run("f.cold")
     assert machine.replay()[f"{ENTRY};f"] == (1, 4)
 
 
-def test_each_task_has_its_stack_and_a_sleeper_is_rooted_anew(machine: Machine) -> None:
+def test_each_task_has_its_stack_and_a_sleeper_is_rooted_anew(machine: RecordWriter) -> None:
     machine.run("f", CALL)
     machine.run("g")
-    machine.event(Event.SWITCH, 1)
+    machine.event(RecordEvent.SWITCH, 1)
     machine.run("h", RETURN)
     machine.run("f", RETURN, offset=3)
-    machine.event(Event.SWITCH, 0)
+    machine.event(RecordEvent.SWITCH, 0)
     machine.run("g", RETURN, offset=2)
     machine.run("f", offset=3)
     result = machine.replay()
@@ -167,10 +167,10 @@ def test_each_task_has_its_stack_and_a_sleeper_is_rooted_anew(machine: Machine) 
     assert result["server;f"] == (1, 2)
 
 
-def test_a_block_in_two_parts_runs_once(machine: Machine) -> None:
+def test_a_block_in_two_parts_runs_once(machine: RecordWriter) -> None:
     machine.words.append(len(machine.blocks) << COUNT_BITS | 1)
-    machine.blocks.append(Block(AT["f"], b"\x90\xc3", b"\x01\x01"))
-    machine.event(Event.RESUME, 1)
+    machine.blocks.append(CodeBlock(AT["f"], b"\x90\xc3", b"\x01\x01"))
+    machine.event(RecordEvent.RESUME, 1)
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.run("entry_SYSCALL_64", offset=3)
     result = machine.replay()
@@ -179,24 +179,24 @@ def test_a_block_in_two_parts_runs_once(machine: Machine) -> None:
 
 
 def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> None:
-    machine = Machine()
+    machine = RecordWriter()
     machine.run("", SYSCALL)
     machine.run("entry_SYSCALL_64", CALL)
-    machine.blocks.append(Block(AT["f"], b"\x90\xf3\xa4", b"\x01\x02"))
+    machine.blocks.append(CodeBlock(AT["f"], b"\x90\xf3\xa4", b"\x01\x02"))
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 2)
-    machine.blocks.append(Block(AT["f"] + 1, b"\xf3\xa4", b"\x02"))
+    machine.blocks.append(CodeBlock(AT["f"] + 1, b"\xf3\xa4", b"\x02"))
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
-    machine.event(Event.REPEAT, 5)
+    machine.event(RecordEvent.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
     _, counts = replayed.run(replayed.start(), [CLIENT_RUNS, *machine.words])
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
 
 
-def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> Record:
-    machine = Machine()
-    machine.event(Event.SERVER_BEGIN, 1)
-    machine.event(Event.CLIENT_BEGIN, 0)
+def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> InstructionRecord:
+    machine = RecordWriter()
+    machine.event(RecordEvent.SERVER_BEGIN, 1)
+    machine.event(RecordEvent.CLIENT_BEGIN, 0)
     machine.run("")
     for lap in range(round_trips):
         machine.run("", SYSCALL, offset=16)
@@ -207,9 +207,9 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> R
         if lap == extra_in:
             machine.run("asm_sysvec_tick", IRET)
         machine.run("entry_SYSCALL_64", SYSRET, offset=3)
-    machine.event(Event.CLIENT_END, 0)
+    machine.event(RecordEvent.CLIENT_END, 0)
     steps = 2 + round_trips * 8 + 2
-    return Record(machine.words, machine.blocks, {0: "client", 1: "server"}, steps)
+    return InstructionRecord(machine.words, machine.blocks, {0: "client", 1: "server"}, steps)
 
 
 def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
@@ -233,17 +233,17 @@ def test_the_steady_lap_is_kept_in_its_order() -> None:
 
 
 def test_each_cpu_goes_on_with_its_own_task_and_its_own_call() -> None:
-    machine = Machine()
-    machine.event(Event.CPU, 1)
-    machine.event(Event.SWITCH, 1)
-    machine.event(Event.CPU, 0)
+    machine = RecordWriter()
+    machine.event(RecordEvent.CPU, 1)
+    machine.event(RecordEvent.SWITCH, 1)
+    machine.event(RecordEvent.CPU, 0)
     machine.run("", SYSCALL)
     machine.run("entry_SYSCALL_64", CALL)
-    machine.event(Event.CPU, 1)
+    machine.event(RecordEvent.CPU, 1)
     machine.run("", SYSCALL)
     machine.run("entry_SYSCALL_64", CALL)
     machine.run("h")
-    machine.event(Event.CPU, 0)
+    machine.event(RecordEvent.CPU, 0)
     machine.run("f")
     assert machine.replay() == {
         f"{task}{path}": counts
@@ -268,7 +268,7 @@ def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> No
 
 
 def test_a_record_without_laps_says_so() -> None:
-    with pytest.raises(RecordError, match="once a round trip"):
+    with pytest.raises(RecordError, match="once per round trip"):
         replay(a_record(23, extra_in=7), SYMBOLS, 29)
 
 
@@ -282,8 +282,8 @@ def test_a_record_without_laps_says_so() -> None:
         ("ffe0", Jump.NONE),
         ("c3", Jump.RETURN),
         ("f3c3", Jump.RETURN),
-        ("0f05", Jump.SYSCALL),
-        ("480f07", Jump.SYSRET),
+        ("0f05", Jump.NONE),
+        ("480f07", Jump.NONE),
         ("48cf", Jump.IRET),
         ("eb00", Jump.NONE),
         ("ff", Jump.NONE),

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from runners import guest, lanes
-from runners.cost.inside import FUNCTIONS, TRANSPORTS
+from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from tests import alone
 
 pytestmark = pytest.mark.guest
 MESSAGES = 46
 ORDER = f"""
 import json, sys
-from runners.cost.inside import measure
-from runners.cost.tools import OurBcc
+from runners.bench.in_guest import measure
+from runners.bench.tools import OurBcc
 class Tool(OurBcc):
     def counted(self):
         rows = (line.split("\\t") for line in self.said().splitlines() if "\\t" in line)

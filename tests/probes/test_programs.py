@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from runners import lanes, mounts, preflight
-from runners.apps import asyncio, client, probes, redis
-from runners.apps.probes import Probes, Watch
+from runners.programs import asyncio, client, probes, redis
+from runners.programs.probes import Probes, Watch
 from tests.build import make
 
 pytestmark = pytest.mark.root
@@ -115,7 +115,7 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
 ) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    make(lanes.REPOSITORY / "runners/apps/redis")
+    make(lanes.REPOSITORY / "runners/programs/redis")
     monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
     found = probed(redis, monkeypatch)
     assert len(found) == 8

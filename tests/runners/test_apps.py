@@ -21,7 +21,12 @@ from analysis.counts.apps import FIGURES
 from analysis.counts.quantities import APPS as PATTERN_APPS
 from analysis.raw.apps import APP_LINES
 from runners import options, run
-from runners.apps import (
+from runners.collect import bcc
+from runners.errors import RunError, UsageError
+from runners.invoker import invoker
+from runners.lanes import REPOSITORY
+from runners.ports import free_port
+from runners.programs import (
     APPS,
     asyncio,
     client,
@@ -34,14 +39,9 @@ from runners.apps import (
     probes,
     redis,
 )
-from runners.apps.gin import fastcgi
-from runners.apps.probes import Probes
-from runners.apps.server import serving
-from runners.collect import bcc
-from runners.errors import RunError, UsageError
-from runners.invoker import invoker
-from runners.lanes import REPOSITORY
-from runners.ports import free_port
+from runners.programs.gin import fastcgi
+from runners.programs.probes import Probes
+from runners.programs.server import serving
 from runners.progress import Progress
 from tests.build import make
 
@@ -57,7 +57,7 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
 def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    make(REPOSITORY / "runners/apps/redis")
+    make(REPOSITORY / "runners/programs/redis")
     monkeypatch.setattr(redis, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
     found = list(redis.run(NOBODY, lambda _: None))
@@ -87,7 +87,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two messages over Unix sockets against one over TCP; corrected, one each."""
-    make(REPOSITORY / "runners/apps/dotnet")
+    make(REPOSITORY / "runners/programs/dotnet")
     monkeypatch.setattr(dotnet, "REPEATS", 1)
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
@@ -111,7 +111,7 @@ def test_every_line_comes_back(
         if not Path("/usr/bin", tool).exists():
             pytest.skip(f"there is no /usr/bin/{tool} here")
     for name in ("go", *(["java"] if app is java else [])):
-        make(REPOSITORY / "runners/apps" / name)
+        make(REPOSITORY / "runners/programs" / name)
     assert app.lack() == ""
     monkeypatch.setattr(echo, "REPEATS", 1)
     monkeypatch.setattr(echo, "WARMUP", 23)
@@ -267,10 +267,10 @@ def test_a_client_that_fails_is_a_sentence(
 @pytest.mark.parametrize("name", APPS)
 def test_every_app_is_set_up_run_and_read(name: str) -> None:
     lines = (REPOSITORY / "runners/setup.sh").read_text().splitlines()
-    (asked,) = (line for line in lines if "apps/needs.sh" in line)
+    (asked,) = (line for line in lines if "programs/needs.sh" in line)
     assert f"--{name}" in re.split("[ |)\t]+", asked)
-    assert f"\n{name})" in (REPOSITORY / "runners/apps/needs.sh").read_text()
-    app = import_module(f"runners.apps.{name}")
+    assert f"\n{name})" in (REPOSITORY / "runners/programs/needs.sh").read_text()
+    app = import_module(f"runners.programs.{name}")
     assert callable(app.lack)
     assert callable(app.run)
     assert 5 <= app.TAKES <= 120  # what --claims says beforehand

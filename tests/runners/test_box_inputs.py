@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.box import __main__ as box
-from runners.box import prove, room
+from runners.box import disk_space, prove
 from runners.guest import process
 
 pytestmark = pytest.mark.usefixtures("root", "handlers", "cache")
@@ -53,10 +53,11 @@ def place(tmp_path: Path) -> Path:
 
 WRONG = {
     "": "the following arguments are required: action (see ./runners/box.sh --help).",
-    "make": "the following arguments are required: box (see ./runners/box.sh --help).",
+    "make": "the following arguments are required: box (see ./runners/box.sh make --help).",
     "make {}/full": "{}/full is a folder: name a file, e.g. full.box.",
     "make {}/none/a.box": "there is no folder {}/none: make it, or name a box elsewhere.",
-    "prove {}/a.box": "the following arguments are required: --out (see ./runners/box.sh --help).",
+    "prove {}/a.box": "the following arguments are required: --out (see ./runners/box.sh prove "
+    "--help).",
     "prove {}/b.box --out {}/new": "there is no box {}/b.box: make one with box.sh make.",
     "prove {}/text --out {}/new": "{}/text is no box, which is a tar file: make one with "
     "box.sh make.",
@@ -68,7 +69,7 @@ WRONG = {
     "prove {}/a.box --out {}/new --patience nan": "--patience nan is no number of minutes above 0, "
     "up to a week.",
     "prove {}/a.box --out {}/new --patience x": "argument --patience: invalid float value: 'x' "
-    "(see ./runners/box.sh --help).",
+    "(see ./runners/box.sh prove --help).",
     "emulator {}/new": "{} lets no other user pass, and libvirt's own has to start QEMU below it: "
     "name another folder, e.g. /opt/pathcost-qemu.",
 }
@@ -135,12 +136,12 @@ def test_a_full_disk_is_seen_before_the_work(
 
 def test_what_the_system_refuses_is_a_sentence() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/x")
-    assert room.sentence(full) == "no room left at /x: make some."
+    assert disk_space.sentence(full) == "no room left at /x: make some."
     tree = shutil.Error([("/a", "/b", "[Errno 28] No space left on device")])
-    assert room.sentence(tree) == (
+    assert disk_space.sentence(tree) == (
         "cannot write /b ([Errno 28] No space left on device): is there room, and may root write "
         "there?"
     )
-    assert room.sentence(PermissionError(errno.EACCES, "Permission denied", "/x")) == (
+    assert disk_space.sentence(PermissionError(errno.EACCES, "Permission denied", "/x")) == (
         "/x: Permission denied."
     )

@@ -158,7 +158,7 @@ def test_a_machine_that_hangs_is_ended_and_removed(stage: Stage) -> None:
     _, words = process.communicate()
     assert process.returncode == 1
     assert words.startswith("pathcost: 'vagrant up --provider=libvirt' hangs: it has not ended")
-    assert words.endswith("; a machine that is only slow gets longer with --patience.\n")
+    assert words.endswith("give it more time with --patience.\n")
     assert stage.left() == ONLY_THE_POOL
 
 

@@ -15,12 +15,12 @@ import pytest
 
 from analysis.needs import chosen, needs
 from runners import claims, options, show
-from runners.apps import redis
 from runners.collect import checks, plan
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
 from runners.invoker import Invoker
 from runners.lanes import CHECKS, REPOSITORY
+from runners.programs import redis
 from tests.build import make
 
 WANTED: dict[str, Any] = {

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from runners.cost import __main__ as cost
-from runners.cost.tools import TOOLS, OneLiner, OurBcc, PerfStat, Tool
+from runners.bench import compare_instruments as cost
+from runners.bench.tools import TOOLS, CountingTool, OneLiner, OurBcc, PerfStat
 
 MESSAGES = 100
 
@@ -20,7 +20,7 @@ def found(name: str, window: int, number: int, counted: int | None = None) -> co
 
 
 FOUND = [
-    *(found(Tool.name, 1000 * MESSAGES, 0), found(Tool.name, 2000 * MESSAGES, 1)),
+    *(found(CountingTool.name, 1000 * MESSAGES, 0), found(CountingTool.name, 2000 * MESSAGES, 1)),
     *(found(OurBcc.name, 1050 * MESSAGES, 0, 80), found(OurBcc.name, 2060 * MESSAGES, 1, 80)),
     *(found(OneLiner.name, 1200 * MESSAGES, 0, 80), found(OneLiner.name, 2240 * MESSAGES, 1, 81)),
     {"tool": PerfStat.name, "transport": "unix", "error": "no such event", "round": 0},
@@ -39,7 +39,7 @@ def test_the_table_says_what_was_counted_and_what_could_not_be_attached() -> Non
     }
     assert "| 55 (50 to 60) | - | 80 |" in rows[OurBcc.name]
     assert "| 80; 81 |" in rows[OneLiner.name]
-    assert "| - | - | could not be attached |" in rows[PerfStat.name]
+    assert "| - | - | not attached |" in rows[PerfStat.name]
 
 
 def test_the_verdict_compares_our_cheapest_with_the_cheapest_other() -> None:

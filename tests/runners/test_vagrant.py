@@ -109,7 +109,7 @@ def test_the_file_system_behind_it_is_sound_and_has_room(bootable: Path) -> None
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert bootable.stat().st_size > disk.ROOM * MEBI
+    assert bootable.stat().st_size > disk.SIZE * MEBI
     assert bootable.stat().st_blocks * SECTOR < bootable.stat().st_size / 10
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from analysis import peers as statistics
 from analysis.errors import RunError as AnalysisError
-from runners.compare import __main__ as compare
-from runners.compare import awake, evidence, ours, process
-from runners.compare.peers import PEERS, Load, Peer
+from runners.bench import awake, evidence, ours, process
+from runners.bench import compare_peers as compare
+from runners.bench.peers import PEERS, Load, Peer
 from runners.errors import RunError
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
@@ -72,15 +72,17 @@ def test_a_server_is_gone_with_its_block(tmp_path: Path) -> None:
     )
     script = tmp_path / "server.py"
     script.write_text(listening + "time.sleep(60)\n")
-    with process.Server(lambda port: [sys.executable, str(script), str(port)], HERE, "tcp") as one:
-        pid = one.process.pid
+    argv = [sys.executable, str(script)]
+    with process.server_on_free_port(lambda port: [*argv, str(port)], HERE, "tcp") as (server, _):
+        pid = server.pid
         assert os.sched_getaffinity(pid) == {HERE.server}
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_server_that_ends_at_once() -> None:
-    with pytest.raises(RunError, match="false ended at once"):
-        process.Server(lambda port: ["false"], HERE, "tcp")
+    never = process.server_on_free_port(lambda port: ["false"], HERE, "tcp")
+    with pytest.raises(RunError, match="false ended at once"), never:
+        pass
 
 
 @pytest.mark.parametrize(
@@ -147,14 +149,14 @@ def test_what_fails_leaves_no_half_file(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = replace(PEERS[0], server=None, client=lambda load, port: ["false"])
-    plan = compare.Plan((broken,), (HERE,), Load(64, 500), blocks=1, seed=1)
+    plan = compare.ComparisonPlan((broken,), (HERE,), Load(64, 500), blocks=1, seed=1)
     with pytest.raises(RunError, match="false failed"):
         compare.collect(plan, tmp_path / "peers.jsonl")
     assert not list(tmp_path.iterdir())
 
 
 def test_each_pair_goes_a_b_then_b_a() -> None:
-    plan = compare.Plan(PEERS, (HERE,), Load(64, 1), blocks=6, seed=7)
+    plan = compare.ComparisonPlan(PEERS, (HERE,), Load(64, 1), blocks=6, seed=7)
     runs = list(compare.schedule(plan))
     assert runs == list(compare.schedule(plan)), "the seed says it all"
     firsts = set()

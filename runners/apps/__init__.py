@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""--apps: the experiments of articles in the programs that their authors used, one folder each."""
-
-# In the order in which they run. Each is a package with `lack` and `run`, built by set-up --NAME;
-# TAKES is about how many seconds it takes.
-APPS = ("redis", "asyncio", "dotnet", "go", "java", "gin")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Shows what a program does per message: its system calls, by strace, and its socket options."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from runners.bench import ours
+from runners.bench.peers import Load, Peer
+from runners.bench.process import Where
+from runners.errors import RunError
+
+SENDING = ("write", "send", "sendto", "sendmsg")
+MADE = re.compile(r"socketpair\(\w+, \w+|socket\(\w+, \w+|pipe2?\(")
+LEAST = 0.05  # calls per message; a call that is rarer belongs to set-up
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"\.*')
+HALF = 0.5
+EXAMPLE = 500  # the 500th call is the example: long after set-up
+ROUND_TRIPS = 3000
+OPTION = re.compile(r"\(\d+, \w+, (\w+), ([\[{].*[\]}]), ")
+
+
+def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
+    """Print the system calls per message and the socket options of both programs of each pair."""
+    if not shutil.which("strace"):
+        raise RunError("--evidence needs strace: apt-get install strace.")
+    for peer in pairs:
+        small = Load(peer.size or load.size, ROUND_TRIPS)
+        full = Load(small.size, load.round_trips)
+        print(f"{peer.title}, {small.size} B, {where.placement}")
+        for name, measure in (
+            (peer.name, peer.measure),
+            ("pathcost-workload", partial(_measure_ours, peer)),
+        ):
+            share = user_share(partial(measure, where, full))
+            with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
+                # -ff: a file for each process, so that no line is cut in two by another's.
+                measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
+                seen = read(_lines(Path(folder)))
+            print(f"  {name:18} {_listed(seen.calls)}; {share:.0%} of its time in user space")
+            for example in seen.examples:
+                print(f"  {'':18} {example}")
+            print(f"  {'':18} made by {', '.join(seen.made)}")
+            print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
+
+
+def _measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
+    return ours.measure(peer.transport, where, load, peer.statistic, prefix)
+
+
+def user_share(run: Callable[[], object]) -> float:
+    """The share of a run's CPU time that its processes spent in user space, start-up included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    return user / (user + system)
+
+
+def _lines(folder: Path) -> Iterable[str]:
+    for path in sorted(folder.iterdir()):
+        yield from path.read_text(errors="replace").splitlines()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """`calls` per message, an example of each, how the channel was `made`, and socket `options`."""
+
+    calls: dict[str, float]
+    examples: list[str]
+    made: list[str]
+    options: list[str]
+
+
+def read(lines: Iterable[str]) -> Seen:
+    """Summarize strace's lines."""
+    calls: Counter[str] = Counter()
+    made: dict[str, None] = {}
+    options: dict[str, None] = {}
+    last: dict[str, str] = {}
+    for line in lines:
+        name = line.partition("(")[0]
+        calls[name] += 1
+        if calls[name] == EXAMPLE:
+            last[name] = re.sub(r" +", " ", QUOTED.sub('"…"', line))
+        if found := MADE.match(line):
+            made[found[0] + ")"] = None
+        if name == "setsockopt" and (found := OPTION.search(line)):
+            options[f"{found[1]} {found[2]}"] = None
+    sent = sum(calls[name] for name in SENDING)
+    if not sent:
+        raise RunError("strace saw no message: may this user trace?")
+    each = {name: count / sent for name, count in calls.most_common() if count >= LEAST * sent}
+    examples = [last[name] for name, count in each.items() if count >= HALF and name in last]
+    return Seen(each, examples, list(made), list(options))
+
+
+def _listed(calls: dict[str, float]) -> str:
+    return ", ".join(f"{name} {count:.2f}" for name, count in calls.items())

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tools that count function calls of two processes, each used as its manual page shows.
+
+A tool starts with the ids of the processes, and says in its own way that it is attached. When it
+ends, it returns the number of calls that it counted over all functions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from probes.bcc import calls, headers
+from runners.collect import merge
+from runners.collect.bpftrace import NOTIFY
+from runners.collect.children import command, stop
+from runners.collect.ftrace import remove_instance
+from runners.collect.scripts import TRACEFS, Script, read_scripts
+
+SECONDS = 120
+KPROBES = TRACEFS / "kprobe_events"
+GROUP = "pathcost"
+
+
+class CountingTool:
+    """The base of all tools, which attaches nothing. `how` is the command that a user types."""
+
+    name = "nothing"
+    how = ""
+    ours = False
+    by_marker = False  # it finds the processes by the workload's markers: attach it first
+
+    def __init__(self, functions: Sequence[str], pids: Sequence[int], workload: str) -> None:
+        self.functions = list(functions)
+        self.pids = ",".join(map(str, pids))
+        self.workload = workload
+        self.out = Path(tempfile.mkdtemp(prefix="pathcost-cost-"))
+
+    def start(self) -> None:
+        """Attach the tool; returns when it is attached."""
+
+    def finish(self) -> int | None:
+        """End the tool. Returns the number of calls that it counted."""
+        return None
+
+
+class Command(CountingTool):
+    """A tool that is a process, attached when it prints `ready`."""
+
+    ready = ""
+    process: subprocess.Popen[bytes]
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def argv(self) -> list[str]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        with (self.out / "said").open("wb") as said:
+            self.process = subprocess.Popen(
+                command(self.argv()), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                env=os.environ | self.environment(), start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + SECONDS
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                stop(self.process)
+                raise RuntimeError(f"{self.name} was not attached: {self.said()[-500:]}")
+            time.sleep(0.05)
+
+    def said(self) -> str:
+        return (self.out / "said").read_text(errors="replace")
+
+    def is_ready(self) -> bool:
+        return self.ready in self.said()
+
+    def finish(self) -> int | None:
+        stop(self.process, 60, signal.SIGINT)
+        return self.counted()
+
+    def counted(self) -> int:
+        raise NotImplementedError
+
+
+class OurBcc(Command):
+    name, ours = "pathcost, BCC", True
+    how = "probes/bcc/calls.py -p A,B F…"
+    ready = calls.READY
+
+    def argv(self) -> list[str]:
+        return ["python3", "-B", "-m", "probes.bcc.calls", "-p", self.pids, *self.functions]
+
+    def counted(self) -> int:
+        rows = re.findall(r"^\w+\t(\d+)$", self.said(), re.MULTILINE)
+        return sum(map(int, rows))
+
+
+class Bpftrace(Command):
+    """bpftrace with a script, whose maps are counts."""
+
+    ready = NOTIFY
+
+    def script_arguments(self) -> list[str]:
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        return {NOTIFY: "1"}
+
+    def argv(self) -> list[str]:
+        return ["bpftrace", "-f", "json", *self.script_arguments()]
+
+    def counted(self) -> int:
+        records = [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        return sum(
+            count
+            for record in records
+            if record["type"] == "map"
+            for entries in record["data"].values()
+            for count in entries.values()
+        )
+
+
+class OurBpftrace(Bpftrace):
+    name, ours, by_marker = "pathcost, bpftrace", True, True
+    how = "probes/bpftrace/path.bt WORKLOAD, merged as in a run, with these functions"
+
+    def script_arguments(self) -> list[str]:
+        (script,) = read_scripts()["path"]
+        blocks = merge.parse(script.path.read_text(encoding="utf-8"), [self.workload])
+        wanted = [
+            block
+            for block in blocks
+            if not block.probe.startswith("kprobe:")
+            or block.probe.partition(":")[2] in self.functions
+        ]
+        text = self.out / "path.bt"
+        text.write_text(merge.merge([("path", wanted)]))
+        return [str(text)]
+
+
+class OurScript(Bpftrace):
+    """One script of probes/bpftrace/ alone, as a learner runs it."""
+
+    by_marker = True
+    script: Script
+
+    def script_arguments(self) -> list[str]:
+        return [str(self.script.path), *self.script.parameters(self.workload)]
+
+
+class OneLiner(Bpftrace):
+    name = "bpftrace one-liner"
+    how = "bpftrace -e 'kprobe:F, … /pid == A || pid == B/ { @[func] = count(); }'"
+
+    def script_arguments(self) -> list[str]:
+        probes = ", ".join(f"kprobe:{name}" for name in self.functions)
+        mine = " || ".join(f"pid == {pid}" for pid in self.pids.split(","))
+        return ["-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
+
+
+class Funccount(Command):
+    """Its -p takes one process, so it counts all processes, which is less work."""
+
+    name = "BCC's funccount"
+    how = "funccount -r '^(F|…)$'"
+    ready = "Tracing "
+
+    def environment(self) -> dict[str, str]:
+        headers.write(self.out)
+        include = self.out / "include/uapi/linux/ptrace.h"
+        include.write_text("#include <linux/types.h>\n")
+        return {"BCC_KERNEL_SOURCE": str(self.out), "PYTHONUNBUFFERED": "1"}
+
+    def argv(self) -> list[str]:
+        return ["funccount-bpfcc", "-r", f"^({'|'.join(self.functions)})$"]
+
+    def counted(self) -> int:
+        return sum(map(int, re.findall(r"^b?'?\w+'? +(\d+)$", self.said(), re.MULTILINE)))
+
+
+class PerfProbes(Command):
+    """perf with dynamic events, which `perf probe --add F` would make."""
+
+    def start(self) -> None:
+        _change_kprobes(f"p:{GROUP}/{name} {name}" for name in self.functions)
+        super().start()
+
+    def finish(self) -> int | None:
+        found = super().finish()
+        _change_kprobes(f"-:{GROUP}/{name}" for name in self.functions)
+        return found
+
+    @property
+    def events(self) -> str:
+        return ",".join(f"{GROUP}:{name}" for name in self.functions)
+
+    def is_ready(self) -> bool:
+        """perf prints nothing: it is ready when all its events are open and it sleeps."""
+        return _waits_with_events(self.process.pid, 2 * len(self.functions))
+
+
+class PerfStat(PerfProbes):
+    name = "perf stat"
+    how = "perf stat -e probe:F,… -p A,B"
+
+    def argv(self) -> list[str]:
+        return ["perf", "stat", "-x,", "-e", self.events, "-p", self.pids]
+
+    def counted(self) -> int:
+        return sum(map(int, re.findall(rf"^(\d+),,{GROUP}:", self.said(), re.MULTILINE)))
+
+
+class PerfTrace(PerfProbes):
+    name = "perf trace"
+    how = "perf trace -e probe:F,… -p A,B"
+
+    def argv(self) -> list[str]:
+        return ["perf", "trace", "-e", self.events, "-p", self.pids, "-o", str(self.out / "trace")]
+
+    def counted(self) -> int:
+        lines = (self.out / "trace").read_text(errors="replace").splitlines()
+        return sum(f"{GROUP}:" in line for line in lines)
+
+
+class Ftrace(CountingTool):
+    name = "ftrace"
+    how = "set_ftrace_filter F…, set_ftrace_pid A B, the function tracer"
+
+    def start(self) -> None:
+        self.instance = TRACEFS / "instances" / f"pathcost-{os.getpid()}"
+        self.instance.mkdir()
+        self._set("buffer_size_kb", "16384")
+        self._set("set_ftrace_filter", "\n".join(self.functions))
+        self._set("set_ftrace_pid", self.pids.replace(",", " "))
+        self._set("current_tracer", "function")
+
+    def finish(self) -> int | None:
+        self._set("tracing_on", "0")
+        with (self.instance / "trace").open(errors="replace") as lines:
+            found = sum(not line.startswith("#") for line in lines)
+        remove_instance(self.instance)
+        return found
+
+    def _set(self, name: str, value: str) -> None:
+        (self.instance / name).write_text(value + "\n", encoding="ascii")
+
+
+TOOLS: tuple[type[CountingTool], ...] = (
+    OurBcc, OurBpftrace, OneLiner, Funccount, PerfStat, PerfTrace, Ftrace,
+)  # fmt: skip
+
+
+def each_script(kernel: str) -> tuple[type[CountingTool], ...]:
+    """A tool for each bpftrace script, in the variant for this series of kernels."""
+    chosen = [
+        next((row for row in rows if kernel in row.kernels), rows[0])
+        for rows in read_scripts().values()
+        if rows[0].instrument == "bpftrace"
+    ]
+    return tuple(
+        type(row.name, (OurScript,), {"name": row.name, "how": row.file, "script": row})
+        for row in chosen
+    )
+
+
+def _change_kprobes(lines: Iterable[str]) -> None:
+    """Append one line at a time, as Documentation/trace/kprobetrace.rst says."""
+    descriptor = os.open(KPROBES, os.O_WRONLY | os.O_APPEND)
+    try:
+        for line in lines:
+            os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def _waits_with_events(pid: int, least: int) -> bool:
+    """Whether a process has at least `least` perf events, and sleeps."""
+    try:
+        links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return sum("perf_event" in link for link in links) >= least and state == "S"

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Turns a replayed window into the files of a run: shapes, checks, the call tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from runners.exact.cells import Cell
+from runners.exact.decode.iterations import IterationShape, ReplayedWindow
+from runners.exact.decode.replay import CallTree, Counts
+
+SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
+TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))
+NAMED_DIFFERENCES = 3
+MOST_VARIANTS = 64
+
+
+def describe(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
+    """The results in a cell's line of cells.jsonl."""
+    checks = list(_checks(cell, window, result))
+    return {
+        "window": {
+            "steps": window.total.steps.total(),
+            "instructions": window.total.steps.total() - window.total.repeats.total(),
+            "guest_ns": result["window_ns"],
+            "switches": dict(window.total.switches),
+            "tasks": _by_task(window.tree, window.total),
+        },
+        "laps": window.laps,
+        "shapes": [
+            {
+                "name": name_shape(window.tree, window.steady, shape),
+                "laps": len(shape.laps),
+                "first": shape.laps[0],
+                "alike": shape.alike,
+                "steps": shape.steps,
+                "least": shape.least,
+                "most": shape.most,
+                "instructions": shape.steps - shape.counts.repeats.total(),
+                "switches": dict(shape.counts.switches),
+            }
+            for shape in window.shapes
+        ],
+        "variants": _variants(window),
+        "cycles": [{"shapes": list(cycle.shapes), "laps": cycle.laps} for cycle in window.cycles()],
+        "checks": checks,
+        "sound": all(check["ok"] for check in checks),
+    }
+
+
+def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
+    """Each variant's difference to the usual one: call path → calls and steps more.
+
+    The most frequent comes first. A timer's phase may decide which variant is the usual one, so an
+    exact comparison of two cells needs the others too.
+    """
+    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
+    return [{"laps": laps, "moved": _moved(window.tree, usual, counts)} for counts, laps in others]
+
+
+def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
+    nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
+    moved = {
+        node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
+        for node in sorted(nodes)
+    }
+    return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
+
+
+def _checks(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The checks that a valid cell passes, each with the figures that it compares."""
+
+    def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
+        return {"name": name, "ok": ok, "detail": detail}
+
+    summed = window.total.steps.total()
+    yield check(
+        "the tree's self counts sum to the window",
+        summed == window.counted,
+        f"{summed} in the tree, {window.counted} counted by the emulator",
+    )
+    send = SEND[cell.transport]
+    sent = window.tree.calls(window.total)[send]
+    partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
+    yield check(
+        f"calls of {send} are messages",
+        sent == cell.messages + partial,
+        f"{sent} calls, {cell.messages} messages and {partial} partial sends",
+    )
+    apart = window.counted - result["window_ns"]
+    probes = _probes_on_markers(window)
+    cost = result["clock_cost_ns"]
+    yield check(
+        "the window agrees with the guest's clock",
+        0 <= apart - probes <= 2 * cost,
+        f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
+        + (f", probes on the window's marks {probes}" if probes else ""),
+    )
+    calls = window.tree.calls(window.steady.counts)
+    for pattern, must in cell.knob.evidence(cell.transport):
+        called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
+        yield check(
+            f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
+            bool(called) == must,
+            ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
+        )
+
+
+def _probes_on_markers(window: ReplayedWindow) -> int:
+    """Steps of the client's traps out of user space.
+
+    They come from uprobes on the functions that hold the markers: their programs run within the
+    window, and outside the two readings of the clock.
+    """
+    return sum(
+        steps
+        for node, steps in window.total.steps.items()
+        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
+    )
+
+
+def _by_task(tree: CallTree, counts: Counts) -> dict[str, int]:
+    tasks: Counter[str] = Counter()
+    for node, steps in counts.steps.items():
+        tasks[tree.path(node)[0]] += steps
+    return dict(tasks.most_common())
+
+
+def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) -> str:
+    """`steady`, or what the shape has more: interrupts and tasks, else functions."""
+    if shape is steady:
+        return "steady"
+    usual, mine = tree.steps(steady.counts), tree.steps(shape.counts)
+    new = mine.keys() - usual.keys()
+    entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
+    present = _by_task(tree, steady.counts)
+    tasks = [task for task in _by_task(tree, shape.counts) if task not in present]
+    if entries or tasks:
+        return ", ".join([*entries, *tasks])
+    mine.subtract(usual)
+    apart = sorted((-abs(n), function) for function, n in mine.items() if n)
+    if not apart:
+        return "the same functions by other paths"
+    return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
+
+
+def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
+    """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
+    lines = [
+        f"{';'.join(tree.path(node))}\t{counts.calls[node]}\t{counts.steps[node]}"
+        f"\t{counts.steps[node] - counts.repeats[node]}\n"
+        for node in _sorted(tree, counts)
+    ]
+    return ["path\tcalls\tsteps\tinstructions\n", *lines]
+
+
+def lap_lines(window: ReplayedWindow) -> list[str]:
+    """The steady lap in its order: CPU, line of the call tree (from 1), steps."""
+    lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
+    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.steps}\n" for visit in window.order)
+    return ["cpu\tline\tsteps\n", *rows]
+
+
+def _sorted(tree: CallTree, counts: Counts) -> list[int]:
+    return sorted(set(counts.steps) | set(counts.calls), key=lambda n: ";".join(tree.path(n)))

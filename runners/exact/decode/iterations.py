@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cuts a record into laps and sorts them by shape: which functions each calls, and how often.
+
+A lap ends where the client is at the same point of its loop again: at the first block of its user
+code that the client runs exactly once per round trip. Equal parts of a record replay equally, so
+each is replayed once.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from runners.exact.decode.record import COUNT_BITS, VALUE_MASK, InstructionRecord, RecordEvent
+from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
+from runners.exact.machine.symbols import USER_LIMIT, Symbols
+
+LONGEST_CYCLE = 6  # laps
+FIRST_LAPS = 8
+
+
+class RecordError(Exception):
+    """The record lacks something that it must hold; the text is a sentence."""
+
+
+@dataclass(frozen=True)
+class IterationShape:
+    """Laps that call the same functions equally often. `laps` has their numbers, from 0 up.
+
+    They may differ by branches within a function (a clock that has moved on) and by who calls
+    (which of two tasks is the leftmost). `counts` is the most frequent variant, `alike` the number
+    of laps of that variant.
+    """
+
+    counts: Counts
+    laps: list[int]
+    alike: int
+    least: int  # steps of the shortest lap, and of the longest
+    most: int
+    variants: tuple[tuple[Counts, int], ...]  # with the number of laps, most frequent first
+
+    @property
+    def steps(self) -> int:
+        """Instructions of the most frequent variant; each repetition of a string move counts."""
+        return self.counts.steps.total()
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Shapes that follow each other again and again, or one shape that repeats.
+
+    `shapes` are indices into the window's list; `laps` is the number of laps in such cycles.
+    """
+
+    shapes: tuple[int, ...]
+    laps: int
+
+
+@dataclass
+class ReplayedWindow:
+    """The window's laps by shape. `total` also includes what ran before and after the laps."""
+
+    tree: CallTree
+    shapes: list[IterationShape] = field(default_factory=list)
+    total: Counts = field(default_factory=Counts)
+    counted: int = 0
+    order: list[NodeVisit] = field(default_factory=list)  # a steady lap of the usual variant
+
+    @property
+    def laps(self) -> int:
+        """The number of whole laps."""
+        return sum(len(shape.laps) for shape in self.shapes)
+
+    def cycles(self) -> list[Cycle]:
+        """How the shapes follow each other; first the cycle with the most laps."""
+        order = {lap: number for number, shape in enumerate(self.shapes) for lap in shape.laps}
+        return find_cycles([order[lap] for lap in range(self.laps)])
+
+    @property
+    def steady(self) -> IterationShape:
+        """The most frequent shape; of equally frequent shapes the first to occur."""
+        return self.shapes[0]
+
+
+def replay(record: InstructionRecord, symbols: Symbols, round_trips: int) -> ReplayedWindow:
+    """Replay a record. Raises RecordError."""
+    begin, end = (
+        _find(record, event) for event in (RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END)
+    )
+    machine = Replay(record.blocks, record.tasks, symbols)
+    state, _ = machine.run(machine.start(), record.words[: begin + 1])
+    client = record.words[begin] & VALUE_MASK
+    cuts = find_laps(record, begin + 1, end, client, round_trips)
+    window = ReplayedWindow(machine.tree, counted=record.window)
+    parts = [record.words[a:b] for a, b in pairwise([begin + 1, *cuts, end])]
+    states, counts = _replay_all(machine, state, parts)
+    _sort(window, counts)
+    usual = next(n for n, lap in enumerate(counts) if lap is window.steady.counts)
+    machine.run(states[usual], parts[usual], window.order)
+    return window
+
+
+def _find(record: InstructionRecord, event: RecordEvent) -> int:
+    index = _kinds(record.words).find(_kind(event))
+    if index < 0:
+        raise RecordError(f"the record has no {event.name.lower().replace('_', ' ')}")
+    return index
+
+
+# Words are searched as bytes: a loop over millions of words took longer than their replay.
+def _kinds(words: array[int]) -> bytes:
+    """The highest byte of each word, which tells events from blocks."""
+    return words.tobytes()[3::4]
+
+
+def _kind(event: RecordEvent) -> int:
+    return 0x80 | event
+
+
+def find_laps(
+    record: InstructionRecord, begin: int, end: int, client: int, round_trips: int
+) -> list[int]:
+    """Where the laps begin, as indices of the record's words. Raises RecordError."""
+    data, kinds = record.words.tobytes(), _kinds(record.words)
+    turns = _turns(record.words, kinds, begin, end, client)
+
+    def run_by_client(number: int, end: int) -> list[int]:
+        """The words at which the client runs a block from its beginning."""
+        return [
+            place
+            for place in _places(data, number << COUNT_BITS >> 8, begin, end)
+            if bisect_right(turns, place) % 2 == 1 and kinds[place - 1] != _kind(RecordEvent.RESUME)
+        ]
+
+    # A block that runs in every lap runs in one of the first laps.
+    soon = min(end, begin + FIRST_LAPS * (end - begin) // round_trips)
+    user = [
+        number
+        for number, block in enumerate(record.blocks)
+        # The number of a longer block does not begin at a byte; the workload's loop has no such.
+        if 0 < block.address < USER_LIMIT and len(block.lengths) < 1 << 8
+    ]
+    first_runs = ((run_by_client(number, soon), number) for number in user)
+    for _, number in sorted((places[0], number) for places, number in first_runs if places):
+        if len(places := run_by_client(number, end)) == round_trips:
+            return places
+    raise RecordError("no part of the client's loop ran exactly once per round trip in the record")
+
+
+def _turns(words: array[int], kinds: bytes, begin: int, end: int, client: int) -> list[int]:
+    """Where the client began to run and where it stopped, alternately."""
+    task_or_cpu = re.compile(b"[%c%c]" % (_kind(RecordEvent.SWITCH), _kind(RecordEvent.CPU)))
+    before = kinds.rfind(_kind(RecordEvent.CPU), 0, begin)
+    cpu = words[before] & VALUE_MASK if before >= 0 else 0
+    running = {cpu: client}
+    turns = [begin]
+    for match in task_or_cpu.finditer(kinds, begin, end):
+        value = words[match.start()] & VALUE_MASK
+        if kinds[match.start()] == _kind(RecordEvent.CPU):
+            cpu = value
+        else:
+            running[cpu] = value
+        if (running.get(cpu, -1) == client) != len(turns) % 2:
+            turns.append(match.start())
+    return turns
+
+
+def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
+    """The words, from `begin` to `end`, whose upper three bytes are `high`."""
+    needle = high.to_bytes(3, "little")
+    found = []
+    at = data.find(needle, 4 * begin, 4 * end)
+    while at >= 0:
+        if at % 4 == 1:
+            found.append(at // 4)
+        at = data.find(needle, at + 1, 4 * end)
+    return found
+
+
+def _replay_all(
+    machine: Replay, state: State, parts: list[array[int]]
+) -> tuple[list[State], list[Counts]]:
+    """For each part: the state before it, and its counts. Equal parts share one object."""
+    known: dict[tuple[State, bytes], tuple[State, Counts]] = {}
+    states, result = [], []
+    for part in parts:
+        states.append(state)
+        key = (state, part.tobytes())
+        if key not in known:
+            known[key] = machine.run(state, part)
+        state, counts = known[key]
+        result.append(counts)
+    return states, result
+
+
+def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
+    """Fill `window`. The first part and the last, set-up and the loop's exit, are no laps."""
+    for counts in parts:
+        window.total.add(counts)
+    keys: dict[int, tuple[object, object]] = {}
+    shapes: dict[object, dict[object, list[int]]] = {}
+    laps = parts[1:-1]
+    for lap, counts in enumerate(laps):
+        if id(counts) not in keys:
+            calls = frozenset(window.tree.calls(counts).items())
+            keys[id(counts)] = calls, counts.key()
+        shape, variant = keys[id(counts)]
+        shapes.setdefault(shape, {}).setdefault(variant, []).append(lap)
+    found = [_shape(laps, list(variants.values())) for variants in shapes.values()]
+    window.shapes = sorted(found, key=lambda shape: (-len(shape.laps), shape.laps[0]))
+
+
+def _shape(laps: list[Counts], variants: list[list[int]]) -> IterationShape:
+    variants.sort(key=lambda numbers: (-len(numbers), numbers[0]))
+    counted = tuple((laps[numbers[0]], len(numbers)) for numbers in variants)
+    steps = [counts.steps.total() for counts, _ in counted]
+    numbers = sorted(number for numbers in variants for number in numbers)
+    return IterationShape(counted[0][0], numbers, counted[0][1], min(steps), max(steps), counted)
+
+
+def find_cycles(order: list[int]) -> list[Cycle]:
+    """The cycles in `order`, each with all the laps in which it repeats."""
+    found: Counter[tuple[int, ...]] = Counter()
+    at = 0
+    while at < len(order):
+        for length in range(1, LONGEST_CYCLE + 1):
+            end = at + length
+            while end < len(order) and order[end] == order[end - length]:
+                end += 1
+            if end >= at + 2 * length:
+                found[_rotated(tuple(order[at : at + length]))] += end - at
+                at = end
+                break
+        else:
+            at += 1
+    return [Cycle(shapes, laps) for shapes, laps in found.most_common()]
+
+
+def _rotated(shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Equal for one cycle, at whichever shape it is entered."""
+    return min(shapes[n:] + shapes[:n] for n in range(len(shapes)))

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads what the recorder wrote; probes/exact/README.md describes the layout."""
+
+from __future__ import annotations
+
+import enum
+import struct
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+EVENT_BIT = 1 << 31
+KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
+COUNT_BITS, COUNT_MASK = 10, 0x3FF
+BLOCK = struct.Struct("<QHH")
+STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
+REX = range(0x40, 0x50)
+PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
+
+
+class RecordEvent(enum.IntEnum):
+    """The kind of a word with the event bit; its value is a count, a task, an offset, or a CPU."""
+
+    REPEAT = 0
+    SWITCH = 1
+    SERVER_BEGIN = 2
+    CLIENT_BEGIN = 3
+    CLIENT_END = 4
+    RESUME = 5
+    CPU = 6
+
+
+def event_of(word: int) -> tuple[int, int]:
+    """Kind and value of a word with the event bit."""
+    return word >> KIND_SHIFT & KIND_MASK, word & VALUE_MASK
+
+
+class Jump(enum.Enum):
+    """How a block ends, as far as it matters to a call stack."""
+
+    NONE = enum.auto()  # it falls through, jumps, branches, or begins or ends a system call
+    CALL = enum.auto()
+    RETURN = enum.auto()
+    IRET = enum.auto()
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """Code that QEMU translated as one unit. `lengths` has the size of each instruction."""
+
+    address: int
+    code: bytes
+    lengths: bytes
+
+    @property
+    def end(self) -> int:
+        """The address behind the block: where a call at its end returns to."""
+        return self.address + len(self.code)
+
+    def instruction(self, index: int) -> bytes:
+        """The bytes of one instruction."""
+        start = sum(self.lengths[:index])
+        return self.code[start : start + self.lengths[index]]
+
+    def jump(self) -> Jump:
+        """What the block's last instruction does."""
+        return classify(self.instruction(len(self.lengths) - 1))
+
+    def repeats(self) -> bool:
+        """Whether the block begins with a string instruction that has a repeat prefix."""
+        first = self.instruction(0)
+        return first[0] in (0xF2, 0xF3) and first[-1] in STRING_OPCODES and len(first) <= 3
+
+
+def classify(code: bytes) -> Jump:
+    """The kind of one instruction, from its bytes."""
+    rest = code.lstrip(PREFIXES)
+    if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
+        return Jump.CALL
+    if rest[:1] in (b"\xc3", b"\xc2"):
+        return Jump.RETURN
+    return Jump.IRET if rest[:1] == b"\xcf" else Jump.NONE
+
+
+@dataclass(frozen=True)
+class InstructionRecord:
+    """What ran, in order. Block numbers begin at 1; `blocks[0]` is a placeholder.
+
+    `window` is the number of instructions in the window, as the recorder counted them.
+    """
+
+    words: array[int]
+    blocks: list[CodeBlock]
+    tasks: dict[int, str]
+    window: int
+
+
+def read_record(folder: Path) -> InstructionRecord:
+    """The record in `folder`."""
+    words: array[int] = array("I")
+    words.frombytes((folder / "trace").read_bytes())
+    tasks: dict[int, str] = {}
+    window = 0
+    for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
+        kind, number, name = line.split("\t")
+        if kind == "task":
+            tasks[int(number)] = name
+        else:
+            window = int(number)
+    return InstructionRecord(words, _read_blocks((folder / "blocks").read_bytes()), tasks, window)
+
+
+def _read_blocks(data: bytes) -> list[CodeBlock]:
+    blocks = [CodeBlock(0, b"\x90", b"\x01")]
+    at = 0
+    while at < len(data):
+        address, count, size = BLOCK.unpack_from(data, at)
+        code = at + BLOCK.size
+        lengths = code + size
+        blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
+        at = lengths + count
+    return blocks

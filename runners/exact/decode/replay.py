@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Finds who called whom: replays the record block by block, with a shadow stack for each task.
+
+A call pushes a frame with the address to which it will return. A return pops down to the frame
+that waits for the block that runs next. The kernel does a few other things:
+
+- A call within a function (a retpoline, or stuffing of the return stack) pushes nothing.
+- A return for which no frame waits, to the start of a function, is a retpoline's jump: the
+  function takes the thunk's place. A return to anywhere else comes from a thread that has slept
+  since before the record: its stack starts again from there.
+- Any other move into another function is a tail call: its frame ends with the frame below it.
+- No call enters the kernel's entry points: they push a barrier. `iretq` pops the topmost barrier
+  and resumes the interrupted code; a return to user space empties the stack.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runners.exact.decode.record import (
+    COUNT_BITS,
+    COUNT_MASK,
+    EVENT_BIT,
+    CodeBlock,
+    Jump,
+    RecordEvent,
+    event_of,
+)
+from runners.exact.machine.symbols import USER, Symbols
+
+# The processor enters functions with these names, unless a direct call does.
+ENTRIES = ("asm_", "entry_SYSCALL_64")
+THUNKS = ("__x86_indirect_", "__pi___x86_", "retbleed_", "srso_", "__x86_return_", "zen_untrain")
+
+
+class Frame(NamedTuple):
+    """One entry of a stack: a `node` of the tree, and the address `back` to which it returns.
+
+    `tail` marks a tail call. `resume` is the block that a barrier interrupted, -1 in other frames.
+    """
+
+    node: int
+    back: int = 0
+    tail: bool = False
+    resume: int = -1
+
+
+class Running(NamedTuple):
+    """The task of a CPU, and the last block that ran to its end (0: it stopped inside one)."""
+
+    task: int
+    last: int
+
+
+NO_TASK = Running(-1, 0)
+
+
+class State(NamedTuple):
+    """Everything besides the words on which a replay depends.
+
+    `running` is by CPU, `stacks` by task.
+    """
+
+    cpu: int
+    running: tuple[tuple[int, Running], ...]
+    stacks: tuple[tuple[int, tuple[Frame, ...]], ...]
+
+
+@dataclass
+class Counts:
+    """What ran, by node of the call tree."""
+
+    steps: Counter[int] = field(default_factory=Counter)
+    repeats: Counter[int] = field(default_factory=Counter)  # steps that only repeat an instruction
+    calls: Counter[int] = field(default_factory=Counter)
+    switches: Counter[str] = field(default_factory=Counter)
+
+    def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
+        """Equal for counts that are equal."""
+        return tuple(frozenset(counter.items()) for counter in vars(self).values())
+
+    def add(self, other: Counts) -> None:
+        """Add the other counts to these."""
+        for name, counter in vars(self).items():
+            counter.update(getattr(other, name))
+
+
+@dataclass
+class NodeVisit:
+    """Steps that a CPU made in one node of the call tree before it went to another node."""
+
+    cpu: int
+    node: int
+    steps: int
+
+
+class CallTree:
+    """Call paths as nodes: each node is a function under a parent node."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, str], int] = {}
+        self.functions: list[str] = [""]
+        self._paths: list[tuple[str, ...]] = [()]
+
+    def child(self, parent: int, function: str) -> int:
+        """The node of `function` called from `parent`; 0 is the root of all."""
+        key = (parent, function)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = len(self.functions)
+            self.functions.append(function)
+            self._paths.append((*self._paths[parent], function))
+        return node
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The names from the task down to the function."""
+        return self._paths[node]
+
+    def calls(self, counts: Counts) -> Counter[str]:
+        """Calls of each function, whoever called it."""
+        return self._by_function(counts.calls)
+
+    def steps(self, counts: Counts) -> Counter[str]:
+        """Steps of each function itself, whoever called it."""
+        return self._by_function(counts.steps)
+
+    def _by_function(self, by_node: Counter[int]) -> Counter[str]:
+        functions: Counter[str] = Counter()
+        for node, count in by_node.items():
+            functions[self.functions[node]] += count
+        return functions
+
+
+class Replay:
+    """Replays parts of one record. `tasks` has the record's names of the tasks."""
+
+    def __init__(self, blocks: list[CodeBlock], tasks: dict[int, str], symbols: Symbols) -> None:
+        self.tree = CallTree()
+        self.tasks = tasks
+        self._lengths = [len(block.lengths) for block in blocks]
+        self._places = [symbols.place(block.address) for block in blocks]
+        self._addresses = [block.address for block in blocks]
+        self._ends = [block.end for block in blocks]
+        self._jumps = [block.jump() for block in blocks]
+        self._repeats = [block.repeats() for block in blocks]
+        self._targets = [_direct_target(block) for block in blocks]
+
+    def start(self) -> State:
+        """The state at the start of a record, whose first words name the running tasks."""
+        return State(0, (), ())
+
+    def run(
+        self, state: State, words: Iterable[int], order: list[NodeVisit] | None = None
+    ) -> tuple[State, Counts]:
+        """Replay `words` from `state`. Each visit of a node is also appended to `order`."""
+        counts = Counts()
+        stacks, running = dict(state.stacks), dict(state.running)
+        before: dict[int, tuple[int, int]] = {}  # CPU → its `previous` and `word_before`
+        cpu = state.cpu
+        current, last = running.get(cpu, NO_TASK)
+        stack = self._stack(stacks, current)
+        previous = word_before = offset = 0
+        for word in words:
+            if word & EVENT_BIT:
+                kind, value = event_of(word)
+                if kind == RecordEvent.REPEAT:
+                    node, steps = stack[-1].node, (word_before & COUNT_MASK) * value
+                    counts.steps[node] += steps
+                    if self._repeats[previous] and self._lengths[previous] == 1:
+                        counts.repeats[node] += steps
+                    if order is not None:
+                        _append_steps(order, cpu, node, steps)
+                elif kind == RecordEvent.RESUME:
+                    offset = value
+                elif kind == RecordEvent.CPU:
+                    stacks[current], running[cpu] = tuple(stack), Running(current, last)
+                    before[cpu] = previous, word_before
+                    cpu = value
+                    current, last = running.get(cpu, NO_TASK)
+                    previous, word_before = before.get(cpu, (0, 0))
+                    stack = self._stack(stacks, current)
+                elif value != current:  # a switch, or a marker, which also names the running task
+                    stacks[current] = tuple(stack)
+                    if kind == RecordEvent.SWITCH:
+                        counts.switches[self.tasks.get(value, "?")] += 1
+                    current = value
+                    stack = self._stack(stacks, current)
+                continue
+            number, ran = word >> COUNT_BITS, word & COUNT_MASK
+            if not offset:
+                self._move(stack, last, number, counts)
+            node = stack[-1].node
+            counts.steps[node] += ran
+            if order is not None:
+                _append_steps(order, cpu, node, ran)
+            if self._repeats[number] and not offset and self._begins_within(previous, number):
+                counts.repeats[node] += 1
+            last = number if offset + ran == self._lengths[number] else 0
+            previous, word_before, offset = number, word, 0
+        stacks[current], running[cpu] = tuple(stack), Running(current, last)
+        return State(cpu, tuple(sorted(running.items())), tuple(sorted(stacks.items()))), counts
+
+    def _stack(self, stacks: dict[int, tuple[Frame, ...]], task: int) -> list[Frame]:
+        """A copy of the task's stack; a new task begins in user space."""
+        if task in stacks:
+            return list(stacks[task])
+        root = self.tree.child(0, self.tasks.get(task, "?"))
+        return [Frame(self.tree.child(root, USER))]
+
+    def _begins_within(self, previous: int, number: int) -> bool:
+        """Whether the block begins with the instruction in which the previous block ended."""
+        return self._addresses[previous] <= self._addresses[number] < self._ends[previous]
+
+    def _move(self, stack: list[Frame], last: int, number: int, counts: Counts) -> None:
+        """Bring the stack to where block `number` runs, after `last` has run to its end."""
+        place = self._places[number]
+        if place.function == USER:
+            del stack[1:]
+            return
+        if (
+            place.start
+            and place.function.startswith(ENTRIES)
+            and not (last and self._targets[last] == self._addresses[number])
+        ):
+            self._push(stack, place.function, counts, resume=last)
+            return
+        jump = self._jumps[last] if last else Jump.NONE
+        if jump is Jump.IRET:
+            last = self._pop_barrier(stack)
+            jump = self._jumps[last] if last else Jump.NONE
+        top = self.tree.functions[stack[-1].node]
+        if jump is Jump.CALL:
+            if place.function != top or place.start:
+                self._push(stack, place.function, counts, back=self._ends[last])
+        elif jump is Jump.RETURN:
+            self._return(stack, number, counts)
+        elif place.function != top:
+            self._tail(stack, place.function, counts)
+
+    def _push(
+        self, stack: list[Frame], function: str, counts: Counts,
+        *, back: int = 0, tail: bool = False, resume: int = -1,
+    ) -> None:  # fmt: skip
+        node = self.tree.child(stack[-1].node, function)
+        counts.calls[node] += 1
+        stack.append(Frame(node, back, tail, resume))
+
+    def _pop_barrier(self, stack: list[Frame]) -> int:
+        """Remove the topmost barrier; the block that it interrupted, 0 without a barrier."""
+        index = _topmost_barrier(stack)
+        if not index:
+            return 0
+        resume = stack[index].resume
+        del stack[index:]
+        return resume
+
+    def _return(self, stack: list[Frame], number: int, counts: Counts) -> None:
+        for index in range(len(stack) - 1, 0, -1):
+            if stack[index].resume >= 0:
+                break
+            if stack[index].back == self._addresses[number]:
+                while stack[index].tail:
+                    index -= 1
+                del stack[index:]
+                return
+        place = self._places[number]
+        top = self.tree.functions[stack[-1].node]
+        if place.function == top:
+            return
+        if place.start and len(stack) > 1:
+            is_thunk = top.startswith(THUNKS)
+            frame = stack.pop() if is_thunk else stack[-1]
+            tail = frame.tail or not is_thunk
+            self._push(stack, place.function, counts, back=frame.back, tail=tail)
+            return
+        # The thread slept: its stack starts again above the topmost barrier.
+        del stack[_topmost_barrier(stack) + 1 :]
+        self._push(stack, place.function, counts)
+
+    def _tail(self, stack: list[Frame], function: str, counts: Counts) -> None:
+        for index in range(len(stack) - 1, 0, -1):
+            if self.tree.functions[stack[index].node] == function:
+                del stack[index + 1 :]  # a jump back within the chain
+                return
+            if not stack[index].tail:
+                break
+        self._push(stack, function, counts, back=stack[-1].back, tail=len(stack) > 1)
+
+
+def _topmost_barrier(stack: list[Frame]) -> int:
+    """Its index; 0 without a barrier, where the frame of user space is."""
+    for index in range(len(stack) - 1, 0, -1):
+        if stack[index].resume >= 0:
+            return index
+    return 0
+
+
+def _append_steps(order: list[NodeVisit], cpu: int, node: int, steps: int) -> None:
+    if order and (order[-1].cpu, order[-1].node) == (cpu, node):
+        order[-1].steps += steps
+    else:
+        order.append(NodeVisit(cpu, node, steps))
+
+
+def _direct_target(block: CodeBlock) -> int:
+    """The target of a direct call at the block's end; 0 where its bytes do not say."""
+    code = block.instruction(len(block.lengths) - 1)
+    if len(code) == 5 and code[0] == 0xE8:
+        return (block.end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
+    return 0

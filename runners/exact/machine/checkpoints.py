@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Keeps the finished cells of an interrupted run in the cache, so that they are not counted again.
+
+A cell is identified by everything that decides its figures: the stored machine, the recorder, our
+own code, and the cell itself. A run that completes removes the checkpoints that it used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runners.exact.cells import Cell
+from runners.exact.machine.boot import PLUGIN, digest
+from runners.exact.machine.guest import ExactGuest, is_unused, room_in_cache
+from runners.guest.machine import User
+
+
+class CountedCell(NamedTuple):
+    """A cell's line of cells.jsonl, its call tree and its steady lap (empty if it failed)."""
+
+    line: dict[str, Any]
+    tree: str
+    lap: str
+
+
+Count = Callable[[ExactGuest, Cell, User | None], CountedCell]
+
+
+class Checkpoints:
+    """A folder with a file for each finished cell. Several threads may use it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._used: list[Path] = []
+        sources = [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]
+        self._code = digest(b"".join(path.read_bytes() for path in sources))
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in filter(is_unused, folder.iterdir()):
+            path.unlink(missing_ok=True)
+
+    def get_or_count(
+        self, guest: ExactGuest, cell: Cell, user: User | None, count: Count
+    ) -> CountedCell:
+        """The cell's checkpoint; without one, count the cell, and keep it unless it failed.
+
+        Raises GuestError where it cannot be kept.
+        """
+        inputs = [guest.recipe, self._code, cell.fields(), cell.order]
+        key = digest(json.dumps(inputs, sort_keys=True).encode())
+        path = self._folder / f"{key[:32]}.json"
+        self._used.append(path)
+        if path.is_file():
+            self.count += 1
+            return CountedCell(*json.loads(path.read_text(encoding="utf-8")))
+        result = count(guest, cell, user)
+        if result.line["error"] is None:
+            self._keep(path, result)
+            self.count += 1
+        return result
+
+    def _keep(self, path: Path, result: CountedCell) -> None:
+        partial = path.with_suffix(".partial")
+        try:
+            with room_in_cache("a finished cell", self._folder):
+                partial.write_text(json.dumps(result), encoding="utf-8")
+                partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove the checkpoints of a run that is complete."""
+        for path in self._used:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Maps addresses to functions, by the guest's own /proc/kallsyms."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+
+USER = "[user]"
+UNKNOWN = "[unknown]"
+USER_LIMIT = 1 << 47
+# Padding before a function, and its part that the compiler moved away, belong to the function.
+PADDING = "__pfx_"
+COLD = re.compile(r"\.cold(\.\d+)?$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The function at an address, and whether the address is the function's first byte."""
+
+    function: str
+    start: bool
+
+
+class Symbols:
+    """The kernel's functions, by address."""
+
+    def __init__(self, starts: list[int], names: list[str]) -> None:
+        self._starts = starts
+        self._names = names
+
+    def place(self, address: int) -> Place:
+        """The function at `address`; all of user space is one function."""
+        if address < USER_LIMIT:
+            return Place(USER, False)
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return Place(UNKNOWN, False)
+        name = self._names[index]
+        at_start = self._starts[index] == address and not COLD.search(name)
+        return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
+
+    def extent(self, name: str) -> tuple[int, int]:
+        """First address of a function, and of the next symbol. Raises KeyError."""
+        try:
+            index = self._names.index(name)
+        except ValueError:
+            raise KeyError(name) from None
+        start = self._starts[index]
+        return start, next((after for after in self._starts[index:] if after > start), start + 4096)
+
+
+def read_symbols(path: Path) -> Symbols:
+    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins."""
+    found: dict[int, tuple[int, str]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            address, kind, name = line.split()[:3]
+            if kind not in "tTwW":
+                continue
+            rank = 0 if kind in "TW" else 1
+            where = int(address, 16)
+            if where not in found or rank < found[where][0]:
+                found[where] = (rank, name)
+    starts = sorted(found)
+    return Symbols(starts, [found[start][1] for start in starts])

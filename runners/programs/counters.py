@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads what the kernel counts by itself, for the machine and for the processes of an experiment.
+
+No probe is needed. TCP's counters (/proc/net/snmp, /proc/net/netstat) and the machine's context
+switches (/proc/stat) include the work of other programs.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The counts at a moment."""
+
+    totals: dict[str, int]
+    threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
+
+
+def read(pids: Iterable[int], ended: bool = False) -> Counters:
+    """Read the counts of these processes; with `ended`, also of our children that have ended.
+
+    Raises OSError where a process is gone.
+    """
+    totals = {
+        "out": _tcp("net/snmp", "Tcp", "OutSegs"),
+        "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
+        "machine": _line("stat", "ctxt"),
+        **dict.fromkeys(("user_ns", "system_ns"), 0),
+    }
+    threads = {}
+    if ended:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        totals["user_ns"] += round(usage.ru_utime * 1e9)
+        totals["system_ns"] += round(usage.ru_stime * 1e9)
+        threads["ended"] = (usage.ru_nvcsw, usage.ru_nivcsw)
+    for pid in pids:
+        # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 and 13.
+        fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+        totals["user_ns"] += int(fields[11]) * TICK_NS
+        totals["system_ns"] += int(fields[12]) * TICK_NS
+        for task in (PROC / f"{pid}/task").iterdir():
+            try:
+                status = f"{pid}/task/{task.name}/status"
+                names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
+                threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
+            except (FileNotFoundError, ProcessLookupError):  # the thread has ended
+                continue
+    return Counters(totals, threads)
+
+
+def between(before: Counters, after: Counters) -> dict[str, int]:
+    """The counts between two moments.
+
+    `out` are segments sent, `data` those with payload, without retransmissions, and `machine` the
+    machine's context switches. For all processes together: `user_ns` and `system_ns`, to the clock
+    tick; `voluntary` and `involuntary` switches of the threads that are alive at the end.
+    """
+    found = {name: after.totals[name] - value for name, value in before.totals.items()}
+    for i, name in enumerate(("voluntary", "involuntary")):
+        was = {task: counts[i] for task, counts in before.threads.items()}
+        now = {task: counts[i] for task, counts in after.threads.items()}
+        found[name] = sum(count - was.get(task, 0) for task, count in now.items())
+    return found
+
+
+def _tcp(file: str, group: str, name: str) -> int:
+    """A counter from a table of two lines: names, and below them values."""
+    lines = (PROC / file).read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+def _line(file: str, word: str) -> int:
+    lines = (PROC / file).read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(word))

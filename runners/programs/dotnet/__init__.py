@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The two methods that an article ran in BenchmarkDotNet, in C: one thread sends, then receives.
+
+As written, they compare two messages over Unix sockets with one message over TCP; corrected, they
+compare one with one. They need no package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from runners.collect.children import User
+from runners.collect.workload import private_directory
+from runners.programs.client import run_whole
+from runners.programs.probes import Probes, rounds
+
+PROGRAM = Path(__file__).parent / "build/benchmark"
+VARIANTS = ("written", "corrected")
+TRANSPORTS = ("unix", "tcp")
+SIZES = (1024, 4096, 8192, 16384)
+CALLS = 10_000
+REPEATS = 6
+TAKES = 20
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    return ""
+
+
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a record per measurement, interleaved A B B A."""
+    cases = list(product(SIZES, VARIANTS, TRANSPORTS))
+    with private_directory(user) as directory:
+        end = {"unix": str(directory / "benchmark"), "tcp": "-"}
+        for repeat, (size, variant, transport), watch in rounds(cases, REPEATS, probes):
+            say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
+            record = {"app": "dotnet", "variant": variant, "clients": 1,
+                      "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
+            argv = [str(PROGRAM), transport, end[transport], variant, str(size), str(CALLS)]
+            yield record | run_whole(argv, user, None, watch)

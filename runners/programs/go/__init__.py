@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The experiment of go-afecho with its client in Go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from runners.collect.children import User
+from runners.programs import echo
+from runners.programs.probes import Probes
+
+CLIENT = Path(__file__).parent / "build/client"
+TAKES = 35
+
+
+def lack() -> str:
+    """Why it cannot run here; empty where it can."""
+    built = echo.SERVER.exists() and CLIENT.exists()
+    return "" if built else "its programs are not built (runners/setup.sh --go)"
+
+
+def run(
+    user: User | None, say: Callable[[str], None], probes: Probes | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a record per measurement. Raises RunError."""
+    return echo.run("go", [str(CLIENT)], user, say, probes)
