@@ -16,7 +16,6 @@ from analysis.languages import say
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.raw.reasons import in_words
 from analysis.raw.run import Cell, Lane, Missing, Result, Run
 
 COLUMNS = (
@@ -75,7 +74,7 @@ def build_tables(run: Run, cells: tuple[exact.Cell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
     unsound: list[Unsound] = []
-    missing = list(map(in_words, run.missing))
+    missing = list(run.missing)
     for lane in run.lanes:
         scripts = read_scripts(lane)
         missing += failures(lane)
@@ -223,7 +222,6 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
                 f"{name}: {scripts.instrument(script)} {script}",
                 lane.folder,
                 say("the script was attached and left no count for this cell"),
-                said=True,
             )
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
@@ -231,4 +229,4 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     for script in traced:
         if not (lane.path / files[script]).exists():
             why = say("it was attached and left no file")
-            yield Missing(f"{name}: ftrace {script}", lane.folder, why, said=True)
+            yield Missing(f"{name}: ftrace {script}", lane.folder, why)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/hooks.md out of the tables beside this file, so that it cannot drift.
+"""Make docs/hooks.md of the tables in probes/, so that it cannot drift.
 
-probes/hooks.tsv for bpftrace's scripts and the kernel's counters, bcc/counts.tsv, perf/stat.tsv;
-scripts.tsv for what a run attaches.
+hooks.tsv has bpftrace's scripts and the kernel's own counters; bcc/counts.tsv and perf/stat.tsv the
+other two instruments; scripts.tsv what a run attaches.
 
 python3 -m probes.hooks > docs/hooks.md
 """
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
+
+from probes.tables import read_rows
 
 PROBES = Path(__file__).parent
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
@@ -87,20 +88,18 @@ class Hook:
 
 
 def read_hooks(path: Path = PROBES / "hooks.tsv") -> list[Hook]:
-    """All rows, in their order."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
-        return [
-            Hook(
-                tuple(row["quantities"].split()),
-                row["script"],
-                row["rung"],
-                tuple(row["hooks"].split()) if row["script"] else (row["hooks"],),
-                KERNELS if row["kernels"] == "all" else tuple(row["kernels"].split()),
-                row["why"],
-            )
-            for row in rows
-        ]
+    """The rows in their order."""
+    return [
+        Hook(
+            tuple(row["quantities"].split()),
+            row["script"],
+            row["rung"],
+            tuple(row["hooks"].split()) if row["script"] else (row["hooks"],),
+            KERNELS if row["kernels"] == "all" else tuple(row["kernels"].split()),
+            row["why"],
+        )
+        for row in read_rows(path)
+    ]
 
 
 def page() -> str:
@@ -117,29 +116,23 @@ def _others() -> str:
     bcc = [
         f"| {_named(row)} | {row['choice']} | `{row['hook']}` | {row['task']} "
         f"| {_code(row['only'])} | {_code(row['amount'])} |\n"
-        for row in _rows(PROBES / "bcc/counts.tsv")
+        for row in read_rows(PROBES / "bcc/counts.tsv")
     ]
     perf = [
         f"| {_named(row)} | `{row['event']}` | {_code(row['filter'])} |\n"
-        for row in _rows(PROBES / "perf/stat.tsv")
+        for row in read_rows(PROBES / "perf/stat.tsv")
     ]
     return "".join([BCC, *bcc, PERF, *perf, SCRIPTS, *_scripts()])
 
 
 def _scripts() -> list[str]:
-    """A line for each script, whichever file it takes on which kernel."""
-    rows = {row["script"]: row for row in reversed(_rows(PROBES / "scripts.tsv"))}
+    """One line for each script, even where it has a file for each of several kernels."""
+    rows = {row["script"]: row for row in reversed(read_rows(PROBES / "scripts.tsv"))}
     return [
         f"| {name} | {row['instrument']} | {row['rung']} | {', '.join(row['headline'].split())} "
         f"| {row['stretch']} | {', '.join(row['quantities'].split())} |\n"
         for name, row in reversed(rows.items())
     ]
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        return list(csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def _named(row: dict[str, str]) -> str:

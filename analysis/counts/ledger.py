@@ -49,8 +49,7 @@ class Row:
     measure: Measure
     lines: tuple[Line, ...]
     why_missing: str = ""
-    failed: bool = False  # missing although it was asked for
-    said: bool = True  # the reason is in the language in use; some are as they were recorded
+    failed: bool = False  # missing although somebody wanted it
 
     def best(self) -> tuple[Line, ...]:
         """The best source, and the best one of another instrument beside it."""
@@ -136,9 +135,8 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
-        about = _about(measure, missing)
-        failed, said = any(one.asked for one in about), all(one.said for one in about)
-        return Row(measure, (), why_missing(measure, missing), failed, said)
+        failed = any(lack.asked for lack in _about(measure, missing))
+        return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
     lines.sort(key=lambda line: version(line.kernel), reverse=True)
     return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
@@ -181,22 +179,22 @@ def version(kernel: str) -> tuple[int, ...]:
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
-    reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
+    reasons = [lack.why for lack in _about(measure, missing)]
     return say("; ").join(dict.fromkeys(reasons)) or say("not measured in this run")
 
 
 def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
-    """Reason → what was asked for, could not be had, and has no row in which that would be said."""
-    rows = [measure for measure in MEASURES if measure.ledger]
+    """Reason → what is missing although somebody wanted it, and has no row to show the reason."""
+    shown = {measure.quantity for measure in MEASURES if measure.ledger}
     found: dict[str, list[str]] = {}
-    for one in missing:
-        if one.asked and not any(_about(measure, (one,)) for measure in rows):
-            found.setdefault(one.why, []).append(one.what)
+    for lack in missing:
+        if lack.asked and shown.isdisjoint(lack.quantities):
+            found.setdefault(lack.why, []).append(lack.what)
     return found
 
 
 def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
-    return [m for m in missing if measure.quantity in m.what or measure.words in m.what]
+    return [lack for lack in missing if measure.quantity in lack.quantities]
 
 
 def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:

@@ -1,42 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reasons that collectors record for what is missing, in words that a report can say.
+"""Why something is missing: a run holds codes and values, probes/reasons.tsv the words."""
 
-A run keeps them as English sentences. Those here stand in nearly every run, so they are said in the
-report's language; any other (what a tool or a kernel answered) is shown as it was recorded.
-"""
-
-import re
-from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from analysis.languages import say, to_say
-from analysis.raw.run import Missing
+from analysis.errors import RunError
+from analysis.tsv import read_rows
 
-# As they are written, {…} for a value: tests/analysis/test_recorded_reasons.py finds where.
-RECORDED = (
-    to_say("not asked for: --instruments {name}, or all"),
-    to_say("{script} needs function probes"),
-    to_say("this kernel has no kprobes."),
-    to_say("this kernel has no tracepoint {event}."),
-    to_say(
-        "this CPU counts no {event} (perf stat: <not supported>): it has no PMU, or its virtual "
-        "machine does not show it."
-    ),
-    to_say("payload of less than {size} bytes cannot be told from other reads"),
-    to_say("a knob is turned on one placement, the first that --placements names"),
-)
-VALUE = re.compile(r"\\{(\w+)\\}")
-
-
-def in_words(one: Missing) -> Missing:
-    """The same with its reason said, where it is a known one."""
-    for text, pattern in _patterns():
-        if found := pattern.fullmatch(one.why):
-            values = found.groupdict()
-            return replace(one, why=say(text, **values), said=True)
-    return one
+TABLE = Path(__file__).parents[2] / "probes/reasons.tsv"
 
 
 @cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((text, re.compile(VALUE.sub(r"(?P<\1>.+)", re.escape(text)))) for text in RECORDED)
+def _words() -> dict[str, str]:
+    return {row["code"]: row["words"] for row in read_rows(TABLE)}
+
+
+def in_words(code: str, values: dict[str, Any], name: str) -> str:
+    """The reason as a sentence without a full stop. Raises RunError, which calls it `name`."""
+    if code not in _words():
+        raise RunError(
+            f"{name} has the reason '{code}', which this pathcost does not know: use the pathcost "
+            "that made the run (run.json, 'pathcost')."
+        )
+    try:
+        return _words()[code].format(**values)
+    except KeyError as error:
+        raise RunError(f"{name} has the reason '{code}' without its value {error}.") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import RunError, UsageError
+from analysis.raw.reasons import in_words
 from analysis.raw.record import AGAIN, Record, parse_object, read_text
 
 FORMAT = 1
@@ -113,9 +114,9 @@ class Missing:
     what: str
     lane: str
     why: str
-    asked: bool = True  # false: nobody asked for it, so nothing failed
-    transport: str = ""  # of which no cell ran at all
-    said: bool = False  # `why` is in the language in use, and not what was recorded, in English
+    asked: bool = True  # false: nobody wanted it, so nothing failed
+    transport: str = ""  # where no cell of this transport ran at all
+    quantities: tuple[str, ...] = ()  # what would have been counted
 
 
 @dataclass(frozen=True)
@@ -155,16 +156,19 @@ def read_run(path: Path) -> Run:
             "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
         )
     lanes = tuple(_read_lane(path, entry) for entry in manifest.objects("lanes"))
-    missing = tuple(
-        Missing(
-            entry.text("what"),
-            entry.optional("lane", str) or "",
-            entry.text("why"),
-            entry.optional("asked", bool) is not False,
-        )
-        for entry in manifest.objects("missing")
-    )
+    missing = tuple(map(_missing, manifest.objects("missing")))
     return Run(path, manifest.text("name"), manifest.fields, lanes, missing)
+
+
+def _missing(entry: Record) -> Missing:
+    what, by = tuple(entry.texts("what")), entry.optional("by", str)
+    return Missing(
+        ", ".join(what) + (f" ({by})" if by else ""),
+        entry.optional("lane", str) or "",
+        in_words(entry.text("code"), entry.object("values").fields, entry.name),
+        entry.optional("asked", bool) is not False,
+        quantities=what,
+    )
 
 
 def _read_lane(run: Path, entry: Record) -> Lane:

@@ -30,6 +30,7 @@ from typing import Any
 from probes.bcc import headers
 
 READY = "attached"
+MISSING = "missing "  # before what cannot be counted: in words, or as JSON for who reads --json
 TRACEFS = Path("/sys/kernel/tracing")
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from runners.collect import merge
-from runners.collect.bpftrace import Part
+from runners.collect.bpftrace import MergedScript
 from runners.collect.scripts import read_scripts
 
 ONE = """\
@@ -96,7 +96,7 @@ def test_output_is_dealt_out_to_the_scripts() -> None:
 
 def test_every_script_of_the_table_can_be_put_together() -> None:
     parts = [
-        Part(row, merge.parse(row.path.read_text(), ["/w", "1", "2"]))
+        MergedScript(row, merge.parse(row.path.read_text(), ["/w", "1", "2"]))
         for rows in read_scripts().values()
         for row in rows
         if row.instrument == "bpftrace"
