@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,9 @@ class Collector:
     def run(self) -> None:
         """All passes in order."""
         _write_json(self._out / "environment.json", environment())
-        with program_statistics():
+        with ExitStack() as stack:
+            with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
+                stack.callback(os.close, enable_statistics())
             self._passes()
         self._checks()
         _write_json(self._out / "missing.json", self._missing)
@@ -190,20 +192,6 @@ class Collector:
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
-
-
-@contextmanager
-def program_statistics() -> Iterator[None]:
-    """Meanwhile the kernel counts runs and time of BPF programs, where it can (Linux 5.8)."""
-    try:
-        descriptor = enable_statistics()
-    except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -18,7 +18,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from probes.reasons import Reason, missing, reason
@@ -134,8 +135,13 @@ class Perf(Instrument):
         by = f"{self.name} {self.script.name}"
         self._context.miss(missing(quantities or self.script.quantities, why, by=by))
 
-    def fail(self, error: AttachError) -> None:
-        self.miss(error.reasons[0])
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """An AttachError ends the block, and the quantities of the script are missing."""
+        try:
+            yield
+        except AttachError as error:
+            self.miss(error.reasons[0])
 
 
 class Stat(Perf):
@@ -160,33 +166,28 @@ class Stat(Perf):
         argv = ["perf", "stat", "-I", str(INTERVAL_MS), "-x", ";", "-o", str(self._output)]
         for row in self._rows:
             argv += ["-e", row.event, *(("--filter", row.filter) if row.filter else ())]
-        try:
+        with self.reported():
             self._control.start(argv, self.folder / "stat.stderr")
-        except AttachError as error:
-            self._rows = []
-            self.fail(error)
+            self._attached = bool(self._rows)
 
     def wait(self) -> list[str]:
-        if not self._rows:
-            return []
-        try:
-            self._control.say("ping")
-        except AttachError as error:
-            self.fail(error)
-            return []
-        self._attached = True
-        return [self.script.name]
+        if self._attached:
+            self._do(lambda: self._control.say("ping"))
+        return [self.script.name] if self._attached else []
+
+    def _do(self, step: Callable[[], None]) -> None:
+        """Do a step; where it fails, nothing more is counted."""
+        self._attached = False
+        with self.reported():
+            step()
+            self._attached = True
 
     def before(self, run: CellRun) -> WindowOptions:
         return self._control.window() if self._attached else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         if self._attached:
-            try:
-                self._take(run.id)
-            except AttachError as error:
-                self._attached = False
-                self.fail(error)
+            self._do(lambda: self._take(run.id))
         return Losses()
 
     def _take(self, cell: int) -> None:
@@ -237,28 +238,22 @@ class PerfRecord(Perf):
 
     def wait(self) -> list[str]:
         """Try it, so that what cannot be attached is missing before any cell runs."""
-        try:
+        with self.reported():
             self._start("try")
-        except AttachError as error:
-            self.fail(error)
-            return []
-        self._end("try")
-        return [self.script.name]
+            self._end("try")
+            return [self.script.name]
+        return []
 
     def before(self, run: CellRun) -> WindowOptions:
-        try:
+        with self.reported():
             return self._start(str(run.id)).window()
-        except AttachError as error:
-            self.fail(error)
-            return WindowOptions()
+        return WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         if self._control is None:
             return Losses()
-        try:
+        with self.reported():
             self._control.say("disable")
-        except AttachError as error:
-            self.fail(error)
         return Losses(self._end(str(run.id), run.id))
 
     def stop(self) -> None:
@@ -285,13 +280,11 @@ class PerfRecord(Perf):
         self._control.ask_to_finish()
         self._control.finish()
         self.stop()
-        try:
-            return 0 if cell is None else self.read(cell, self._data(name))
-        except AttachError as error:
-            self.fail(error)
-            return 0
-        finally:
-            self._data(name).unlink(missing_ok=True)
+        lost = 0
+        with self.reported():
+            lost = 0 if cell is None else self.read(cell, self._data(name))
+        self._data(name).unlink(missing_ok=True)
+        return lost
 
     def _data(self, name: str) -> Path:
         return self.folder / f"{self.script.name}-{name}.data"

@@ -20,8 +20,8 @@ from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.kernels import prepare_kernel
 from runners.guest.machine import User
+from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import prepare_qemu
-from runners.guest.workshop import workshop
 
 BOOT_SECONDS = 300
 SWITCH = "__switch_to_asm"
@@ -87,9 +87,9 @@ def prepare(
     A stored machine is found by everything that it hangs on, so an older one is never used.
     Raises GuestError.
     """
-    with Cache(cache, say) as cached, workshop(cached) as shop:
-        qemu = prepare_qemu(cached, shop)
-        found = prepare_kernel(cached, shop, qemu, kernel)
+    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+        qemu = prepare_qemu(cached, sources)
+        found = prepare_kernel(cached, sources, qemu, kernel)
         machine = Machine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
         recipe = machine.recipe()
 

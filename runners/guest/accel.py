@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Does KVM work here? Only a guest that has booted says so."""
+"""Does KVM work here? Only a guest that boots can tell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runners.guest.cache import Cache
 from runners.guest.errors import GuestError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Disk, Ended, User, command_line, explain, watch
+from runners.guest.machine import Disk, User, command_line, explain, watch
 from runners.guest.qemu import Qemu
 
 DEVICE = Path("/dev/kvm")
@@ -26,7 +26,8 @@ def kvm_boots(
 ) -> tuple[bool, str]:
     """Whether this kernel boots under KVM here, and how we know.
 
-    It is tried once for each boot of the host, kernel, image, QEMU and user; the cache remembers.
+    One trial is enough for each boot of the host, kernel, image, QEMU and user: the cache keeps the
+    answer.
     """
     if not DEVICE.exists():
         return False, f"there is no {DEVICE} here"
@@ -54,10 +55,6 @@ def try_boot(
             )
         except GuestError as error:
             return False, f"a trial boot failed: {error.sentence}"
-    return _judge(ended)
-
-
-def _judge(ended: Ended) -> tuple[bool, str]:
     if "pathcost: trial" in ended.lines:
         return True, f"a trial boot took {ended.seconds:.1f} s"
     return False, f"a trial boot failed: {explain(ended).sentence}"
@@ -69,7 +66,7 @@ def _recall(memory: Path, key: Sequence[object]) -> tuple[bool, str] | None:
             if trial["key"] == key:
                 return bool(trial["boots"]), str(trial["why"])
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # none yet, or damaged: a new trial replaces it
+        pass  # there is none yet, or it is damaged: a new trial replaces it
     return None
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
+from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment, run
-from runners.guest.workshop import TRIXIE, Workshop
 
 PACKAGES = (
     "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
@@ -55,7 +55,7 @@ class Image:
     key: str
 
 
-def prepare_image(cache: Cache, workshop: Workshop) -> Image:
+def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     """The root image from the cache, built there first if need be. Raises GuestError."""
     recipe = {
         "version": 1,
@@ -67,7 +67,7 @@ def prepare_image(cache: Cache, workshop: Workshop) -> Image:
     }
 
     def build(partial: Path) -> dict[str, object]:
-        archive = workshop.archive(TRIXIE)
+        archive = sources.archive(TRIXIE)
         plan = archive.plan(PACKAGES)
         packages = archive.fetch(plan, "guest: image")
         cache.say("guest: unpacking Debian 13")

@@ -16,14 +16,14 @@ from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import GuestError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
-from runners.guest.workshop import Workshop
+from runners.guest.package_sources import PackageSources
 
 # By transport, in the order in which they depend on each other.
 NEEDED = {"vsock": ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopback")}
 
 
 def prepare_modules(
-    cache: Cache, workshop: Workshop, kernel: Kernel, transports: Sequence[str]
+    cache: Cache, sources: PackageSources, kernel: Kernel, transports: Sequence[str]
 ) -> tuple[Path, ...]:
     """The files of what these transports need, unpacked, in order. Raises GuestError."""
     names = [name for one in transports for name in NEEDED.get(one, ())]
@@ -33,7 +33,7 @@ def prepare_modules(
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch("module-package") as root:
             unpack(
-                module_packages(workshop, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
+                module_packages(sources, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
             )
             for name in names:
                 _store(root, name, partial)
@@ -46,13 +46,13 @@ def prepare_modules(
     return tuple(entry / f"{name}.ko" for name in found)
 
 
-def module_packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
+def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
     """What holds the kernel's modules and the list of what is built in: its image's package, or
     where that is split, two others.
     """
     series = ".".join(kernel.release.split(".")[:2])
     for suites in [SUITES[series]] if series in SUITES else SUITES.values():
-        archive = workshop.archive(suites)
+        archive = sources.archive(suites)
         for offer in read_offers(archive.versions(PACKAGE)):
             if (offer.release, offer.version) == (kernel.release, kernel.version):
                 split = offer.package.startswith("linux-binary-")

@@ -15,8 +15,8 @@ from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, prepare_kernel
 from runners.guest.machine import User
 from runners.guest.modules import prepare_modules
+from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import prepare_qemu
-from runners.guest.workshop import workshop
 
 
 def prepare(
@@ -37,10 +37,10 @@ def prepare(
     """
     if platform.machine() != "x86_64":
         raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
-    with Cache(cache, say, may_build=may_build) as store, workshop(store) as shop:
-        qemu = prepare_qemu(store, shop)
-        chosen = prepare_kernel(store, shop, qemu, kernel)
-        modules = prepare_modules(store, shop, chosen, transports)
-        image = prepare_image(store, shop)
+    with Cache(cache, say, may_build=may_build) as store, PackageSources(store) as sources:
+        qemu = prepare_qemu(store, sources)
+        chosen = prepare_kernel(store, sources, qemu, kernel)
+        modules = prepare_modules(store, sources, chosen, transports)
+        image = prepare_image(store, sources)
         works, why = kvm_boots(store, qemu, chosen, image, user)
     return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

@@ -24,7 +24,7 @@ from runners.exact.tools import LackingError, module_files
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
-from runners.guest.workshop import workshop
+from runners.guest.package_sources import PackageSources
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
@@ -83,10 +83,10 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, "6.99", None, "key")
     with (
         Cache(tmp_path, lambda _: None) as cache,
-        workshop(cache) as shop,
+        PackageSources(cache) as sources,
         pytest.raises(LackingError, match="needs kernel modules"),
     ):
-        module_files(cache, shop, kernel, ["nf_tables"])
+        module_files(cache, sources, kernel, ["nf_tables"])
 
 
 def turned(guest: lane.Guest, name: str) -> tuple[Window, dict[str, object]]:
