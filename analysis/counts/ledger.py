@@ -83,10 +83,10 @@ class Ledger:
         if len(self.transports) <= most:
             return self
         first = self.transports[:2]
-        return replace(self, columns=tuple(one for one in self.columns if one[1] in first))
+        return replace(self, columns=tuple(column for column in self.columns if column[1] in first))
 
     def pages(self, most: int) -> list["Ledger"]:
-        """The same in parts of at most `most` columns, a placement's transports together."""
+        """The ledger in parts of at most `most` columns, a placement's transports together."""
         pages: list[list[Column]] = [[]]
         for placement in dict.fromkeys(place for place, _ in self.columns):
             some = [column for column in self.columns if column[0] == placement]
@@ -106,7 +106,7 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
         _ledger(str(pattern), int(str(size)), group, missing)
         for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
     ]
-    return tuple(sorted(ledgers, key=lambda one: (order(one.pattern, FIRST_PATTERNS), one.size)))
+    return tuple(sorted(ledgers, key=lambda part: (order(part.pattern, FIRST_PATTERNS), part.size)))
 
 
 def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:

@@ -200,7 +200,6 @@ def maps(bpf: Any, plan: CounterPlan, failed: Container[Counter]) -> frame.Maps:
 def run(given: argparse.Namespace) -> None:
     table = read_table()
     plan = make_plan(table, lacks(dict.fromkeys(row.hook for row in table)))
-    frame.hold_signals()
     bpf = frame.load(given, program(plan), len(plan.counters))
     failed = attach(bpf, plan)
     for (quantity, key), reasons in (plan.missing | failed).items():

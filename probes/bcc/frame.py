@@ -20,6 +20,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -187,7 +188,11 @@ def load(given: argparse.Namespace, program: str, counters: int, fields: str = "
     """Compile; attach the window and the tracepoints that the program names. Raises ToolError."""
     macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    for event in re.findall(r"^TRACEPOINT_PROBE\((\w+, \w+)\)", program, re.MULTILINE):
+        if not has_event(event.replace(", ", ":")):
+            raise ToolError(f"this kernel has no tracepoint {event.replace(', ', ':')}.")
     follow = FOLLOW if given.follow or given.windows else ""
+    hold_signals()
     bpf = compiled(text + WINDOWS + follow + program)
     _mend_uprobes()
     if given.pids:
@@ -251,13 +256,6 @@ def _close_windows(bpf: Any) -> None:
         del table[task]
 
 
-def _forget(bpf: Any) -> None:
-    """Forget what was counted, before the next window."""
-    for name in ("closed", "anyone"):
-        bpf[name].clear()
-    bpf["lost"][0] = bpf["lost"].Leaf(0)
-
-
 def windows(bpf: Any) -> Iterator[tuple[int, list[int]]]:
     """(cell, counters) of each task's window, and of the events that belong to no task."""
     for table in ("windows", "closed"):
@@ -279,7 +277,7 @@ def has_event(event: str) -> bool:
 
 
 def hold_signals() -> None:
-    """Call it before anything is attached: signals wait until `serve` takes them."""
+    """Before anything is attached: signals wait until `serve` takes them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
@@ -318,7 +316,9 @@ def _serve_windows(bpf: Any, read: Callable[[], Maps]) -> None:
         elif word == "close":
             _close_windows(bpf)
             print(json.dumps({"maps": read(), "lost": events_lost(bpf)}), flush=True)
-            _forget(bpf)
+            for table in ("closed", "anyone"):
+                bpf[table].clear()
+            bpf["lost"][0] = bpf["lost"].Leaf(0)
         else:
             raise ToolError(f"--windows does not know '{word}': there is open and close.")
 

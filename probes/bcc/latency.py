@@ -42,12 +42,6 @@ SLOTS = 32  # by powers of two: up to 4 s
 NOT_WOKEN = len(PARTS) * (SLOTS + 1)
 COUNTERS = NOT_WOKEN + 1
 FIELDS = "u64 sent, since, woken, ran;"
-EVENTS = (
-    "raw_syscalls:sys_enter",
-    "sched:sched_waking",
-    "sched:sched_switch",
-    "raw_syscalls:sys_exit",
-)
 PROGRAM = """
 #define PART(part) ((part) * 33)
 #define NOT_WOKEN PART(4)
@@ -162,10 +156,6 @@ def show(found: frame.Maps) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    for event in EVENTS:
-        if not frame.has_event(event):
-            raise frame.ToolError(f"this kernel has no tracepoint {event}.")
-    frame.hold_signals()
     bpf = frame.load(given, PROGRAM, COUNTERS, FIELDS)
     frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), show)
 

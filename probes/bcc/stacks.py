@@ -100,7 +100,6 @@ def show(found: frame.Maps) -> None:
 
 def run(given: argparse.Namespace) -> None:
     ways = 1 << (given.entries - 1).bit_length()  # the kernel wants a power of two
-    frame.hold_signals()
     bpf = frame.load(given, f"#define WAYS {ways}\n{PROGRAM}", 1)
 
     def counted() -> frame.Maps:

@@ -31,7 +31,6 @@ if __name__ == "__main__":
 from probes.bcc import frame
 
 NUMBERS = 512  # x86-64 has fewer; what is beyond is counted with the last one
-EVENT = "raw_syscalls:sys_enter"
 PROGRAM = """
 TRACEPOINT_PROBE(raw_syscalls, sys_enter)
 {
@@ -65,9 +64,6 @@ def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
 
 
 def run(given: argparse.Namespace) -> None:
-    if not frame.has_event(EVENT):
-        raise frame.ToolError(f"this kernel has no tracepoint {EVENT}.")
-    frame.hold_signals()
     bpf = frame.load(given, PROGRAM, NUMBERS)
     frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), frame.show_counts)
 

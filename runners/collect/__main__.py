@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
 from runners.collect.environment import environment
-from runners.collect.ftrace import Functions
-from runners.collect.graph import Tree
+from runners.collect.ftrace import Ftrace
+from runners.collect.graph import GraphTracer
 from runners.collect.instrument import Context, Instrument
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
@@ -43,8 +44,8 @@ KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = 
     "perf stat": Stat,
     "perf trace": SyscallTrace,
     "perf profile": StackProfile,
-    "ftrace functions": Functions,
-    "ftrace tree": Tree,
+    "ftrace functions": Ftrace,
+    "ftrace tree": partial(Ftrace, tracer=GraphTracer),
 }
 
 
@@ -110,11 +111,11 @@ class Collector:
         if not new:
             return
         began = time.monotonic()
-        where = (self._plan.workload, self._out, number, self._miss, self._plan.own_kernel)
-        table = read_scripts()
+        miss, table = partial(reasons.add, self._missing), read_scripts()
+        context = Context(self._plan.workload, self._out, number, miss, self._plan.own_kernel)
         for kind in new:
             scripts = [table[name] for name in wanted[kind]]
-            held[kind] = Attached(wanted[kind], KINDS[kind](scripts, Context(*where)))
+            held[kind] = Attached(wanted[kind], KINDS[kind](scripts, context))
         count = sum(len(wanted[kind]) for kind in new)
         self._progress(f"attaching {_words(held[kind] for kind in new)}, {count} scripts")
         with self._hurried_kernel():
@@ -155,7 +156,8 @@ class Collector:
     def _run_cell(self, run: plan.CellRun, held: list[Attached]) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
         attached = [holder.instrument for holder in held]
-        scripts = _in_order(name for holder in held for name in holder.scripts)
+        scripts = [name for holder in held for name in holder.scripts]
+        scripts.sort(key=list(read_scripts()).index)  # whichever was attached first
         record: dict[str, Any] = {
             "id": run.id,
             **vars(run.cell),
@@ -179,16 +181,13 @@ class Collector:
             record["missed"] |= losses.missed
             record["calls_missed"] |= losses.calls_missed
             if losses.ran:
-                record["programs"][instrument.name] = vars(losses.ran)
+                record["programs"][instrument.name] = losses.ran
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
         with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
             cells.write(json.dumps(record) + "\n")
         self._done += 1
-
-    def _miss(self, entry: dict[str, Any]) -> None:
-        reasons.add(self._missing, entry)
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
@@ -203,11 +202,6 @@ def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         alone = f"{instrument} {name}"
         by_kind.setdefault(alone if alone in KINDS else instrument, []).append(name)
     return {kind: tuple(names) for kind, names in by_kind.items()}
-
-
-def _in_order(scripts: Iterable[str]) -> list[str]:
-    """The scripts in the table's order, whichever was attached first."""
-    return sorted(scripts, key=list(read_scripts()).index)
 
 
 def _words(held: Iterable[Attached]) -> str:

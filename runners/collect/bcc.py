@@ -8,21 +8,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from probes.bcc import frame
 from runners.collect.instrument import Context
 from runners.collect.scripts import Script, choose
 from runners.collect.tracer import Child, Tracers
 
 PYTHON = "/usr/bin/python3"
-# probes.bcc.frame.READY and MISSING: the frame is not imported here, where BCC may be absent.
-READY = "attached"
-MISSING = "missing "
+READY = frame.READY
 
 
 def lacks(said: str) -> Iterator[dict[str, Any]]:
     """Entries for what a tool cannot count on this kernel, out of what it printed."""
     for line in said.splitlines():
-        if line.startswith(MISSING):
-            yield json.loads(line.removeprefix(MISSING))
+        if line.startswith(frame.MISSING):
+            yield json.loads(line.removeprefix(frame.MISSING))
 
 
 class BccTool(Child):
@@ -30,9 +29,7 @@ class BccTool(Child):
 
     def __init__(self, rows: Sequence[Script], workload: str, out: Path) -> None:
         name = rows[0].name
-        super().__init__(
-            name, Path(rows[0].file).name, out / f"{name}.json", out / f"{name}.stderr"
-        )
+        super().__init__(name, rows[0].file_name, out / f"{name}.json", out / f"{name}.stderr")
         self.quantities = {name: rows[0].quantities}
         self._rows = rows
         self._workload = workload

@@ -43,10 +43,6 @@ class MergedScript:
         return self.script.name
 
     @property
-    def file(self) -> str:
-        return Path(self.script.file).name
-
-    @property
     def programs(self) -> set[str]:
         """Names of the programs of its attach points: bpftrace's, cut to the kernel's length."""
         return {re.sub(r"\W", "_", block.probe)[:15] for block in self.blocks}
@@ -56,7 +52,7 @@ class Group(Child):
     """A bpftrace process with several scripts. The merged script stays beside their output."""
 
     def __init__(self, name: str, parts: Sequence[MergedScript], out: Path) -> None:
-        files = ", ".join(part.file for part in parts)
+        files = ", ".join(part.script.file_name for part in parts)
         super().__init__(name, files, out / f"{name}.maps", out / f"{name}.words")
         self.parts = parts
         self.quantities = {part.name: part.script.quantities for part in parts}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What decides the regime that a figure was taken in: kernel, CPU, tools and settings."""
+"""The conditions of a figure: kernel, CPU, tools and settings."""
 
 from __future__ import annotations
 
@@ -10,33 +10,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from probes.tables import read_rows
 from runners.collect.loopback import loopback
 
-# Read as they are; a file that is absent is recorded as null, so that its absence is seen.
-SETTINGS = (
-    "/proc/sys/net/ipv4/tcp_congestion_control",
-    "/proc/sys/net/ipv4/tcp_rmem",
-    "/proc/sys/net/ipv4/tcp_wmem",
-    "/proc/sys/net/ipv4/tcp_timestamps",
-    "/proc/sys/net/core/rmem_default",
-    "/proc/sys/net/core/wmem_default",
-    "/proc/sys/kernel/kptr_restrict",
-    "/proc/sys/kernel/unprivileged_bpf_disabled",
-    "/proc/sys/net/core/bpf_jit_enable",
-    "/sys/class/net/lo/mtu",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    "/sys/devices/system/cpu/cpuidle/current_driver",
-    "/sys/devices/system/cpu/cpuidle/current_governor",
-    "/sys/devices/system/cpu/smt/active",
-    "/sys/kernel/mm/transparent_hugepage/enabled",
-    "/sys/kernel/security/lockdown",
-    "/sys/kernel/security/lsm",
-    "/sys/kernel/debug/sched/features",
-    "/sys/kernel/debug/sched/preempt",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/isolated",
-)
+SETTINGS = Path(__file__).with_name("settings.tsv")
 # Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
 CPUS = Path("/sys/devices/system/cpu")
 TOPOLOGY = (
@@ -54,7 +31,7 @@ TOOLS = {
 
 
 def environment() -> dict[str, Any]:
-    """`environment.json` of docs/run-folder.md for the kernel that we run on."""
+    """`environment.json` of docs/run-folder.md, for this kernel."""
     uname = os.uname()
     return {
         "kernel": uname.release,
@@ -63,10 +40,10 @@ def environment() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
         "distribution": _distribution(),
-        # What follows " -- " is for init, and may be nobody's business.
+        # What follows " -- " is for init, and may be private.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
-        "settings": {path: _read(Path(path)) for path in SETTINGS} | _topology() | _mitigations(),
+        "settings": _settings() | _topology() | _mitigations(),
         "loopback": loopback(),
     }
 
@@ -76,6 +53,10 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
+
+
+def _settings() -> dict[str, str | None]:
+    return {row["path"]: _read(Path(row["path"])) for row in read_rows(SETTINGS)}
 
 
 def _cpu_model() -> str | None:
@@ -93,7 +74,7 @@ def _distribution() -> str | None:
 
 
 def _topology() -> dict[str, str | None]:
-    """Every group of CPUs once, the groups of one kind parted by spaces: `0,64 1,65 …`."""
+    """Each group of CPUs that share something, once, with blanks between them: `0,64 1,65 …`."""
     found: dict[str, str | None] = {}
     for name in TOPOLOGY:
         groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}

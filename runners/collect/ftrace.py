@@ -97,16 +97,20 @@ class FunctionTracer:
         (self.folder / name).write_text(value + "\n", encoding="ascii")
 
 
-class Functions(Instrument):
-    """The function tracer over a pass."""
+class Ftrace(Instrument):
+    """A tracer of the kernel over a pass."""
 
     name = "ftrace"
-    tracer = FunctionTracer
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+    def __init__(
+        self,
+        scripts: Sequence[Sequence[Script]],
+        context: Context,
+        tracer: type[FunctionTracer] = FunctionTracer,
+    ) -> None:
         ((self._script, *_),) = scripts
         self._context = context
-        self._tracer = self.tracer(context.own_kernel)
+        self._tracer = tracer(context.own_kernel)
         self._out = context.out / self.name
         self._out.mkdir(exist_ok=True)
 

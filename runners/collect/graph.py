@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from probes.reasons import reason
-from runners.collect.ftrace import Functions, FunctionTracer, remove_instance
+from runners.collect.ftrace import FunctionTracer, remove_instance
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import TRACEFS
 
@@ -59,9 +59,3 @@ class GraphTracer(FunctionTracer):
     def write(self, out: Path) -> None:
         """The trace as tracefs prints it."""
         out.write_bytes((self.folder / "trace").read_bytes())
-
-
-class Tree(Functions):
-    """The graph tracer over a pass of very short cells."""
-
-    tracer = GraphTracer

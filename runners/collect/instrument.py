@@ -55,17 +55,6 @@ class WindowOptions:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How often an instrument's BPF programs ran and for how long, as the kernel counted it."""
-
-    runs: int = 0
-    ns: int = 0
-
-    def __add__(self, other: Ran) -> Ran:
-        return Ran(self.runs + other.runs, self.ns + other.ns)
-
-
-@dataclass(frozen=True)
 class Losses:
     """What an instrument lost in one cell.
 
@@ -74,13 +63,13 @@ class Losses:
                   Most events of the scheduler, say, have nothing to do with the cell
     calls_missed  the same for the programs on the network's path, which mostly the workload takes
                   (Program.on_path)
-    ran           what its programs did meanwhile; None for an instrument without programs
+    ran           `runs` and `ns` of its BPF programs, as the kernel counted them; None without any
     """
 
     lost: int = 0
     missed: dict[str, int | None] = field(default_factory=dict)
     calls_missed: dict[str, int | None] = field(default_factory=dict)
-    ran: Ran | None = None
+    ran: dict[str, int] | None = None
 
 
 class Instrument:

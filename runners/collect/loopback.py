@@ -19,6 +19,7 @@ from typing import Any
 from runners.collect import netlink, programs
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
+PTYPE = Path("/proc/net/ptype")
 NETLINK_NETFILTER = 12
 # linux/netfilter/nf_tables.h; requests carry the number of nf_tables in their upper byte.
 GETTABLE, GETCHAIN = 0x0A01, 0x0A04
@@ -153,10 +154,6 @@ def _conntrack() -> list[str]:
             return ["active"] if any(port in line for line in tracked) else []
 
 
-def _taps() -> list[str]:
-    return taps(Path("/proc/net/ptype").read_text(encoding="utf-8", errors="replace"))
-
-
 def taps(listed: str) -> list[str]:
     """Packet sockets that see what passes lo: tcpdump, a DHCP client."""
     found = []
@@ -238,7 +235,7 @@ ASKED: dict[str, Callable[[], list[str]]] = {
     "iptables": lambda: _tables("/proc/net/ip_tables_names"),
     "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),
     "conntrack": _conntrack,
-    "packet sockets": _taps,
+    "packet sockets": lambda: taps(PTYPE.read_text(encoding="utf-8", errors="replace")),
     "qdisc on lo": lambda: _on_lo(GETQDISC, TCMSG_SIZE, qdiscs),
     "XDP on lo": lambda: _on_lo(GETLINK, IFINFOMSG_SIZE, xdp),
     "tcx on lo": lambda: list(_programs(socket.if_nametoindex(LO), TCX_HOOKS)),

@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from probes.bcc import frame
 from probes.reasons import Reason, missing, reason
 from probes.tables import read_rows
 from runners.collect import perf_output
 from runners.collect.children import command, stop
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.plan import CellRun
-from runners.collect.scripts import Script, has_event
+from runners.collect.scripts import Script
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
@@ -158,7 +159,7 @@ class Stat(Perf):
 
     def attach(self) -> None:
         rows = perf_output.read_events(self.script.path)
-        absent = {row.event for row in rows if ":" in row.event and not has_event(row.event)}
+        absent = {row.event for row in rows if ":" in row.event and not frame.has_event(row.event)}
         lacking = {row.counter: row.event for row in rows if row.event in absent and not row.also}
         for (quantity, _), event in lacking.items():
             self.miss(reason("no-tracepoint", event=event), [quantity])

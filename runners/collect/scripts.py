@@ -9,12 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from probes import callsite
+from probes.bcc import frame
 from probes.reasons import Reason, ReasonError, reason
 from probes.tables import read_rows
 from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
-TRACEFS = Path("/sys/kernel/tracing")
+TRACEFS = frame.TRACEFS
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Script:
     needs: tuple[str, ...]
 
     @property
+    def file_name(self) -> str:
+        """Its name in messages."""
+        return Path(self.file).name
+
+    @property
     def path(self) -> Path:
         return PROBES / self.instrument / self.file
 
@@ -49,16 +55,11 @@ class Script:
         return [workload, *map(str, offsets)]
 
 
-def has_event(event: str) -> bool:
-    """Whether this kernel has the tracepoint `category:event`."""
-    return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
-
-
 def _offsets(need: str) -> list[int]:
-    """The offsets of the calls that a script needs; nothing for a tracepoint."""
+    """The offsets of the calls that a script needs; none for a tracepoint that is there."""
     if ">" in need:
         return callsite.all_call_offsets(need)[1]
-    if not has_event(need):
+    if not frame.has_event(need):
         raise AttachError(reason("no-tracepoint", event=need))
     return []
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -18,7 +19,6 @@ from runners.collect.instrument import (
     Context,
     Instrument,
     Losses,
-    Ran,
     WindowOptions,
 )
 from runners.collect.plan import CellRun
@@ -125,24 +125,19 @@ class Child:
         if self._ended_early:
             raise self.attach_error("ended-early", said=self.last_complaint())
         deadline = time.monotonic() + DETACH_SECONDS
-        while (status := self._wait(AGAIN_SECONDS)) is None:
+        while self._process.poll() is None:
             if time.monotonic() > deadline:
                 raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(AGAIN_SECONDS)
             if self._waits_for_events():
                 self._process.send_signal(signal.SIGINT)
-        if status != 0:
+        if self._process.returncode != 0:
             raise self.attach_error("failed-at-end", said=self.last_complaint())
 
     def attach_error(self, code: str, **values: object) -> AttachError:
         """The error for this process, by a code of reasons.tsv."""
         return AttachError(reason(code, tool=self.file, **values))
-
-    def _wait(self, seconds: float) -> int | None:
-        assert self._process is not None
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
 
     def _waits_for_events(self) -> bool:
         """Whether the process still sleeps in its loop, and so has missed our signal.
@@ -192,10 +187,11 @@ class Tracers(Instrument, Generic[Kind]):
     def after(self, run: CellRun) -> Losses:
         missed: dict[str, int | None] = {}
         calls: dict[str, int | None] = {}
-        ran = Ran()
+        ran = {"runs": 0, "ns": 0}
         for tracer, before in zip(self.attached, self._before, strict=True):
             for first, last in zip(before, tracer.counted(), strict=True):
-                ran += Ran(last.runs - first.runs, last.ns - first.ns)
+                ran["runs"] += last.runs - first.runs
+                ran["ns"] += last.ns - first.ns
                 grown = _sum(last.missed, first.missed and -first.missed)
                 for script in tracer.scripts_of(first.name):
                     missed[script] = _sum(missed.get(script, 0), grown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from runners.guest.cache import Cache
@@ -32,13 +31,19 @@ def kvm_boots(
     if not DEVICE.exists():
         return False, f"there is no {DEVICE} here"
     whose = list(user or (os.geteuid(), os.getegid()))
-    key = [BOOT_ID.read_text().strip(), kernel.key, image.key, qemu.key, whose]
-    memory = cache.folder / "kvm.json"
-    if (known := _recall(memory, key)) is not None:
+    boot = BOOT_ID.read_text().strip()
+    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, *whose]))
+    memory = cache.folder / "kvm-trials.json"
+    if (known := _trials(memory).get(key)) is not None:
         return known
     cache.say("guest: trying whether KVM works here")
     answer = try_boot(qemu, kernel, image, "kvm", user)
-    _remember(cache, memory, key, answer)
+    cache.lock()
+    trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
+    fresh = memory.with_suffix(".new")
+    fresh.write_text(json.dumps(trials | {key: answer}, indent=1) + "\n")
+    cache.give_away(fresh)
+    fresh.replace(memory)
     return answer
 
 
@@ -60,24 +65,10 @@ def try_boot(
     return False, f"a trial boot failed: {explain(ended).sentence}"
 
 
-def _recall(memory: Path, key: Sequence[object]) -> tuple[bool, str] | None:
+def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
+    """Key → whether that guest booted, and how we know. A damaged file is as good as none."""
     try:
-        for trial in json.loads(memory.read_text()):
-            if trial["key"] == key:
-                return bool(trial["boots"]), str(trial["why"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # there is none yet, or it is damaged: a new trial replaces it
-    return None
-
-
-def _remember(cache: Cache, memory: Path, key: Sequence[object], answer: tuple[bool, str]) -> None:
-    cache.lock()
-    try:
-        trials = [t for t in json.loads(memory.read_text()) if t["key"][0] == key[0]]
-    except (OSError, ValueError, KeyError, TypeError):
-        trials = []
-    trials.append({"key": list(key), "boots": answer[0], "why": answer[1]})
-    fresh = memory.with_suffix(".new")
-    fresh.write_text(json.dumps(trials, indent=1) + "\n")
-    cache.give_away(fresh)
-    fresh.replace(memory)
+        trials = json.loads(memory.read_text())
+        return {key: (bool(boots), str(why)) for key, (boots, why) in trials.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -28,6 +28,29 @@ TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
 URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
+# Nothing of the machine's apt but what kept_configuration() takes.
+CONFIGURATION = """\
+Dir::State "FOLDER";
+Dir::State::lists "FOLDER/lists";
+Dir::State::status "FOLDER/status";
+Dir::Cache "FOLDER";
+Dir::Cache::archives "FOLDER/archives";
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "FOLDER/parts";
+Dir::Etc::sourcelist "FOLDER/sources.list";
+Dir::Etc::sourceparts "FOLDER/parts";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "FOLDER/parts";
+Dir::Etc::trusted "/dev/null";
+Dir::Etc::trustedparts "FOLDER/parts";
+APT::Architecture "amd64";
+APT::Architectures "amd64";
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::Retries "3";
+"""
 
 
 @dataclass(frozen=True)
@@ -118,32 +141,8 @@ class Archive:
         run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
 
     def _configuration(self) -> str:
-        kept = kept_configuration()
-        own = {
-            "Dir::State": self.folder,
-            "Dir::State::lists": self.folder / "lists",
-            "Dir::State::status": self.folder / "status",
-            "Dir::Cache": self.folder,
-            "Dir::Cache::archives": self.folder / "archives",
-            "Dir::Etc::main": "/dev/null",
-            "Dir::Etc::parts": self.folder / "parts",
-            "Dir::Etc::sourcelist": self.folder / "sources.list",
-            "Dir::Etc::sourceparts": self.folder / "parts",
-            "Dir::Etc::preferences": "/dev/null",
-            "Dir::Etc::preferencesparts": self.folder / "parts",
-            "Dir::Etc::trusted": "/dev/null",
-            "Dir::Etc::trustedparts": self.folder / "parts",
-            "APT::Architecture": "amd64",
-            "APT::Architectures": "amd64",
-            "APT::Install-Recommends": "false",
-            "APT::Sandbox::User": "root",
-            "APT::Update::Error-Mode": "any",
-            "Acquire::Languages": "none",
-            "Acquire::Retries": "3",
-        }
-        return "".join(f"{line}\n" for line in kept) + "".join(
-            f'{name} "{value}";\n' for name, value in own.items()
-        )
+        kept = "".join(f"{line}\n" for line in kept_configuration())
+        return kept + CONFIGURATION.replace("FOLDER", str(self.folder))
 
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""

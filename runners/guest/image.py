@@ -56,7 +56,7 @@ class Image:
 
 
 def prepare_image(cache: Cache, sources: PackageSources) -> Image:
-    """The root image from the cache, built there first if need be. Raises GuestError."""
+    """The root image from the cache; it is built there first if need be. Raises GuestError."""
     recipe = {
         "version": 1,
         "suites": TRIXIE,
@@ -89,7 +89,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
 
 
 def _configure(root: Path) -> None:
-    """The little that set-up scripts would have done and that the guest needs."""
+    """Do what the guest needs of the packages' set-up scripts."""
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / "etc/passwd").write_text(PASSWD)
@@ -101,7 +101,7 @@ def _configure(root: Path) -> None:
 
 
 def _compile_python(root: Path) -> None:
-    """Compile the library here: under emulation it would cost a second for each import of note."""
+    """Compile the library here: under emulation each larger import would take a second longer."""
     libraries = root / "usr/lib/x86_64-linux-gnu"
     python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
     run(
@@ -116,9 +116,9 @@ def _compile_python(root: Path) -> None:
 
 
 def write_disk(root: Path, file: Path, room: int = 0) -> None:
-    """A disk image whose only partition holds `root`, with little to spare beside `room` MiB.
+    """Write a disk image whose only partition holds `root`, and `room` MiB of free space.
 
-    With room it is a disk to write to, and has a journal.
+    A disk with free space is to be written to, so it has a journal.
     """
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)

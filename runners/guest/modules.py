@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel modules that a transport needs, from Debian's package of the guest's kernel.
 
-The guest has none by itself: what every cell needs is built into the kernel. They go in with the
-input, and are loaded before the command starts. A kernel of the user's own must have them built in.
+The guest's image has no modules: what every cell needs is built into the kernel. Modules go in with
+the input, and are loaded before the command starts. The user's own kernel must have them built in.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NEEDED = {"vsock": ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopbac
 def prepare_modules(
     cache: Cache, sources: PackageSources, kernel: Kernel, transports: Sequence[str]
 ) -> tuple[Path, ...]:
-    """The files of what these transports need, unpacked, in order. Raises GuestError."""
-    names = [name for one in transports for name in NEEDED.get(one, ())]
+    """The files of the modules that these transports need, in order. Raises GuestError."""
+    names = [name for transport in transports for name in NEEDED.get(transport, ())]
     if not names or kernel.version is None:
         return ()
 
@@ -47,8 +47,8 @@ def prepare_modules(
 
 
 def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
-    """What holds the kernel's modules and the list of what is built in: its image's package, or
-    where that is split, two others.
+    """The packages with the kernel's modules and the list of what is built in: the image's package,
+    or two others where that is split.
     """
     series = ".".join(kernel.release.split(".")[:2])
     for suites in [SUITES[series]] if series in SUITES else SUITES.values():
@@ -66,7 +66,7 @@ def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
 
 
 def _store(root: Path, name: str, folder: Path) -> None:
-    """One module, as the kernel loads it: without compression."""
+    """Store a module without compression, as the kernel loads it."""
     found = [path for path in root.rglob("*.ko*") if re.fullmatch(rf"{name}\.ko(\.xz)?", path.name)]
     if not found:
         raise GuestError(f"the kernel's package holds no module {name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a kernel's name to a guest that is ready to boot, made from the cache or built there."""
+"""From a kernel's name to a guest that is ready to boot."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def prepare(
     may_build: bool = True,
     transports: Sequence[str] = (),
 ) -> Guest:
-    """A guest with this kernel, from the cache or built there: see `runners.guest.kernels`.
+    """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
-    Needs no root. `user` is who will run QEMU, and so whose right to KVM counts.
-    `transports` are those whose kernel modules are wanted too.
-    Without `may_build` only what is cached already is used.
+    Needs no root. QEMU will run as `user`, who needs the right to KVM. The guest gets the kernel
+    modules of `transports`. Without `may_build` only what is cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":
