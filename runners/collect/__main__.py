@@ -26,7 +26,7 @@ from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
 from runners.collect.environment import environment
-from runners.collect.ftrace import Ftrace
+from runners.collect.ftrace import FtraceInstrument
 from runners.collect.graph import GraphTracer
 from runners.collect.instrument import Context, Instrument
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
@@ -44,8 +44,8 @@ KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = 
     "perf stat": Stat,
     "perf trace": SyscallTrace,
     "perf profile": StackProfile,
-    "ftrace functions": Ftrace,
-    "ftrace tree": partial(Ftrace, tracer=GraphTracer),
+    "ftrace functions": FtraceInstrument,
+    "ftrace tree": partial(FtraceInstrument, tracer=GraphTracer),
 }
 
 

@@ -36,7 +36,7 @@ class MergedScript:
     """A script that is attached with others."""
 
     script: Script
-    blocks: list[merge.Block]
+    blocks: list[merge.ScriptBlock]
 
     @property
     def name(self) -> str:

@@ -97,7 +97,7 @@ class FunctionTracer:
         (self.folder / name).write_text(value + "\n", encoding="ascii")
 
 
-class Ftrace(Instrument):
+class FtraceInstrument(Instrument):
     """A tracer of the kernel over a pass."""
 
     name = "ftrace"

@@ -29,7 +29,7 @@ JOINT = "__"
 
 
 @dataclass(frozen=True)
-class Block:
+class ScriptBlock:
     """What a script does at one attach point."""
 
     probe: str
@@ -37,7 +37,7 @@ class Block:
     body: str
 
 
-def parse(text: str, parameters: Sequence[str] = ()) -> list[Block]:
+def parse(text: str, parameters: Sequence[str] = ()) -> list[ScriptBlock]:
     """The blocks of a script, one for each attach point. Raises ValueError for other text.
 
     `parameters` replace $1, $2, …
@@ -54,7 +54,7 @@ def parse(text: str, parameters: Sequence[str] = ()) -> list[Block]:
             raise ValueError(f"no attach point before {{ in: {head.strip()}")
         predicate = filled((found["predicate"] or "").strip())
         for probe in found["probes"].split(","):
-            blocks.append(Block(filled(probe.strip()), predicate, filled(body)))
+            blocks.append(ScriptBlock(filled(probe.strip()), predicate, filled(body)))
     return blocks
 
 
@@ -72,7 +72,7 @@ def _braces(text: str) -> Iterator[tuple[str, str]]:
         raise ValueError("the braces of a script do not match")
 
 
-def merge(scripts: Iterable[tuple[str, list[Block]]]) -> str:
+def merge(scripts: Iterable[tuple[str, list[ScriptBlock]]]) -> str:
     """A script that does what all of these do. Each is a name and its blocks."""
     hooks: dict[str, list[str]] = {}
     for name, blocks in scripts:

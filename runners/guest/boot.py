@@ -30,7 +30,7 @@ CONSOLE = "console.log"
 
 
 @dataclass(frozen=True)
-class Result:
+class GuestResult:
     """A guest's command that succeeded."""
 
     seconds: float  # from the start of QEMU to its end
@@ -68,7 +68,7 @@ class Guest:
         cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
         user: User | None = None,
-    ) -> Result:
+    ) -> GuestResult:
         """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
@@ -136,7 +136,7 @@ class _CommandLines:
             self._on_line(line)
 
 
-def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> Result:
+def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> GuestResult:
     if ended.panic():
         raise explain(ended)
     disk.seek(0)
@@ -153,7 +153,7 @@ def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> Re
     status = int(own["status"])
     if status != 0:
         raise CommandError(status, own["stderr"], ended.lines)
-    return Result(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
+    return GuestResult(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
 
 
 def _explain_loss(ended: Ended, out: Path) -> GuestError:
