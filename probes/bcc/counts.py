@@ -191,9 +191,7 @@ def maps(bpf: Any, plan: CounterPlan, failed: Container[Counter]) -> frame.Maps:
     for cell, counts in frame.windows(bpf):
         for (quantity, key), count in zip(plan.counters, counts, strict=False):
             if (quantity, key) not in failed:
-                entries = found.setdefault(f"@{quantity}", {})
-                name = f"{cell},{key}" if key else str(cell)
-                entries[name] = entries.get(name, 0) + count
+                frame.add(found, quantity, cell, key, count)
     return found
 
 

@@ -117,8 +117,8 @@ int window_end(struct pt_regs *ctx)
 }
 """
 
-# A task is followed from before its first instruction until it has ended: its last switch, which
-# comes after this event, is nobody's.
+# A task is followed from before its first instruction until it has ended. Its last switch comes
+# after this event, and is not counted.
 FOLLOW = """
 TRACEPOINT_PROBE(sched, sched_process_fork)
 {
@@ -223,8 +223,8 @@ def compiled(program: str) -> Any:
 def _mend_uprobes() -> None:
     """BCC's Python up to 0.31 calls the library without its last argument.
 
-    The library then takes what lies in that register for the offset of a reference counter, with
-    which the kernel refuses the probe as soon as another tool has one in the same place.
+    The library then takes the rubbish in that register for the offset of a reference counter, and
+    the kernel refuses the probe as soon as another tool has a probe in the same place.
     """
     from bcc.libbcc import lib
 
@@ -264,6 +264,13 @@ def windows(bpf: Any) -> Iterator[tuple[int, list[int]]]:
     for key, per_cpu in bpf["anyone"].items():
         for window in per_cpu:
             yield key.value, list(window.n)
+
+
+def add(maps: Maps, quantity: str, cell: int, key: str, value: int) -> None:
+    """Add to a quantity's entry, in maps as bpftrace prints them."""
+    entries = maps.setdefault(f"@{quantity}", {})
+    name = f"{cell},{key}" if key else str(cell)
+    entries[name] = entries.get(name, 0) + value
 
 
 def events_lost(bpf: Any) -> int:

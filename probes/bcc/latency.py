@@ -121,19 +121,15 @@ TRACEPOINT_PROBE(raw_syscalls, sys_exit)
 def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@path_…` → `cell,part` → count, from each window's counters."""
     result: frame.Maps = {"@path_latency": {}, "@path_ns": {}, "@path_count": {}}
-
-    def add(name: str, key: str, value: int) -> None:
-        result[name][key] = result[name].get(key, 0) + value
-
     for cell, n in found:
-        add("@path_count", f"{cell},not-woken", n[NOT_WOKEN])
+        frame.add(result, "path_count", cell, "not-woken", n[NOT_WOKEN])
         for number, part in enumerate(PARTS):
             slots = n[number * (SLOTS + 1) : (number + 1) * (SLOTS + 1)]
-            add("@path_ns", f"{cell},{part}", slots[SLOTS])
-            add("@path_count", f"{cell},{part}", sum(slots[:SLOTS]))
+            frame.add(result, "path_ns", cell, part, slots[SLOTS])
+            frame.add(result, "path_count", cell, part, sum(slots[:SLOTS]))
             for slot, count in enumerate(slots[:SLOTS]):
                 if count:
-                    add("@path_latency", f"{cell},{part} {1 << slot}", count)
+                    frame.add(result, "path_latency", cell, f"{part} {1 << slot}", count)
     return result
 
 

@@ -30,8 +30,8 @@ if __name__ == "__main__":
 
 from probes.bcc import frame
 
-# The innermost of them that a stack holds is the cause; a task that is no process of the workload
-# may have woken it, which `elsewhere` says.
+# The innermost of these functions in a stack is the cause. `elsewhere`: the waker is no process of
+# the workload.
 CAUSES = ("unix_write_space", "sock_def_readable")
 PROGRAM = """
 struct way { u32 cell, elsewhere; int stack; };

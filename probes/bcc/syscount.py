@@ -54,13 +54,12 @@ def name(number: int) -> str:
 
 def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@syscalls` → `cell,name` → how often."""
-    counts: dict[str, int] = {}
+    counts: frame.Maps = {"@syscalls": {}}
     for cell, n in found:
         for number, count in enumerate(n):
             if count:
-                key = f"{cell},{name(number)}"
-                counts[key] = counts.get(key, 0) + count
-    return {"@syscalls": counts}
+                frame.add(counts, "syscalls", cell, name(number), count)
+    return counts
 
 
 def run(given: argparse.Namespace) -> None:

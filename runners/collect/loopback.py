@@ -83,9 +83,7 @@ def _nf_tables() -> list[str]:
 
 
 def has_nf_tables() -> bool:
-    """Whether nf_tables is loaded. A netlink socket of its family would load it, so none is opened
-    before the family is there.
-    """
+    """Whether nf_tables is loaded. Opening a netlink socket of its family would load it."""
     lines = SOCKETS.read_text(encoding="ascii").splitlines()[1:]
     if not any(int(line.split()[1]) == NETLINK_NETFILTER for line in lines):
         return False
@@ -139,7 +137,7 @@ def _tables(path: str) -> list[str]:
 
 
 def _conntrack() -> list[str]:
-    """Whether a connection of ours is tracked. Old connections outlive the rules that they met."""
+    """`active` where a new connection is tracked. Old entries outlive the rules that made them."""
     count = Path("/proc/sys/net/netfilter/nf_conntrack_count")
     if not count.exists():
         return []  # its module is not loaded
@@ -181,7 +179,7 @@ def qdiscs(answers: list[bytes], device: int) -> list[str]:
 
 
 def xdp(answers: list[bytes], device: int) -> list[str]:
-    """`attached` where a device has an XDP program, in whatever mode."""
+    """`attached` where a device has an XDP program, in any mode."""
     for answer in answers:
         if struct.unpack_from("=i", answer, 4)[0] == device:
             link = dict(netlink.attributes(answer[IFINFOMSG_SIZE:]))
@@ -191,7 +189,7 @@ def xdp(answers: list[bytes], device: int) -> list[str]:
 
 
 def _cgroup_bpf() -> list[str]:
-    """Programs of our control group and of those above it: systemd's IPAddressAllow=, say."""
+    """Programs of our control group and of the groups above it: systemd's IPAddressAllow=, say."""
     if (folder := cgroup()) is None:
         return []
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -119,12 +119,10 @@ class Perf(Instrument):
         ((self.script, *_),) = scripts
         self.folder = context.folder(self.name)
         self._context = context
-        self._maps: dict[str, dict[str, int]] = {}
+        self._maps: frame.Maps = {}
 
     def count(self, quantity: str, cell: int, key: str, value: int) -> None:
-        entries = self._maps.setdefault(f"@{quantity}", {})
-        name = f"{cell},{key}" if key else str(cell)
-        entries[name] = entries.get(name, 0) + value
+        frame.add(self._maps, quantity, cell, key, value)
 
     def finish(self) -> None:
         if self._maps:
@@ -295,7 +293,7 @@ class PerfRecord(Perf):
         raise NotImplementedError
 
     def script_of(self, data: Path, fields: str) -> tuple[str, int]:
-        """What `perf script` prints of a file, and how many events it says were lost.
+        """What `perf script` prints of a file, and how many events it reports as lost.
 
         Raises AttachError where it fails: half of a file would pass for fewer events.
         """

@@ -15,9 +15,9 @@ from pathlib import Path
 
 SYS_BPF = 321  # x86-64
 PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, ENABLE_STATS = 13, 15, 16, 32
-EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: those of the groups above as well
+EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: include the programs of the groups above
 QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -
-MOST_ATTACHED = 64  # programs asked for at one hook: a control group holds no more of its own
+MOST_ATTACHED = 64  # programs listed for a hook: the most that a control group can have itself
 INFO_SIZE = 256
 # More than union bpf_attr has: the kernel ignores the size that it gets for parts of its answer
 # (query.revision, Linux 6.6), and would write into memory that is not ours.
@@ -65,12 +65,8 @@ class Programs:
 
 def _program(name: str, fields: Mapping[str, str]) -> Program:
     missed = fields.get("recursion_misses")
-    return Program(
-        name,
-        int(fields.get("run_cnt", 0)),
-        int(fields.get("run_time_ns", 0)),
-        None if missed is None else int(missed),
-    )
+    runs, ns = (int(fields.get(key, 0)) for key in ("run_cnt", "run_time_ns"))
+    return Program(name, runs, ns, None if missed is None else int(missed))
 
 
 def _fields(file: Path) -> dict[str, str]:

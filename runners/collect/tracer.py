@@ -63,7 +63,7 @@ class Child:
         raise NotImplementedError
 
     def check_attached(self) -> None:
-        """Check that every probe is attached, whatever the process says. Raises AttachError."""
+        """Check that every probe is attached, even if the process claims it. Raises AttachError."""
 
     def scripts_of(self, program: str) -> Sequence[str]:
         """The scripts that one of its BPF programs belongs to."""

@@ -2,8 +2,8 @@
 """The guest's root: Debian 13 with bpftrace, BCC, perf and Python, as a disk image.
 
 Packages are unpacked, not installed: nothing in the guest needs a package's set-up script.
-The image is one partition, because `root=PARTUUID=` names it whatever the disk's driver calls it,
-with an ext4 without journal that is only ever mounted read-only.
+The image is one partition, because `root=PARTUUID=` finds it under any name that the disk's driver
+gives it. It has an ext4 without a journal, which is only mounted read-only.
 """
 
 from __future__ import annotations

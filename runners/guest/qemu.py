@@ -40,7 +40,7 @@ class Qemu:
     key: str
 
     def program(self, name: str) -> list[str]:
-        """How to start a program of this folder on whatever libraries the host has."""
+        """How to start a program of this folder, whichever libraries the host has."""
         libraries = self.root / LIBRARIES
         loader = libraries / "ld-linux-x86-64.so.2"
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
