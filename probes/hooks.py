@@ -25,28 +25,23 @@ RUNGS = ("function", "tracepoint", "counters")
 
 @dataclass(frozen=True)
 class Hook:
-    """A row of probes/hooks.tsv."""
+    """A row of probes/hooks.tsv; without a script the program itself reads what `hooks` says."""
 
-    quantities: tuple[str, ...]
+    quantities: list[str]
     script: str
     rung: str
-    hooks: tuple[str, ...]
-    kernels: tuple[str, ...]
+    hooks: list[str]
+    kernels: list[str]
     why: str
 
 
-def read_hooks(path: Path = PROBES / "hooks.tsv") -> list[Hook]:
-    """The rows in their order."""
+def read_hooks() -> list[Hook]:
     return [
         Hook(
-            tuple(row["quantities"].split()),
-            row["script"],
-            row["rung"],
-            tuple(row["hooks"].split()) if row["script"] else (row["hooks"],),
-            KERNELS if row["kernels"] == "all" else tuple(row["kernels"].split()),
-            row["why"],
+            *(row["quantities"].split(), row["script"], row["rung"]),
+            *(row["hooks"].split(), row["kernels"].split(), row["why"]),
         )
-        for row in read_rows(path)
+        for row in read_rows(PROBES / "hooks.tsv")
     ]
 
 
@@ -59,8 +54,10 @@ def page(text: str) -> str:
 def _hooks() -> Iterator[str]:
     entries = [(quantity, hook) for hook in read_hooks() for quantity in hook.quantities]
     for quantity, hook in sorted(entries, key=lambda entry: (entry[0], RUNGS.index(entry[1].rung))):
-        words = ", ".join(f"`{name}`" for name in hook.hooks) if hook.script else hook.hooks[0]
-        there = " | ".join("yes" if kernel in hook.kernels else "no" for kernel in KERNELS)
+        names = ", ".join(f"`{name}`" for name in hook.hooks)
+        words = names if hook.script else " ".join(hook.hooks)
+        where = KERNELS if hook.kernels == ["all"] else hook.kernels
+        there = " | ".join("yes" if kernel in where else "no" for kernel in KERNELS)
         script = f"`{hook.script}`" if hook.script else "the program"
         name = quantity.replace(".", ", ")
         yield f"{name} | {hook.rung} | {words} | {script} | {there} | {hook.why}"

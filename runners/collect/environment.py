@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ TOPOLOGY = (
     "cache/index2/shared_cpu_list",
     "cache/index3/shared_cpu_list",
 )
-VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 TOOLS = {
     "bpftrace": ("bpftrace", "--version"),
     "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
@@ -43,7 +43,7 @@ def environment() -> dict[str, Any]:
         # What follows " -- " is for init, and may be private.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
-        "settings": _settings() | _topology() | _mitigations(),
+        "settings": _settings() | _topology(),
         "loopback": loopback(),
     }
 
@@ -56,7 +56,10 @@ def _read(path: Path) -> str | None:
 
 
 def _settings() -> dict[str, str | None]:
-    return {row["path"]: _read(Path(row["path"])) for row in read_rows(SETTINGS)}
+    """Path → text, or null where this kernel has no such file; `*` stands for all of a folder."""
+    paths = [Path(row["path"]) for row in read_rows(SETTINGS)]
+    found = [sorted(path.parent.glob("*")) if path.name == "*" else [path] for path in paths]
+    return {str(path): _read(path) for path in chain.from_iterable(found)}
 
 
 def _cpu_model() -> str | None:
@@ -84,11 +87,6 @@ def _topology() -> dict[str, str | None]:
 
 def _first_cpu(group: str) -> int:
     return int(group.replace("-", ",").partition(",")[0])
-
-
-def _mitigations() -> dict[str, str | None]:
-    files = sorted(VULNERABILITIES.glob("*")) if VULNERABILITIES.is_dir() else []
-    return {str(path): _read(path) for path in files}
 
 
 def _tool_versions() -> dict[str, str]:
