@@ -214,14 +214,15 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
             yield Missing(
-                what=f"{name}: {scripts.instrument(script)} {script}",
-                lane=lane.folder,
-                why="the script was attached and left no count for this cell",
+                f"{name}: {scripts.instrument(script)} {script}",
+                lane.folder,
+                "the script was attached and left no count for this cell",
             )
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
         if not (lane.path / files[script]).exists():
-            why = "it was attached and left no file"
-            yield Missing(what=f"{name}: ftrace {script}", lane=lane.folder, why=why)
+            yield Missing(
+                f"{name}: ftrace {script}", lane.folder, "it was attached and left no file"
+            )

@@ -19,6 +19,8 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+from probes.reasons import Reason, ReasonError, reason
+
 CALL = 0xE8
 INT3 = 0xCC
 CALL_LENGTH = 5
@@ -27,8 +29,8 @@ PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 PT_LOAD = 1
 
 
-class CallSiteError(Exception):
-    """The call site cannot be found; the message is one sentence for the user."""
+class CallSiteError(ReasonError):
+    """The call site cannot be found."""
 
 
 def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, int]]:
@@ -40,7 +42,7 @@ def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, in
             if kind in "tTwW" and not module:
                 addresses.setdefault(name, int(address, 16))
     if not any(addresses.values()):
-        raise CallSiteError(f"{path} shows no addresses: reading kernel addresses needs root.")
+        raise CallSiteError(reason("no-addresses", file=path))
     ordered = sorted(set(addresses.values()))
     ends = dict(pairwise(ordered))
     return {name: (at, ends.get(at, at) - at) for name, at in addresses.items()}
@@ -60,17 +62,16 @@ def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> 
                     core.seek(offset + address - start)
                     return core.read(length)
     except OSError as error:
-        raise CallSiteError(
-            f"{path} cannot be read ({error.strerror}): no call-site probe."
-        ) from error
-    raise CallSiteError(f"{path} has no segment for address {address:#x}.")
+        why = reason("no-kernel-memory", file=path, error=error.strerror)
+        raise CallSiteError(why) from error
+    raise CallSiteError(reason("no-memory-segment", file=path, address=f"{address:#x}"))
 
 
 def find_calls(code: bytes, address: int, target: int) -> list[int]:
     """Offsets into `code`, which lies at `address`, of near calls that land on `target`.
 
-    Another tool's kprobe may be there already: its INT3 stands in the place of the call's first
-    byte, and the displacement behind it is still the call's.
+    Another tool may have a kprobe there: its INT3 replaces the first byte of the call and leaves
+    the displacement alone.
     """
     found = []
     for at in range(len(code) - CALL_LENGTH + 1):
@@ -86,19 +87,35 @@ def call_offsets(caller: str, callee: str) -> list[int]:
     symbols = read_symbols()
     for name in (caller, callee):
         if name not in symbols:
-            raise CallSiteError(f"this kernel has no function {name}{_near(name, symbols)}.")
+            raise CallSiteError(_no_function(name, symbols))
     address, length = symbols[caller]
     calls = find_calls(read_memory(address, length), address, symbols[callee][0])
     if not calls:
-        raise CallSiteError(f"{caller} does not call {callee} on this kernel.")
+        raise CallSiteError(reason("no-call", caller=caller, callee=callee))
     return calls
 
 
-def _near(name: str, symbols: dict[str, tuple[int, int]]) -> str:
+def all_call_offsets(call: str) -> tuple[str, list[int]]:
+    """The caller and the offsets of `CALLER>CALLEE*N`, where there must be exactly N calls.
+
+    A probe on some of the calls would count too little. Raises CallSiteError.
+    """
+    caller, _, called = call.partition(">")
+    callee, _, wanted = called.partition("*")
+    offsets = call_offsets(caller, callee)
+    if len(offsets) != int(wanted):
+        values = {"caller": caller, "callee": callee, "found": len(offsets), "wanted": wanted}
+        raise CallSiteError(reason("other-calls", **values))
+    return caller, offsets
+
+
+def _no_function(name: str, symbols: dict[str, tuple[int, int]]) -> Reason:
+    """The compiler may have renamed a function, so the names that begin alike are listed."""
     ordered = sorted(symbols)
     at = bisect.bisect(ordered, name)
-    near = [s for s in ordered[at : at + 2] if s.startswith(name)]
-    return f" (there is {', '.join(near)})" if near else ""
+    if similar := [symbol for symbol in ordered[at : at + 2] if symbol.startswith(name)]:
+        return reason("similar-function", function=name, similar=", ".join(similar))
+    return reason("no-function", function=name)
 
 
 def main(argv: list[str] | None = None) -> int:

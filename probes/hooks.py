@@ -1,145 +1,87 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/hooks.md out of the tables beside this file, so that it cannot drift.
+"""Fill the tables of docs/hooks.md from the tables in probes/, so that it cannot drift.
 
-probes/hooks.tsv for bpftrace's scripts and the kernel's counters, bcc/counts.tsv, perf/stat.tsv;
-scripts.tsv for what a run attaches.
+hooks.tsv has bpftrace's scripts and the kernel's own counters; bcc/counts.tsv and perf/stat.tsv the
+other two instruments; scripts.tsv what a run attaches. The prose of the page is written by hand.
 
-python3 -m probes.hooks > docs/hooks.md
+    python3 -m probes.hooks
 """
 
 from __future__ import annotations
 
-import csv
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.tables import read_rows
+
 PROBES = Path(__file__).parent
+PAGE = PROBES.parent / "docs/hooks.md"
+ROWS = re.compile(r"(\|(?: --- \|)+\n)(?:\|.*\n)*")  # below a table's head
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
 RUNGS = ("function", "tracepoint", "counters")
-HEAD = """\
-# Hooks
-
-Made by `python3 -m probes.hooks > docs/hooks.md` out of `probes/hooks.tsv`,
-`probes/bcc/counts.tsv`, `probes/perf/stat.tsv` and `probes/scripts.tsv`; change those instead.
-
-Which hook gives each quantity on each kernel, strongest rung first. **function**: a kprobe, for
-which the kernel must allow probes of its functions; **tracepoint**: an event that the kernel names
-itself; **counters**: what it counts anyway. Where a hook does not exist the quantity is missing
-from the report, with the reason, and never 0. `+$2` is the place of a call in a function, computed
-on the running kernel. Tests attach every one of them on every
-kernel of this table.
-
-| quantity | rung | hook | by |{kernels} why |
-| --- | --- | --- | --- |{rule} --- |
-"""
-
-
-BCC = """
-## A second time: bcc
-
-`probes/bcc/counts.py` counts these in the same windows, by a compiler, loader and maps of its own.
-Of several choices the first is taken whose hooks the kernel has; where none is whole the counter
-is missing. Whose: *own*, of the running task, if it is one of the two processes; *elsewhere*, of
-whoever is not; *anyone*; *prev* and *wakee*, of the task that the event names.
-`probes/bcc/stacks.py` (`wakeup_causes`, `wakeup_stacks`) and `probes/bcc/latency.py` (`path_count`,
-`path_ns`, `path_latency`) need `sched:sched_waking`, `sched:sched_switch` and
-`raw_syscalls:sys_enter`, `sys_exit` only, which every kernel has. So does `probes/bcc/syscount.py`,
-`syscalls` by name, which like `counts.py` and `stacks.py` watches the articles' own programs
-(`--apps`). There, and with `-p PID,… --follow`, whose is a matter of processes: all their threads,
-and what these start (`sched:sched_process_fork`, `sched:sched_process_exit`).
-
-| quantity | choice | hook | whose | only | adds |
-| --- | --- | --- | --- | --- | --- |
-"""
-PERF = """
-## A third time: perf
-
-`perf stat` counts these in the two processes' contexts, between the client's first send and its
-last receive. `perf record` counts system calls by name, from the events of `perf trace`, and takes
-stacks by a clock (`probes/perf/trace.tsv`, `profile.tsv`). Hardware events are missing where
-no PMU is.
-
-| quantity | event | filter |
-| --- | --- | --- |
-"""
-SCRIPTS = """
-## What a run attaches
-
-Without `--instruments` a script is attached on the lanes named here, `host` being this kernel and
-`vm` a guest: in an emulated CPU attaching takes tens of seconds. Scripts of one window count in the
-same cell runs, so that their figures can be compared.
-
-| script | by | rung | in every run on | window | quantities |
-| --- | --- | --- | --- | --- | --- |
-"""
 
 
 @dataclass(frozen=True)
 class Hook:
-    """A row of probes/hooks.tsv."""
+    """A row of probes/hooks.tsv; without a script the program itself reads what `hooks` says."""
 
-    quantities: tuple[str, ...]
+    quantities: list[str]
     script: str
     rung: str
-    hooks: tuple[str, ...]
-    kernels: tuple[str, ...]
+    hooks: list[str]
+    kernels: list[str]
     why: str
 
 
-def read_hooks(path: Path = PROBES / "hooks.tsv") -> list[Hook]:
-    """All rows, in their order."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
-        return [
-            Hook(
-                tuple(row["quantities"].split()),
-                row["script"],
-                row["rung"],
-                tuple(row["hooks"].split()) if row["script"] else (row["hooks"],),
-                KERNELS if row["kernels"] == "all" else tuple(row["kernels"].split()),
-                row["why"],
-            )
-            for row in rows
-        ]
-
-
-def page() -> str:
-    """docs/hooks.md."""
-    entries = [(quantity, hook) for hook in read_hooks() for quantity in hook.quantities]
-    entries.sort(key=lambda entry: (entry[0], RUNGS.index(entry[1].rung)))
-    kernels = "".join(f" {kernel} |" for kernel in KERNELS)
-    head = HEAD.format(kernels=kernels, rule=" --- |" * len(KERNELS))
-    return head + "".join(_row(quantity, hook) for quantity, hook in entries) + _others()
-
-
-def _others() -> str:
-    """The tables of bcc and perf."""
-    bcc = [
-        f"| {_named(row)} | {row['choice']} | `{row['hook']}` | {row['task']} "
-        f"| {_code(row['only'])} | {_code(row['amount'])} |\n"
-        for row in _rows(PROBES / "bcc/counts.tsv")
-    ]
-    perf = [
-        f"| {_named(row)} | `{row['event']}` | {_code(row['filter'])} |\n"
-        for row in _rows(PROBES / "perf/stat.tsv")
-    ]
-    return "".join([BCC, *bcc, PERF, *perf, SCRIPTS, *_scripts()])
-
-
-def _scripts() -> list[str]:
-    """A line for each script, whichever file it takes on which kernel."""
-    rows = {row["script"]: row for row in reversed(_rows(PROBES / "scripts.tsv"))}
+def read_hooks() -> list[Hook]:
     return [
-        f"| {name} | {row['instrument']} | {row['rung']} | {', '.join(row['headline'].split())} "
-        f"| {row['stretch']} | {', '.join(row['quantities'].split())} |\n"
-        for name, row in reversed(rows.items())
+        Hook(
+            *(row["quantities"].split(), row["script"], row["rung"]),
+            *(row["hooks"].split(), row["kernels"].split(), row["why"]),
+        )
+        for row in read_rows(PROBES / "hooks.tsv")
     ]
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        return list(csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE))
+def page(text: str) -> str:
+    """The page with fresh tables: hooks, bcc, perf, scripts."""
+    tables = iter((_hooks(), _bcc(), _perf(), _scripts()))
+    return ROWS.sub(lambda head: head[1] + "".join(f"| {row} |\n" for row in next(tables)), text)
+
+
+def _hooks() -> Iterator[str]:
+    entries = [(quantity, hook) for hook in read_hooks() for quantity in hook.quantities]
+    for quantity, hook in sorted(entries, key=lambda entry: (entry[0], RUNGS.index(entry[1].rung))):
+        names = ", ".join(f"`{name}`" for name in hook.hooks)
+        words = names if hook.script else " ".join(hook.hooks)
+        where = KERNELS if hook.kernels == ["all"] else hook.kernels
+        there = " | ".join("yes" if kernel in where else "no" for kernel in KERNELS)
+        script = f"`{hook.script}`" if hook.script else "the program"
+        name = quantity.replace(".", ", ")
+        yield f"{name} | {hook.rung} | {words} | {script} | {there} | {hook.why}"
+
+
+def _bcc() -> Iterator[str]:
+    for row in read_rows(PROBES / "bcc/counts.tsv"):
+        condition, amount = _code(row["only"]), _code(row["amount"])
+        hook = f"{row['choice']} | `{row['hook']}` | {row['task']}"
+        yield f"{_named(row)} | {hook} | {condition} | {amount}"
+
+
+def _perf() -> Iterator[str]:
+    for row in read_rows(PROBES / "perf/stat.tsv"):
+        yield f"{_named(row)} | `{row['event']}` | {_code(row['filter'])}"
+
+
+def _scripts() -> Iterator[str]:
+    """One row for each script, even where it has a file for each of several kernels."""
+    rows = {row["script"]: row for row in reversed(read_rows(PROBES / "scripts.tsv"))}
+    for name, row in reversed(rows.items()):
+        lanes, quantities = (", ".join(row[key].split()) for key in ("headline", "quantities"))
+        about = f"{name} | {row['instrument']} | {row['rung']} | {lanes}"
+        yield f"{about} | {row['stretch']} | {quantities}"
 
 
 def _named(row: dict[str, str]) -> str:
@@ -151,13 +93,5 @@ def _code(text: str) -> str:
     return "`" + text.replace("|", "\\|") + "`" if text else ""
 
 
-def _row(quantity: str, hook: Hook) -> str:
-    words = ", ".join(f"`{name}`" for name in hook.hooks) if hook.script else hook.hooks[0]
-    there = "".join(f" {'yes' if kernel in hook.kernels else 'no'} |" for kernel in KERNELS)
-    name = quantity.replace(".", ", ")
-    script = f"`{hook.script}`" if hook.script else "the program"
-    return f"| {name} | {hook.rung} | {words} | {script} |{there} {hook.why} |\n"
-
-
 if __name__ == "__main__":
-    print(page(), end="")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from probes.reasons import missing, reason
 from runners.cells import GUEST, HOST, Defaults, cells, passes
 from runners.collect.plan import Cell, CellRun, Pass, Plan
 from runners.collect.scripts import read_scripts
@@ -95,7 +96,7 @@ def lacking(needs: Needs, rung: str) -> list[dict[str, Any]]:
     able = scripts(needs, rung)
     table = read_scripts()
     return [
-        {"what": ", ".join(table[name][0].quantities), "why": f"{name} needs function probes"}
+        missing(table[name][0].quantities, reason("needs-function-probes", script=name))
         for name in scripts(needs, "function")
         if name not in able
     ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from probes.reasons import missing, reason
 from runners import guest
 from runners.cells import GUEST, HOST, Defaults, cells, passes
 from runners.collect.children import stop
@@ -38,10 +39,7 @@ GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is atta
 
 # An entry of `missing` in run.json.
 Missing = dict[str, Any]
-NO_TIMES: Missing = {
-    "what": "times",
-    "why": "this machine's own CPU is emulated by QEMU, without KVM: its times are not times",
-}
+NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
 
 
 @dataclass(frozen=True)
@@ -67,16 +65,15 @@ def plan_for(
 
 
 def beyond(options: Options, lane: str, rung: str) -> list[Missing]:
-    """What was not asked for, and what this rung cannot give, by the table of scripts."""
-    missing: list[Missing] = []
+    """The scripts that do not run: nobody wanted them, or this rung cannot run them."""
+    found: list[Missing] = []
     for name, rows in read_scripts().items():
-        what = ", ".join(rows[0].quantities)
+        what = rows[0].quantities
         if name not in options.scripts[lane]:
-            why = f"not asked for: --instruments {name}, or all"
-            missing.append({"what": what, "why": why, "asked": False})
+            found.append(missing(what, reason("not-run", script=name), asked=False))
         elif not rows[0].runs_on(rung):
-            missing.append({"what": what, "why": f"{name} needs function probes"})
-    return missing
+            found.append(missing(what, reason("needs-function-probes", script=name)))
+    return found
 
 
 def run_plan_on_host(
@@ -223,7 +220,7 @@ def _finish(
     beyond_rung: list[Missing],
 ) -> Lane:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
-    missing = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
+    found = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
     entry = {
         "folder": out.name,
         "lane": lane,
@@ -232,4 +229,4 @@ def _finish(
         "accelerator": accelerator,
         "runs": runs,
     }
-    return Lane(entry, [one | {"lane": out.name} for one in missing])
+    return Lane(entry, [lack | {"lane": out.name} for lack in found])

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from probes.reasons import missing, reason
 from runners import claims, guest, lanes, leftovers, mounts, preflight, show
 from runners.cells import EMULATED, HOST
 from runners.collect.children import command
@@ -248,7 +249,7 @@ def _run_lanes(
 
 def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
     """The articles' experiments, on this kernel; what could not run, for the manifest."""
-    missing = []
+    lacks: list[dict[str, Any]] = []
     probes = Probes()
     for app in session.options.apps if (raw / "host").is_dir() else ():
         module = import_module(f"runners.programs.{app}")
@@ -262,20 +263,21 @@ def _run_apps(session: Session, raw: Path) -> list[dict[str, Any]]:
             except (RunError, OSError) as error:  # its server may be gone
                 why = str(error)
         if why:
-            missing.append({"what": f"the experiment {app}", "lane": "host", "why": why})
-    lacks = [{"what": f"of --apps: {what}", "why": why} for what, why in probes.lacks.items()]
-    return [*missing, *({"lane": "host", **lack} for lack in lacks)]
+            said = reason("program-failed", said=why.rstrip("."))
+            lacks.append(missing([f"the experiment {app}"], said))
+    return [lack | {"lane": "host"} for lack in [*lacks, *probes.lacks]]
 
 
 def _count_exactly(
     session: Session, folder: RunFolder, scratch: Path
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The fast form of exact mode, where there is a guest's QEMU anyway."""
     try:
         with session.progress.step("set-up for exact counts"):
             _setup_sh(session, "--exact")
     except RunError as error:
-        return [], [{"what": "exact counts", "why": str(error).rstrip(".")}]
+        said = str(error).rstrip(".")
+        return [], [missing(["exact counts"], reason("exact-failed", said=said))]
     return exact.run_fast(session.options, folder.raw, scratch, session.invoker, session.progress)
 
 

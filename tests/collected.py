@@ -18,7 +18,7 @@ class Collected:
         self.folder = folder
         lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
         self.cells: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self.missing: list[dict[str, str]] = json.loads((folder / "missing.json").read_text())
+        self.missing: list[dict[str, Any]] = json.loads((folder / "missing.json").read_text())
         self._counts = {name: self._read_maps(name) for name in ("bpftrace", "bcc", "perf")}
 
     def probed(

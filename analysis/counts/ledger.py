@@ -83,10 +83,10 @@ class Ledger:
         if len(self.transports) <= most:
             return self
         first = self.transports[:2]
-        return replace(self, columns=tuple(one for one in self.columns if one[1] in first))
+        return replace(self, columns=tuple(column for column in self.columns if column[1] in first))
 
     def pages(self, most: int) -> list["Ledger"]:
-        """The same in parts of at most `most` columns, a placement's transports together."""
+        """The ledger in parts of at most `most` columns, a placement's transports together."""
         pages: list[list[Column]] = [[]]
         for placement in dict.fromkeys(place for place, _ in self.columns):
             some = [column for column in self.columns if column[0] == placement]
@@ -106,7 +106,7 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
         _ledger(str(pattern), int(str(size)), group, missing)
         for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
     ]
-    return tuple(sorted(ledgers, key=lambda one: (order(one.pattern, FIRST_PATTERNS), one.size)))
+    return tuple(sorted(ledgers, key=lambda part: (order(part.pattern, FIRST_PATTERNS), part.size)))
 
 
 def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
@@ -136,7 +136,7 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
-        failed = any(item.asked for item in _about(measure, missing))
+        failed = any(lack.asked for lack in _about(measure, missing))
         return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
     lines.sort(key=lambda line: version(line.kernel), reverse=True)
@@ -180,22 +180,22 @@ def version(kernel: str) -> tuple[int, ...]:
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
-    reasons = [m.why.rstrip(".") for m in _about(measure, missing)]
+    reasons = [lack.why.rstrip(".") for lack in _about(measure, missing)]
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 
 def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
-    """Reason → what was asked for, could not be had, and has no row in which that would be said."""
-    rows = [measure for measure in MEASURES if measure.ledger]
+    """Reason → what is missing although somebody wanted it, and has no row to show the reason."""
+    shown = {measure.quantity for measure in MEASURES if measure.ledger}
     found: dict[str, list[str]] = {}
-    for one in missing:
-        if one.asked and not any(_about(measure, (one,)) for measure in rows):
-            found.setdefault(one.why, []).append(one.what)
+    for lack in missing:
+        if lack.asked and shown.isdisjoint(lack.quantities):
+            found.setdefault(lack.why, []).append(lack.what)
     return found
 
 
 def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
-    return [m for m in missing if measure.quantity in m.what or measure.words in m.what]
+    return [lack for lack in missing if measure.quantity in lack.quantities]
 
 
 def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:

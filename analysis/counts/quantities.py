@@ -6,10 +6,11 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from analysis.tsv import read_rows
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -87,10 +88,7 @@ class Measure:
 
 def read_measures(path: Path = TABLE) -> tuple[Measure, ...]:
     """The rows of measures.tsv, whose head says what its columns hold."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        rows = csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
-        return tuple(map(_measure, rows))
+    return tuple(map(_measure, read_rows(path)))
 
 
 def _measure(row: dict[str, Any]) -> Measure:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Known reasons why two instruments differ, and by how much at most: reasons.tsv."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from analysis.tsv import read_rows
 
 TABLE = Path(__file__).with_name("reasons.tsv")
 
@@ -41,21 +42,19 @@ class Reason:
 
 @cache
 def read_reasons(path: Path = TABLE) -> tuple[Reason, ...]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        return tuple(
-            Reason(
-                row["instrument"],
-                row["quantity"],
-                row["key"],
-                row["only"],
-                float(row["least"]),
-                float(row["most"]),
-                float(row["each"] or 0),
-                row["why"],
-            )
-            for row in csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return tuple(
+        Reason(
+            row["instrument"],
+            row["quantity"],
+            row["key"],
+            row["only"],
+            float(row["least"]),
+            float(row["most"]),
+            float(row["each"] or 0),
+            row["why"],
         )
+        for row in read_rows(path)
+    )
 
 
 def explain(

@@ -5,7 +5,6 @@ A difference in time that the path makes is there in both; what a runtime, an ev
 protocol adds is the same for both transports, and thins the ratio out.
 """
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from analysis.counts.ledger import Entry
 from analysis.counts.measures import REGIME
 from analysis.counts.programs import OVER, UNDER, Paired, best_source, difference, ratio
 from analysis.counts.quantities import APPS, MEASURE_BY_ID
+from analysis.tsv import read_rows
 from analysis.wording import RATE
 
 TABLE = Path(__file__).with_name("twins.tsv")
@@ -70,12 +70,10 @@ class Calls:
 
 def read_twins() -> dict[str, tuple[str, int | None, str]]:
     """Program → pattern, size (None: its own) and how they differ."""
-    with TABLE.open(encoding="utf-8", newline="") as lines:
-        rows = csv.DictReader((one for one in lines if not one.startswith("#")), delimiter="\t")
-        return {
-            row["program"]: (row["pattern"], int(row["size"]) if row["size"] else None, row["why"])
-            for row in rows
-        }
+    return {
+        row["program"]: (row["pattern"], int(row["size"]) if row["size"] else None, row["why"])
+        for row in read_rows(TABLE)
+    }
 
 
 def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from analysis.tsv import read_rows
+
 TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
@@ -29,9 +31,7 @@ class Layer:
 @cache
 def patterns() -> tuple[tuple[str, str], ...]:
     """The table: pattern and layer, the most exact pattern first."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
-    found = [(pattern, layer) for pattern, layer in rows]
+    found = [(row["function"], row["layer"]) for row in read_rows(TABLE)]
     return tuple(sorted(found, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells that gave no result: an absent transport, or what one cannot carry, each said once."""
+"""Cells without a result: an absent transport, or sizes that it cannot carry, each listed once."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def failures(lane: Lane) -> Iterator[Missing]:
 
 
 def _sentence(error: str) -> str:
-    """The same for every size that is too large, and without the program's name."""
+    """The error without the program's name, and without the size, so that it is said once."""
     return NOT_THIS_SIZE.sub("", error.removeprefix(PROGRAM))
 
 

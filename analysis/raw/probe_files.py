@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What instruments wrote beside a lane's cells: maps, ftrace counts, round-trip times."""
+"""Files that instruments wrote beside a lane's cells: maps, ftrace counts, round-trip times."""
 
 import json
 import re
@@ -17,11 +17,12 @@ from analysis.raw.record import AGAIN, read_text
 from analysis.raw.run import Lane
 
 HELPER = "@helper"
-# Whose scripts leave maps as bpftrace prints them: raw/<lane>/<instrument>/<pass>/<script>.json.
+# Instruments whose scripts leave maps as bpftrace prints them, in
+# raw/<lane>/<instrument>/<pass>/<script>.json.
 MAPPING = ("bpftrace", "bcc", "perf")
-# Scripts write a 0 for all that they watch, but for functions: those appear when they are called.
+# Scripts write a 0 for everything that they watch but functions, which appear once they are called.
 IMPLIED_ZERO = "function_calls"
-# Both what bpftrace says when its buffer overflows and what it says when a map is full.
+# bpftrace's message when its buffer overflows, and the message when a map is full.
 LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
 
 
@@ -38,8 +39,8 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What one instrument's scripts counted in one stretch of cells."""
+class PassCounts:
+    """What one instrument's scripts counted in one pass over some cells."""
 
     instrument: str
     counts: tuple[Count, ...]
@@ -52,13 +53,13 @@ class Pass:
 
 @dataclass(frozen=True)
 class Scripts:
-    """What all scripts of one lane left behind."""
+    """What all scripts of a lane counted."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[PassCounts, ...]
 
     def of(self, cell: int, script: str) -> list[Count]:
         """What a script counted in a cell run; functions that it watched in vain count 0."""
-        found = [c for one in self.passes for c in one.counts if c.script == script]
+        found = [c for part in self.passes for c in part.counts if c.script == script]
         own = [c for c in found if c.cell == cell]
         called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
         watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
@@ -67,17 +68,17 @@ class Scripts:
         return own + [Count(by, script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
 
     def instrument(self, script: str) -> str:
-        """Who ran a script."""
-        return next((one.instrument for one in self.passes if script in one.lost), MAPPING[0])
+        """The instrument that ran a script."""
+        return next((part.instrument for part in self.passes if script in part.lost), MAPPING[0])
 
     def lost(self, cell: int, script: str) -> int:
-        """Events that a script lost in the cell's pass; in any pass, if none knows the cell."""
-        passes = [one for one in self.passes if cell in one.cells] or self.passes
-        return sum(one.lost.get(script, 0) for one in passes)
+        """Events that a script lost in the cell's pass; in all passes, if none knows the cell."""
+        passes = [part for part in self.passes if cell in part.cells] or self.passes
+        return sum(part.lost.get(script, 0) for part in passes)
 
 
 def read_scripts(lane: Lane) -> Scripts:
-    """Every script's output, pass by pass."""
+    """The output of every script, pass by pass."""
     return Scripts(
         tuple(
             _read_pass(lane, instrument, folder)
@@ -88,52 +89,38 @@ def read_scripts(lane: Lane) -> Scripts:
     )
 
 
-def _read_pass(lane: Lane, instrument: str, folder: Path) -> Pass:
+def _read_pass(lane: Lane, instrument: str, folder: Path) -> PassCounts:
     counts: list[Count] = []
     lost: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
         name = f"raw/{lane.folder}/{instrument}/{folder.name}/{path.name}"
-        found, events = _read_script(instrument, path, name)
-        counts += found
-        lost[path.stem] = events
-    return Pass(instrument, tuple(counts), lost)
+        lost[path.stem] = _lost_in(path.with_suffix(".stderr"))
+        for line, kind, data in _messages(path, name):
+            if kind == "map":
+                counts += _counts(instrument, path.stem, data, name)
+            elif kind == "lost_events":
+                lost[path.stem] += int(data.get("events", 0))
+            elif kind == "helper_error" and LOST.search(line):
+                lost[path.stem] += 1
+    return PassCounts(instrument, tuple(counts), lost)
 
 
-def _read_script(instrument: str, path: Path, name: str) -> tuple[list[Count], int]:
+def _messages(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(line, type, data) of each line of JSON."""
     text = read_text(path, name, "its counts are lost")
-    if text and not text.endswith("\n"):
-        raise _cut_off(name)
-    counts: list[Count] = []
-    lost = _lost_in(path.with_suffix(".stderr"))
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        kind, data = _message(line, name)
-        if kind == "map":
-            counts.extend(_counts(instrument, path.stem, data, name))
-        elif kind == "lost_events":
-            lost += int(data.get("events", 0))
-        elif kind == "helper_error" and LOST.search(line):
-            lost += 1
-    return counts, lost
-
-
-def _cut_off(name: str) -> RunError:
-    return RunError(
-        f"{name} is cut off or damaged: who wrote it did not finish, and its counts cannot be "
-        f"trusted. {AGAIN}"
-    )
-
-
-def _message(line: str, name: str) -> tuple[str, dict[str, Any]]:
-    try:
-        message = json.loads(line)
-    except json.JSONDecodeError:
-        raise _cut_off(name) from None
-    if not isinstance(message, dict):
-        raise _cut_off(name)
-    data = message.get("data")
-    return str(message.get("type")), data if isinstance(data, dict) else {}
+    whole = not text or text.endswith("\n")
+    for line in filter(str.strip, text.splitlines()):
+        try:
+            message = json.loads(line) if whole else None
+        except json.JSONDecodeError:
+            message = None
+        if not isinstance(message, dict):
+            raise RunError(
+                f"{name} is cut off or damaged: its writer did not finish, and its counts cannot "
+                f"be trusted. {AGAIN}"
+            )
+        data = message.get("data")
+        yield line, str(message.get("type")), data if isinstance(data, dict) else {}
 
 
 def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
@@ -153,7 +140,7 @@ def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> It
 
 
 def _lost_in(stderr: Path) -> int:
-    """Events that a script says it lost; a full map counts as one at least."""
+    """Events that a script reports as lost; a full map counts as one."""
     if not stderr.exists():
         return 0
     text = stderr.read_text(encoding="utf-8", errors="replace")
@@ -180,7 +167,7 @@ def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
 
 
 def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
-    """The times of a cell's laps, in nanoseconds: of its round trips where it has any."""
+    """The times of a cell's round trips, or of its single messages, in nanoseconds."""
     path = lane.path / "samples" / f"{cell.id}.u32"
     name = f"raw/{lane.folder}/samples/{path.name}"
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters out of the /proc texts that stand at a window's two edges."""
+"""Counters from the texts of /proc that a window holds: before it, and after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 Reader = Callable[[str], int | None]
 
@@ -18,54 +18,43 @@ def snmp(group: str, *fields: str) -> Reader:
     """The sum of fields of /proc/net/snmp or netstat: a line of names, then a line of values."""
 
     def read(text: str) -> int | None:
-        rows = [line.split() for line in text.splitlines() if line.startswith(group + ":")]
+        rows = [words for head, words in _rows(text) if head == group]
         for names, values in zip(rows[::2], rows[1::2], strict=False):
             if set(fields) <= set(names) and len(names) == len(values):
-                found = [_whole(values[names.index(field)]) for field in fields]
-                return None if None in found else sum(n for n in found if n is not None)
+                return _sum(values[names.index(field)] for field in fields)
         return None
 
     return read
 
 
 def device(name: str, column: int) -> Reader:
-    """A column of /proc/net/dev; 8 is bytes sent, 9 packets sent."""
-
-    def read(text: str) -> int | None:
-        for line in text.splitlines():
-            head, colon, rest = line.partition(":")
-            if colon and head.strip() == name and len(rest.split()) > column:
-                return _whole(rest.split()[column])
-        return None
-
-    return read
+    """A column of /proc/net/dev for one device; 8 is bytes sent, 9 packets sent."""
+    return lambda text: next(
+        (_sum(row[column : column + 1] or [""]) for head, row in _rows(text) if head == name), None
+    )
 
 
 def other_devices(name: str, column: int) -> Reader:
-    """The sum of a column of /proc/net/dev over all devices but `name`; 0 if it is alone."""
-
-    def read(text: str) -> int | None:
-        rows = [line.partition(":") for line in text.splitlines() if ":" in line]
-        others = [rest.split() for head, _, rest in rows if head.strip() != name]
-        found = [_whole(row[column]) if len(row) > column else None for row in others]
-        return None if None in found else sum(n for n in found if n is not None)
-
-    return read
+    """The sum of a column of /proc/net/dev over all devices but `name`; 0 without any."""
+    return lambda text: _sum(
+        "".join(row[column : column + 1]) for head, row in _rows(text) if head != name
+    )
 
 
 def softirq(vector: str) -> Reader:
     """The sum over all CPUs of a row of /proc/softirqs."""
-
-    def read(text: str) -> int | None:
-        for line in text.splitlines():
-            head, colon, rest = line.partition(":")
-            if colon and head.strip() == vector:
-                counts = [_whole(word) for word in rest.split()]
-                return None if None in counts else sum(c for c in counts if c is not None)
-        return None
-
-    return read
+    return lambda text: next((_sum(row) for head, row in _rows(text) if head == vector), None)
 
 
-def _whole(word: str) -> int | None:
-    return int(word) if word.isdigit() else None
+def _rows(text: str) -> Iterator[tuple[str, list[str]]]:
+    """What is before the colon of a line, and the words after it."""
+    for line in text.splitlines():
+        head, colon, rest = line.partition(":")
+        if colon:
+            yield head.strip(), rest.split()
+
+
+def _sum(words: Iterable[str]) -> int | None:
+    """None where a word is no whole number."""
+    numbers = list(words)
+    return sum(map(int, numbers)) if all(map(str.isdigit, numbers)) else None

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
+from analysis.raw.reasons import in_words
 from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
 
 FORMAT = 1
@@ -102,21 +103,17 @@ class PreflightCheck(Model):
 class Lack(Model):
     """An entry of raw/<lane>/missing.json: what this kernel could not give."""
 
-    what: str
-    why: str
+    what: tuple[str, ...]  # quantities, or one other thing
+    code: str  # of the reason, whose words are in probes/reasons.tsv
+    values: dict[str, str]  # what the words name in braces
+    by: str = ""  # the tool that would have counted it
+    asked: bool = True  # false where nobody wanted it, so that nothing failed
 
 
 class MissingEntry(Lack):
-    """What was asked for, or belongs to the ledger, and could not be had."""
+    """What was wanted, or belongs to the ledger, and could not be had."""
 
     lane: str = ""  # a folder of raw/; empty for all
-    asked: bool = True  # false where nobody asked for it, so that nothing failed
-
-
-class Missing(MissingEntry):
-    """What could not be had, where, and why."""
-
-    transport: str = ""  # the transport of which no cell ran at all
 
 
 class Manifest(Model):
@@ -134,6 +131,18 @@ class Manifest(Model):
     exact: tuple[ExactEntry, ...] = ()  # with `--exact`, and where the main job has a guest
     preflight: tuple[PreflightCheck, ...]
     missing: tuple[MissingEntry, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What could not be had, where, and why."""
+
+    what: str
+    lane: str
+    why: str
+    asked: bool = True  # false: nobody wanted it, so nothing failed
+    transport: str = ""  # where no cell of this transport ran at all
+    quantities: tuple[str, ...] = ()  # what would have been counted
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,7 @@ def read_run(path: Path) -> Run:
     _refuse_other_formats(path, why)
     manifest = read_object(path / "run.json", "run.json", Manifest, why)
     lanes = tuple(_read_lane(path / "raw" / entry.folder, entry) for entry in manifest.lanes)
-    missing = tuple(Missing(**dict(entry)) for entry in manifest.missing)
+    missing = tuple(_missing(entry, "run.json") for entry in manifest.missing)
     return Run(path, manifest.name, manifest, lanes, missing)
 
 
@@ -178,6 +187,12 @@ def _refuse_other_formats(path: Path, why: str) -> None:
             f"run.json has format {version}, and this pathcost reads format {FORMAT} only, so the "
             "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
         )
+
+
+def _missing(entry: MissingEntry, name: str) -> Missing:
+    by = f" ({entry.by})" if entry.by else ""
+    why = in_words(entry.code, entry.values, name)
+    return Missing(", ".join(entry.what) + by, entry.lane, why, entry.asked, quantities=entry.what)
 
 
 def _read_lane(path: Path, entry: LaneEntry) -> Lane:

@@ -21,20 +21,17 @@ COST   No map is searched: a count has its place in an array, one for each funct
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from probes.bcc import headers
+from probes.bcc import frame
 
-READY = "attached"
+READY = frame.READY
 MOST_PROCESSES = 16
 PROGRAM = """
 KFUNC_PROBE(%(function)s)
@@ -64,16 +61,6 @@ def program(functions: Sequence[str], pids: Sequence[int]) -> str:
     return text
 
 
-def load(text: str) -> Any:
-    """Compile and attach. Raises Exception, as BCC does, where a function has no fentry."""
-    with tempfile.TemporaryDirectory() as folder:
-        headers.write(Path(folder))
-        os.environ["BCC_KERNEL_SOURCE"] = folder
-        from bcc import BPF  # only here: who does not count need not have BCC
-
-        return BPF(text=text)
-
-
 def main() -> int:
     """Count until a signal comes, then print."""
     parser = argparse.ArgumentParser(
@@ -85,15 +72,14 @@ def main() -> int:
     words = given.pids.split(",")
     if len(words) > MOST_PROCESSES or not all(word.isdecimal() for word in words):
         parser.error(f"-p takes up to {MOST_PROCESSES} process ids, separated by commas.")
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    frame.hold_signals()
     try:
-        bpf = load(program(given.functions, [int(word) for word in words]))
-    except Exception as error:  # BCC raises a bare Exception, its reason on stderr
+        bpf = frame.compiled(program(given.functions, [int(word) for word in words]))
+    except frame.ToolError as error:
         print(f"ERROR: no fentry for one of these functions: {error}", file=sys.stderr)
         return 1
     print(READY, flush=True)
-    signal.sigwait(signals)
+    signal.sigwait(frame.SIGNALS)
     counts = [int(count.value) for count in bpf["calls"].values()]
     for number, function in enumerate(given.functions):
         own = counts[number * len(words) : (number + 1) * len(words)]

@@ -21,9 +21,9 @@ CAVEAT In the two processes' contexts, but for keys that end in "elsewhere" and 
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ if __name__ == "__main__":
 
 from probes import callsite
 from probes.bcc import frame
+from probes.reasons import Reason, ReasonError, missing, reason
+from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("counts.tsv")
 KPROBES = frame.TRACEFS / "kprobe_events"
@@ -56,8 +58,8 @@ Counter = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of counts.tsv."""
+class CounterHook:
+    """A row of counts.tsv: one hook of a counter, and what it adds."""
 
     quantity: str
     key: str
@@ -73,82 +75,81 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CounterPlan:
     """What this kernel can count: counters, their rows, and why others are missing."""
 
     counters: tuple[Counter, ...]
-    rows: tuple[Row, ...]
-    missing: dict[Counter, str]
+    rows: tuple[CounterHook, ...]
+    missing: dict[Counter, list[Reason]]
 
     @property
     def hooks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(row.hook for row in self.rows))
 
 
-def read_table(path: Path = TABLE) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        return [Row(**row) for row in csv.DictReader(kept, delimiter="\t")]
+def read_table() -> list[CounterHook]:
+    return [CounterHook(**row) for row in read_rows(TABLE)]
 
 
-def make_plan(table: Iterable[Row], lack: dict[str, str]) -> Plan:
-    """For each counter its first choice that lacks nothing; `lack` is hook → why it is absent."""
-    choices: dict[Counter, dict[str, list[Row]]] = {}
+def make_plan(table: Iterable[CounterHook], lack: dict[str, Reason]) -> CounterPlan:
+    """Take the first choice of each counter that has all its hooks.
+
+    `lack`: hook → why this kernel does not have it.
+    """
+    choices: dict[Counter, dict[str, list[CounterHook]]] = {}
     for row in table:
         choices.setdefault(row.counter, {}).setdefault(row.choice, []).append(row)
-    rows: list[Row] = []
-    missing: dict[Counter, str] = {}
+    rows: list[CounterHook] = []
+    lacking: dict[Counter, list[Reason]] = {}
     for counter, of in choices.items():
         whole = [group for group in of.values() if not any(row.hook in lack for row in group)]
         if whole:
             rows += whole[0]
         else:
             absent = [row.hook for group in of.values() for row in group if row.hook in lack]
-            missing[counter] = "; ".join(dict.fromkeys(lack[hook] for hook in absent))
-    return Plan(tuple(dict.fromkeys(row.counter for row in rows)), tuple(rows), missing)
+            lacking[counter] = list({str(lack[hook]): lack[hook] for hook in absent}.values())
+    return CounterPlan(tuple(dict.fromkeys(row.counter for row in rows)), tuple(rows), lacking)
 
 
 def places(hook: str) -> list[tuple[str, int]]:
     """(function, offset) of each attach point of a function's hook. Raises CallSiteError."""
-    caller, _, called = hook.partition(">")
-    if not called:
+    if ">" not in hook:
         return [(hook.removesuffix("@return"), 0)]
-    callee, _, number = called.partition("*")
-    offsets = callsite.call_offsets(caller, callee)
-    if len(offsets) != int(number):
-        raise callsite.CallSiteError(
-            f"{caller} calls {callee} at {len(offsets)} places, not {number}."
-        )
+    caller, offsets = callsite.all_call_offsets(hook)
     return [(caller, offset) for offset in offsets]
 
 
-def lacks(hooks: Iterable[str]) -> dict[str, str]:
+def lacks(hooks: Iterable[str]) -> dict[str, Reason]:
     """Hook → why this kernel does not have it."""
-    found: dict[str, str] = {}
+    found: dict[str, Reason] = {}
     symbols = callsite.read_symbols() if KPROBES.exists() else {}
     for hook in hooks:
-        if ":" in hook:
-            if not frame.has_event(hook):
-                found[hook] = f"this kernel has no tracepoint {hook}"
-        elif not KPROBES.exists():
-            found[hook] = "this kernel has no kprobes"
-        else:
-            try:
-                gone = [name for name, _ in places(hook) if name not in symbols]
-            except callsite.CallSiteError as error:
-                found[hook] = str(error).rstrip(".")
-            else:
-                if gone:
-                    found[hook] = f"this kernel has no function {gone[0]}"
+        try:
+            _check(hook, symbols)
+        except ReasonError as error:
+            found[hook] = error.reasons[0]
     return found
 
 
-def program(plan: Plan) -> str:
+def _check(hook: str, symbols: Container[str]) -> None:
+    """Raises ReasonError where this kernel does not have the hook."""
+    if ":" in hook:
+        if not frame.has_event(hook):
+            raise ReasonError(reason("no-tracepoint", event=hook))
+        return
+    if not KPROBES.exists():
+        raise ReasonError(reason("no-kprobes"))
+    for function, _ in places(hook):
+        if function not in symbols:
+            raise ReasonError(reason("no-function", function=function))
+
+
+def program(plan: CounterPlan) -> str:
     """C: one function for each hook."""
     return IS_LO + "".join(_function(plan, number) for number in range(len(plan.hooks)))
 
 
-def _function(plan: Plan, number: int) -> str:
+def _function(plan: CounterPlan, number: int) -> str:
     hook = plan.hooks[number]
     rows = [row for row in plan.rows if row.hook == hook]
     head = f"int kprobe_{number}(struct pt_regs *ctx)"
@@ -167,9 +168,9 @@ def _function(plan: Plan, number: int) -> str:
     return f"{head}\n{{\n{body}\treturn PASS;\n}}\n"
 
 
-def attach(bpf: Any, plan: Plan) -> dict[Counter, str]:
-    """Attach the functions' hooks; counters that could not be, and why."""
-    failed: dict[Counter, str] = {}
+def attach(bpf: Any, plan: CounterPlan) -> dict[Counter, list[Reason]]:
+    """Attach the functions' hooks. Counter → why it could not be attached."""
+    failed: dict[Counter, list[Reason]] = {}
     for number, hook in enumerate(plan.hooks):
         if ":" in hook:
             continue  # attached when it was loaded
@@ -179,31 +180,32 @@ def attach(bpf: Any, plan: Plan) -> dict[Counter, str]:
                 where = {"event_off": offset} if offset else {}
                 step(event=function, fn_name=f"kprobe_{number}", **where)
         except Exception as error:  # BCC raises a bare Exception
-            why = f"no probe can be attached to {hook} ({error})"
-            failed |= {row.counter: why for row in plan.rows if row.hook == hook}
+            why = reason("hook-refused", hook=hook, error=error)
+            failed |= {row.counter: [why] for row in plan.rows if row.hook == hook}
     return failed
 
 
-def maps(bpf: Any, plan: Plan, failed: dict[Counter, str]) -> frame.Maps:
+def maps(bpf: Any, plan: CounterPlan, failed: Container[Counter]) -> frame.Maps:
     """`@quantity` → `cell,key` → count."""
     found: frame.Maps = {}
     for cell, counts in frame.windows(bpf):
         for (quantity, key), count in zip(plan.counters, counts, strict=False):
             if (quantity, key) not in failed:
-                entries = found.setdefault(f"@{quantity}", {})
-                name = f"{cell},{key}" if key else str(cell)
-                entries[name] = entries.get(name, 0) + count
+                frame.add(found, quantity, cell, key, count)
     return found
 
 
 def run(given: argparse.Namespace) -> None:
     table = read_table()
     plan = make_plan(table, lacks(dict.fromkeys(row.hook for row in table)))
-    frame.hold_signals()
     bpf = frame.load(given, program(plan), len(plan.counters))
     failed = attach(bpf, plan)
-    for (quantity, key), why in (plan.missing | failed).items():
-        print(f"missing {quantity} {key}".rstrip() + f": {why}")
+    for (quantity, key), reasons in (plan.missing | failed).items():
+        for why in reasons:
+            if given.json or given.windows:
+                print(frame.MISSING + json.dumps(missing([quantity], why)))
+            else:
+                print(f"{frame.MISSING}{quantity} {key}".rstrip() + f": {why}")
     frame.serve(given, bpf, lambda: maps(bpf, plan, failed), frame.show_counts)
 
 

@@ -3,12 +3,12 @@
 
 A tool brings C that adds to `n[]` of a task's window. The frame opens a window at the workload's
 marker `window_begin(cell, role)` and closes it at `window_end`, or opens one for each task of `-p`
-and never closes it. What a task counts lies in its own window: one look-up an event, no atomic
-operation and no per-CPU copies, since a task runs on one CPU at a time.
+and never closes it. Each task counts in its own window: one look-up an event, no atomic operation
+and no per-CPU copies, since a task runs on one CPU at a time.
 
-`--follow` counts by process: every thread of the processes of `-p`, and whatever thread or child
-these start later (sched_process_fork), has a window of its own. `--windows` follows too, and takes
-what to count from standard input, so that one start serves many measurements:
+`--follow` counts by process: each thread of the processes of `-p`, and each thread or child that
+these start later (sched_process_fork), has its own window. `--windows` follows too, and takes
+orders from standard input, so that one start serves many measurements:
 
     open PID,…     a window opens; the answer is `open`
     close          it closes; the answer is a line of JSON, `maps` (of cell 0) and `lost`
@@ -20,6 +20,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from typing import Any
 from probes.bcc import headers
 
 READY = "attached"
+MISSING = "missing "  # before what cannot be counted: in words, or as JSON for who reads --json
 TRACEFS = Path("/sys/kernel/tracing")
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
@@ -115,8 +117,8 @@ int window_end(struct pt_regs *ctx)
 }
 """
 
-# A task is followed from before its first instruction until it has ended: its last switch, which
-# comes after this event, is nobody's.
+# A task is followed from before its first instruction until it has ended. Its last switch comes
+# after this event, and is not counted.
 FOLLOW = """
 TRACEPOINT_PROBE(sched, sched_process_fork)
 {
@@ -183,31 +185,46 @@ def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
-    """Compile, attach the tracepoints that the program names, and the window. Raises ToolError."""
+    """Compile; attach the window and the tracepoints that the program names. Raises ToolError."""
     macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    for event in re.findall(r"^TRACEPOINT_PROBE\((\w+, \w+)\)", program, re.MULTILINE):
+        if not has_event(event.replace(", ", ":")):
+            raise ToolError(f"this kernel has no tracepoint {event.replace(', ', ':')}.")
+    follow = FOLLOW if given.follow or given.windows else ""
+    hold_signals()
+    bpf = compiled(text + WINDOWS + follow + program)
+    _mend_uprobes()
+    if given.pids:
+        open_windows(bpf, given.pids, given.follow)
+    for marker in ("window_begin", "window_end") if given.workload else ():
+        try:
+            bpf.attach_uprobe(name=given.workload, sym=marker, fn_name=marker)
+        except Exception as error:
+            raise ToolError(f"{given.workload} has no marker to attach to: {error}.") from error
+    return bpf
+
+
+def compiled(program: str) -> Any:
+    """The program in the kernel; its tracepoints and fentries are attached. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         headers.write(Path(folder))
         os.environ["BCC_KERNEL_SOURCE"] = folder
         try:
-            from bcc import BPF  # only here: who does not count need not have BCC
+            from bcc import BPF  # only here, so that a machine that does not count needs no BCC
+
+            return BPF(text=program)
         except ImportError as error:
             raise ToolError("BCC is not installed (Debian: python3-bpfcc).") from error
-        try:
-            follow = FOLLOW if given.follow or given.windows else ""
-            bpf = BPF(text=text + WINDOWS + follow + program)
-            _mend_uprobes()
         except Exception as error:  # BCC raises a bare Exception, its reason on stderr
             raise ToolError(f"the kernel did not take the program: {error}.") from error
-    _open(given, bpf)
-    return bpf
 
 
 def _mend_uprobes() -> None:
     """BCC's Python up to 0.31 calls the library without its last argument.
 
-    The library then takes what lies in that register for the offset of a reference counter, with
-    which the kernel refuses the probe as soon as another tool has one in the same place.
+    The library then takes the rubbish in that register for the offset of a reference counter, and
+    the kernel refuses the probe as soon as another tool has a probe in the same place.
     """
     from bcc.libbcc import lib
 
@@ -217,24 +234,13 @@ def _mend_uprobes() -> None:
         lib.bpf_attach_uprobe = lambda *arguments: call(*arguments, 0)
 
 
-def _open(given: argparse.Namespace, bpf: Any) -> None:
-    if given.workload:
-        try:
-            for marker in ("window_begin", "window_end"):
-                bpf.attach_uprobe(name=given.workload, sym=marker, fn_name=marker)
-        except Exception as error:
-            raise ToolError(f"{given.workload} has no marker to attach to: {error}.") from error
-    elif given.pids:
-        open_windows(bpf, given.pids, given.follow)
-
-
 def open_windows(bpf: Any, pids: str, follow: bool) -> None:
     """Count in these tasks from now on, as cell 0. Raises ToolError."""
     table, opened, every = bpf["windows"], bpf["open_cell"], bpf["anyone"]
     for word in pids.split(","):
         if not word.isdecimal() or not Path("/proc", word).is_dir():
             raise ToolError(f"there is no task {word}.")
-        # A thread that starts meanwhile is either listed, or its parent is watched already.
+        # A thread that starts meanwhile is either listed here, or its parent is followed already.
         for task in sorted(Path("/proc", word, "task").iterdir()) if follow else (Path(word),):
             table[table.Key(int(task.name))] = table.Leaf()
     every[every.Key(0)] = every.Leaf()
@@ -242,7 +248,7 @@ def open_windows(bpf: Any, pids: str, follow: bool) -> None:
 
 
 def _close_windows(bpf: Any) -> None:
-    """Of all tasks: from now on nothing is counted."""
+    """Close the windows of all tasks: from now on nothing is counted."""
     opened, table, closed = bpf["open_cell"], bpf["windows"], bpf["closed"]
     opened[opened.Key(0)] = opened.Leaf(0)
     for task, window in table.items():
@@ -250,21 +256,21 @@ def _close_windows(bpf: Any) -> None:
         del table[task]
 
 
-def _forget(bpf: Any) -> None:
-    """What was counted, for the next window."""
-    for name in ("closed", "anyone"):
-        bpf[name].clear()
-    bpf["lost"][0] = bpf["lost"].Leaf(0)
-
-
 def windows(bpf: Any) -> Iterator[tuple[int, list[int]]]:
-    """(cell, counters) of each task's window, and of what belongs to no task."""
+    """(cell, counters) of each task's window, and of the events that belong to no task."""
     for table in ("windows", "closed"):
         for _, window in bpf[table].items():
             yield window.cell, list(window.n)
     for key, per_cpu in bpf["anyone"].items():
         for window in per_cpu:
             yield key.value, list(window.n)
+
+
+def add(maps: Maps, quantity: str, cell: int, key: str, value: int) -> None:
+    """Add to a quantity's entry, in maps as bpftrace prints them."""
+    entries = maps.setdefault(f"@{quantity}", {})
+    name = f"{cell},{key}" if key else str(cell)
+    entries[name] = entries.get(name, 0) + value
 
 
 def events_lost(bpf: Any) -> int:
@@ -278,14 +284,16 @@ def has_event(event: str) -> bool:
 
 
 def hold_signals() -> None:
-    """Before anything is attached: a signal waits until `serve` asks for it."""
+    """Before anything is attached: signals wait until `serve` takes them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
 def serve(
     given: argparse.Namespace, bpf: Any, read: Callable[[], Maps], show: Callable[[Maps], None]
 ) -> None:
-    """Everything is attached: count, as long as it is asked for, and hand out what `read` reads."""
+    """Count until a signal or --seconds ends it. Write what `read` returns as bpftrace would, or
+    show it.
+    """
     print(READY, flush=True)
     if given.windows:
         _serve_windows(bpf, read)
@@ -294,27 +302,7 @@ def serve(
         signal.sigtimedwait(SIGNALS, given.seconds)
     else:
         signal.sigwait(SIGNALS)
-    _hand_out(given, read(), events_lost(bpf), show)
-
-
-def _serve_windows(bpf: Any, read: Callable[[], Maps]) -> None:
-    for line in sys.stdin:
-        word, _, pids = line.strip().partition(" ")
-        if word == "open":
-            open_windows(bpf, pids, follow=True)
-            print("open", flush=True)
-        elif word == "close":
-            _close_windows(bpf)
-            print(json.dumps({"maps": read(), "lost": events_lost(bpf)}), flush=True)
-            _forget(bpf)
-        else:
-            raise ToolError(f"'{word}' is no word of --windows: there is open and close.")
-
-
-def _hand_out(
-    given: argparse.Namespace, maps: Maps, lost: int, show: Callable[[Maps], None]
-) -> None:
-    """Write what was counted as bpftrace would, or show it."""
+    maps, lost = read(), events_lost(bpf)
     if given.json:
         lines: list[dict[str, Any]] = [{"type": "map", "data": maps}]
         if lost:
@@ -326,6 +314,22 @@ def _hand_out(
         print(f"LOST {lost} windows: too little room (--entries)")
 
 
+def _serve_windows(bpf: Any, read: Callable[[], Maps]) -> None:
+    for line in sys.stdin:
+        word, _, pids = line.strip().partition(" ")
+        if word == "open":
+            open_windows(bpf, pids, follow=True)
+            print("open", flush=True)
+        elif word == "close":
+            _close_windows(bpf)
+            print(json.dumps({"maps": read(), "lost": events_lost(bpf)}), flush=True)
+            for table in ("closed", "anyone"):
+                bpf[table].clear()
+            bpf["lost"][0] = bpf["lost"].Leaf(0)
+        else:
+            raise ToolError(f"--windows does not know '{word}': there is open and close.")
+
+
 def show_counts(maps: Maps) -> None:
     """As bpftrace prints its maps."""
     for name, entries in maps.items():
@@ -334,7 +338,7 @@ def show_counts(maps: Maps) -> None:
 
 
 def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
-    """The tool's exit status; what stopped it is one sentence on stderr."""
+    """The tool's exit status. Where something stops it, one sentence on stderr says what."""
     given = parse(doc)
     try:
         run(given)

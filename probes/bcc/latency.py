@@ -42,12 +42,6 @@ SLOTS = 32  # by powers of two: up to 4 s
 NOT_WOKEN = len(PARTS) * (SLOTS + 1)
 COUNTERS = NOT_WOKEN + 1
 FIELDS = "u64 sent, since, woken, ran;"
-EVENTS = (
-    "raw_syscalls:sys_enter",
-    "sched:sched_waking",
-    "sched:sched_switch",
-    "raw_syscalls:sys_exit",
-)
 PROGRAM = """
 #define PART(part) ((part) * 33)
 #define NOT_WOKEN PART(4)
@@ -127,19 +121,15 @@ TRACEPOINT_PROBE(raw_syscalls, sys_exit)
 def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@path_…` → `cell,part` → count, from each window's counters."""
     result: frame.Maps = {"@path_latency": {}, "@path_ns": {}, "@path_count": {}}
-
-    def add(name: str, key: str, value: int) -> None:
-        result[name][key] = result[name].get(key, 0) + value
-
     for cell, n in found:
-        add("@path_count", f"{cell},not-woken", n[NOT_WOKEN])
+        frame.add(result, "path_count", cell, "not-woken", n[NOT_WOKEN])
         for number, part in enumerate(PARTS):
             slots = n[number * (SLOTS + 1) : (number + 1) * (SLOTS + 1)]
-            add("@path_ns", f"{cell},{part}", slots[SLOTS])
-            add("@path_count", f"{cell},{part}", sum(slots[:SLOTS]))
+            frame.add(result, "path_ns", cell, part, slots[SLOTS])
+            frame.add(result, "path_count", cell, part, sum(slots[:SLOTS]))
             for slot, count in enumerate(slots[:SLOTS]):
                 if count:
-                    add("@path_latency", f"{cell},{part} {1 << slot}", count)
+                    frame.add(result, "path_latency", cell, f"{part} {1 << slot}", count)
     return result
 
 
@@ -162,10 +152,6 @@ def show(found: frame.Maps) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    for event in EVENTS:
-        if not frame.has_event(event):
-            raise frame.ToolError(f"this kernel has no tracepoint {event}.")
-    frame.hold_signals()
     bpf = frame.load(given, PROGRAM, COUNTERS, FIELDS)
     frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), show)
 

@@ -30,8 +30,8 @@ if __name__ == "__main__":
 
 from probes.bcc import frame
 
-# The innermost of them that a stack holds is the cause; a task that is no process of the workload
-# may have woken it, which `elsewhere` says.
+# The innermost of these functions in a stack is the cause. `elsewhere`: the waker is no process of
+# the workload.
 CAUSES = ("unix_write_space", "sock_def_readable")
 PROGRAM = """
 struct way { u32 cell, elsewhere; int stack; };
@@ -100,7 +100,6 @@ def show(found: frame.Maps) -> None:
 
 def run(given: argparse.Namespace) -> None:
     ways = 1 << (given.entries - 1).bit_length()  # the kernel wants a power of two
-    frame.hold_signals()
     bpf = frame.load(given, f"#define WAYS {ways}\n{PROGRAM}", 1)
 
     def counted() -> frame.Maps:

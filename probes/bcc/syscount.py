@@ -31,7 +31,6 @@ if __name__ == "__main__":
 from probes.bcc import frame
 
 NUMBERS = 512  # x86-64 has fewer; what is beyond is counted with the last one
-EVENT = "raw_syscalls:sys_enter"
 PROGRAM = """
 TRACEPOINT_PROBE(raw_syscalls, sys_enter)
 {
@@ -55,19 +54,15 @@ def name(number: int) -> str:
 
 def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@syscalls` → `cell,name` → how often."""
-    counts: dict[str, int] = {}
+    counts: frame.Maps = {"@syscalls": {}}
     for cell, n in found:
         for number, count in enumerate(n):
             if count:
-                key = f"{cell},{name(number)}"
-                counts[key] = counts.get(key, 0) + count
-    return {"@syscalls": counts}
+                frame.add(counts, "syscalls", cell, name(number), count)
+    return counts
 
 
 def run(given: argparse.Namespace) -> None:
-    if not frame.has_event(EVENT):
-        raise frame.ToolError(f"this kernel has no tracepoint {EVENT}.")
-    frame.hold_signals()
     bpf = frame.load(given, PROGRAM, NUMBERS)
     frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), frame.show_counts)
 

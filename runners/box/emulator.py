@@ -16,9 +16,9 @@ from runners.box import disk_space
 from runners.collect.children import command
 from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
+from runners.guest.package_sources import PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES, Qemu, prepare_qemu
-from runners.guest.workshop import workshop
 
 PROGRAM = "qemu-system-x86_64"
 # Where QEMU finds this name beside its program (here: beside the loader), it takes modules and
@@ -47,8 +47,8 @@ def install(folder: Path, cache: Path, say: Say) -> Path:
     with disk_space.written(folder.parent, instead):
         folder.mkdir()
     try:
-        with Cache(cache, say) as store, workshop(store) as shop:
-            qemu = prepare_qemu(store, shop)
+        with Cache(cache, say) as store, PackageSources(store) as sources:
+            qemu = prepare_qemu(store, sources)
         return _write(qemu, folder)
     except BaseException:
         shutil.rmtree(folder)

@@ -19,8 +19,8 @@ from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
+from runners.guest.package_sources import TRIXIE
 from runners.guest.process import SEARCH, environment, find_program
-from runners.guest.workshop import TRIXIE
 from runners.lanes import REPOSITORY, source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`python3 -m runners.collect PLAN OUT`: run the plan on this kernel, leave raw files in OUT.
 
-Prints a line `@progress DONE TOTAL TEXT` before each step. Exit status 1, with one sentence on
-stderr, only where nothing can be measured at all; a cell or a script that fails is recorded in
-`cells.jsonl` or `missing.json`, and the rest goes on.
+It prints a line `@progress DONE TOTAL TEXT` before each step. A cell or a script that fails is
+recorded in `cells.jsonl` or `missing.json`, and the rest goes on. Where nothing at all can be
+measured the exit status is 1, with one sentence on stderr.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from probes import reasons
 from runners.collect import plan
 from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
 from runners.collect.environment import environment
-from runners.collect.ftrace import Functions
-from runners.collect.graph import Tree
+from runners.collect.ftrace import FtraceInstrument
+from runners.collect.graph import GraphTracer
 from runners.collect.instrument import Context, Instrument
-from runners.collect.perf import Profile, Stat, Trace
+from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
@@ -35,21 +37,21 @@ from runners.collect.workload import CellError, run_cell
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
 
-# Who runs what: an instrument's scripts share one object, but for those that have one of their own.
+# The scripts of an instrument share one object, unless there is a class for one of them.
 KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = {
     "bpftrace": Bpftrace,
     "bcc": Bcc,
     "perf stat": Stat,
-    "perf trace": Trace,
-    "perf profile": Profile,
-    "ftrace functions": Functions,
-    "ftrace tree": Tree,
+    "perf trace": SyscallTrace,
+    "perf profile": StackProfile,
+    "ftrace functions": FtraceInstrument,
+    "ftrace tree": partial(FtraceInstrument, tracer=GraphTracer),
 }
 
 
 @dataclass
-class Held:
-    """An instrument that is attached: with the scripts that it was asked for, and those it has."""
+class Attached:
+    """An instrument that is attached: the scripts that the plan wants of it, and those it runs."""
 
     wanted: tuple[str, ...]
     instrument: Instrument
@@ -57,12 +59,12 @@ class Held:
 
 
 class Collector:
-    """Runs one plan. Everything it learns goes to files in `out` as soon as it is known."""
+    """Runs a plan. It writes each result to a file in `out` as soon as it is known."""
 
     def __init__(self, what: plan.Plan, out: Path) -> None:
         self._plan = what
         self._out = out
-        self._missing: list[dict[str, str]] = []
+        self._missing: list[dict[str, Any]] = []
         self._done = 0
         (out / "samples").mkdir(parents=True)
         (out / "cells.jsonl").touch()
@@ -70,20 +72,22 @@ class Collector:
     def run(self) -> None:
         """All passes in order."""
         _write_json(self._out / "environment.json", environment())
-        with program_statistics():
+        with ExitStack() as stack:
+            with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
+                stack.callback(os.close, enable_statistics())
             self._passes()
         self._checks()
         _write_json(self._out / "missing.json", self._missing)
 
     def _passes(self) -> None:
         """What the next pass wants as well stays attached: attaching and detaching take seconds."""
-        held: dict[str, Held] = {}
+        held: dict[str, Attached] = {}
         try:
-            for number, one in enumerate(self._plan.passes):
-                wanted = _by_kind(one.scripts)
+            for number, part in enumerate(self._plan.passes):
+                wanted = _by_kind(part.scripts)
                 self._detach(held, [kind for kind in held if held[kind].wanted != wanted.get(kind)])
                 self._attach(held, wanted, number)
-                for run in one.runs:
+                for run in part.runs:
                     self._keep(self._run_cell(run, list(held.values())))
             self._detach(held, list(held))
         finally:
@@ -91,7 +95,7 @@ class Collector:
                 left.instrument.stop()
 
     def _checks(self) -> None:
-        """Nothing is attached any more: a check is no cell."""
+        """Run the checks, when nothing is attached any more."""
         if not self._plan.checks:
             return
         with (self._out / "checks.jsonl").open("w", encoding="utf-8") as lines:
@@ -100,20 +104,20 @@ class Collector:
                     lines.write(json.dumps(answer) + "\n")
 
     def _attach(
-        self, held: dict[str, Held], wanted: dict[str, tuple[str, ...]], number: int
+        self, held: dict[str, Attached], wanted: dict[str, tuple[str, ...]], number: int
     ) -> None:
-        """All new instruments attach side by side."""
+        """Attach all new instruments, side by side."""
         new = [kind for kind in wanted if kind not in held]
         if not new:
             return
         began = time.monotonic()
-        where = (self._plan.workload, self._out, number, self._miss, self._plan.own_kernel)
-        table = read_scripts()
+        miss, table = partial(reasons.add, self._missing), read_scripts()
+        context = Context(self._plan.workload, self._out, number, miss, self._plan.own_kernel)
         for kind in new:
             scripts = [table[name] for name in wanted[kind]]
-            held[kind] = Held(wanted[kind], KINDS[kind](scripts, Context(*where)))
-        asked = sum(len(wanted[kind]) for kind in new)
-        self._progress(f"attaching {_words(held[kind] for kind in new)}, {asked} scripts")
+            held[kind] = Attached(wanted[kind], KINDS[kind](scripts, context))
+        count = sum(len(wanted[kind]) for kind in new)
+        self._progress(f"attaching {_words(held[kind] for kind in new)}, {count} scripts")
         with self._hurried_kernel():
             for kind in new:
                 held[kind].instrument.attach()
@@ -122,7 +126,7 @@ class Collector:
         done = sum(len(held[kind].scripts) for kind in new)
         self._progress(f"attached {done} scripts in {time.monotonic() - began:.1f} s")
 
-    def _detach(self, held: dict[str, Held], kinds: list[str]) -> None:
+    def _detach(self, held: dict[str, Attached], kinds: list[str]) -> None:
         if not kinds:
             return
         self._progress(f"detaching {_words(held[kind] for kind in kinds)}")
@@ -136,7 +140,7 @@ class Collector:
 
     @contextmanager
     def _hurried_kernel(self) -> Iterator[None]:
-        """Expedited RCU grace periods: attaching and detaching wait for one at each probe.
+        """Expedite RCU grace periods: attaching and detaching wait for one at each probe.
 
         Only in a kernel of our own, and never while a cell runs.
         """
@@ -149,10 +153,11 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _run_cell(self, run: plan.CellRun, held: list[Held]) -> dict[str, Any]:
+    def _run_cell(self, run: plan.CellRun, held: list[Attached]) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
-        attached = [one.instrument for one in held]
-        scripts = _in_order(name for one in held for name in one.scripts)
+        attached = [holder.instrument for holder in held]
+        scripts = [name for holder in held for name in holder.scripts]
+        scripts.sort(key=list(read_scripts()).index)  # whichever was attached first
         record: dict[str, Any] = {
             "id": run.id,
             **vars(run.cell),
@@ -161,7 +166,7 @@ class Collector:
             "scripts": scripts,
             "error": None,
         }
-        # The function tracer makes a round trip so slow that its time says nothing.
+        # The function tracer slows a round trip down too much for its time to mean anything.
         wanted = self._plan.samples and "ftrace" not in record["instruments"]
         samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
         windows = [instrument.before(run) for instrument in attached]
@@ -169,17 +174,14 @@ class Collector:
             record["result"] = run_cell(self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
-        losses = [instrument.after(run) for instrument in attached]
-        record["lost"] = sum(one.lost for one in losses)
-        record["missed"] = {name: count for one in losses for name, count in one.missed.items()}
-        record["calls_missed"] = {
-            name: count for one in losses for name, count in one.calls_missed.items()
-        }
-        record["programs"] = {
-            instrument.name: vars(one.ran)
-            for instrument, one in zip(attached, losses, strict=True)
-            if one.ran
-        }
+        record |= {"lost": 0, "missed": {}, "calls_missed": {}, "programs": {}}
+        for instrument in attached:
+            losses = instrument.after(run)
+            record["lost"] += losses.lost
+            record["missed"] |= losses.missed
+            record["calls_missed"] |= losses.calls_missed
+            if losses.ran:
+                record["programs"][instrument.name] = losses.ran
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -187,31 +189,12 @@ class Collector:
             cells.write(json.dumps(record) + "\n")
         self._done += 1
 
-    def _miss(self, what: str, why: str) -> None:
-        # What is attached in several passes says it in each.
-        if (entry := {"what": what, "why": why}) not in self._missing:
-            self._missing.append(entry)
-
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
 
 
-@contextmanager
-def program_statistics() -> Iterator[None]:
-    """The kernel counts runs and time of BPF programs meanwhile, where it can (Linux 5.8)."""
-    try:
-        descriptor = enable_statistics()
-    except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Who runs these scripts, and which."""
+    """Kind of instrument → its scripts."""
     table = read_scripts()
     by_kind: dict[str, list[str]] = {}
     for name in scripts:
@@ -221,13 +204,8 @@ def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(names) for kind, names in by_kind.items()}
 
 
-def _in_order(scripts: Iterable[str]) -> list[str]:
-    """In the table's order, whoever was attached first."""
-    return sorted(scripts, key=list(read_scripts()).index)
-
-
-def _words(held: Iterable[Held]) -> str:
-    return ", ".join(one.instrument.name for one in held)
+def _words(held: Iterable[Attached]) -> str:
+    return ", ".join(holder.instrument.name for holder in held)
 
 
 def _write_json(path: Path, data: Any) -> None:

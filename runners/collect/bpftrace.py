@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""bpftrace scripts: put together, one process for each rung, which prints its maps when it ends."""
+"""bpftrace scripts, merged into one process for each rung, which prints its maps when it ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from probes.reasons import Reason, ReasonError, reason
 from runners.collect import merge
 from runners.collect.instrument import AttachError, Context
 from runners.collect.scripts import Script, choose
@@ -17,7 +18,7 @@ from runners.collect.tracer import Child, Tracers
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.
 NOTIFY = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
-# What it says of an attach point that does not exist: some versions go on without it.
+# How it reports an attach point that does not exist: some versions go on without that probe.
 ABSENT = re.compile(
     r"could not attach probe (\S+?),? skipping|tracepoint not found: (\S+)|(\S+) is not traceable"
 )
@@ -31,33 +32,30 @@ def checking() -> list[str]:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A script that is to be attached with others."""
+class MergedScript:
+    """A script that is attached with others."""
 
     script: Script
-    blocks: list[merge.Block]
+    blocks: list[merge.ScriptBlock]
 
     @property
     def name(self) -> str:
         return self.script.name
 
     @property
-    def file(self) -> str:
-        return Path(self.script.file).name
-
-    @property
     def programs(self) -> set[str]:
-        """What bpftrace calls the programs of its attach points, cut as the kernel cuts it."""
+        """Names of the programs of its attach points: bpftrace's, cut to the kernel's length."""
         return {re.sub(r"\W", "_", block.probe)[:15] for block in self.blocks}
 
 
 class Group(Child):
-    """One bpftrace with several scripts. Its script stays beside what each of them printed."""
+    """A bpftrace process with several scripts. The merged script stays beside their output."""
 
-    def __init__(self, name: str, parts: Sequence[Part], out: Path) -> None:
-        files = ", ".join(part.file for part in parts)
+    def __init__(self, name: str, parts: Sequence[MergedScript], out: Path) -> None:
+        files = ", ".join(part.script.file_name for part in parts)
         super().__init__(name, files, out / f"{name}.maps", out / f"{name}.words")
         self.parts = parts
+        self.quantities = {part.name: part.script.quantities for part in parts}
         self._out = out
 
     def argv(self) -> list[str]:
@@ -74,12 +72,12 @@ class Group(Child):
     def check_attached(self) -> None:
         """Without one of its probes a script counts too little, which would pass for a zero."""
         if absent := self.absent():
-            raise AttachError(" ".join(absent.values()))
+            raise AttachError(*absent.values())
 
-    def absent(self) -> dict[str, str]:
-        """Script → the sentence that says which of its hooks this kernel lacks."""
+    def absent(self) -> dict[str, Reason]:
+        """Script → which of its hooks this kernel lacks."""
         found = {name for names in ABSENT.findall(self.said()) for name in names if name}
-        sentences = {}
+        reasons = {}
         for part in self.parts:
             hooks = dict.fromkeys(
                 block.probe
@@ -87,19 +85,19 @@ class Group(Child):
                 if found & {block.probe, block.probe.partition(":")[2]}
             )
             if hooks:
-                sentences[part.name] = f"{part.file}: this kernel has no {', '.join(hooks)}."
-        return sentences
+                reasons[part.name] = reason("no-hook", hook=", ".join(hooks))
+        return reasons
 
-    def scripts_of(self, program: str) -> list[str]:
-        """Whose attach points a program may be for: names are cut, so there may be several."""
+    def scripts_of(self, program: str) -> Sequence[str]:
+        """Names of programs are cut, so a program may belong to several scripts."""
         found = [part.name for part in self.parts if program in part.programs]
-        return found or [part.name for part in self.parts]
+        return found or super().scripts_of(program)
 
-    def deal_out(self) -> None:
-        """What it printed becomes what each script would have printed alone."""
-        names = [part.name for part in self.parts]
+    def finish(self) -> None:
+        """Then turn what it printed into what each script would have printed alone."""
+        super().finish()
         with self.output.open(encoding="utf-8") as lines:
-            texts = merge.split(lines, names)
+            texts = merge.split(lines, list(self.quantities))
         for name, text in texts.items():
             (self._out / f"{name}.json").write_text(text, encoding="utf-8")
             (self._out / f"{name}.stderr").write_text(self.said(), encoding="utf-8")
@@ -115,47 +113,37 @@ class Bpftrace(Tracers[Group]):
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         super().__init__(context)
         self._scripts = scripts
-        self._quantities = {rows[0].name: rows[0].quantities for rows in scripts}
 
     def attach(self) -> None:
         """One bpftrace for each rung: two compile side by side, and a third would only wait."""
-        parts = [part for rows in self._scripts if (part := self._part(rows))]
+        parts = [part for rows in self._scripts for part in self._part(rows)]
         for rung in dict.fromkeys(part.script.rung for part in parts):
             self._start(rung, [part for part in parts if part.script.rung == rung])
 
     def wait(self) -> list[str]:
-        self.attached = [done for group in list(self.all) for done in self._settle(group)]
+        self.attached = [group for started in list(self.all) for group in self._settle(started)]
         self.freeze()
-        names = {part.name for group in self.attached for part in group.parts}
+        names = {name for group in self.attached for name in group.quantities}
         return [rows[0].name for rows in self._scripts if rows[0].name in names]
 
-    def finish(self) -> None:
-        for group in self.attached:
-            try:
-                group.finish()
-                group.deal_out()
-            except AttachError as error:
-                self._miss(group.parts, str(error))
-
-    def scripts_of(self, tracer: Group, program: str) -> list[str]:
-        return tracer.scripts_of(program)
-
-    def _part(self, rows: Sequence[Script]) -> Part | None:
+    def _part(self, rows: Sequence[Script]) -> list[MergedScript]:
+        """The row for this kernel; nothing where none fits."""
         try:
             script, parameters = choose(rows, self.context.workload)
-        except AttachError as error:
-            self.context.miss(", ".join(rows[0].quantities), str(error))
-            return None
-        return Part(script, merge.parse(script.path.read_text(encoding="utf-8"), parameters))
+        except ReasonError as error:
+            self.miss({rows[0].name: rows[0].quantities}, error)
+            return []
+        text = script.path.read_text(encoding="utf-8")
+        return [MergedScript(script, merge.parse(text, parameters))]
 
-    def _start(self, name: str, parts: Sequence[Part]) -> Group:
+    def _start(self, name: str, parts: Sequence[MergedScript]) -> Group:
         group = Group(name, parts, self.context.folder(self.name))
         self.all.append(group)
         group.start()
         return group
 
     def _settle(self, group: Group) -> list[Group]:
-        """The group, attached; else without what this kernel lacks; else each script alone."""
+        """Attach the group; else its scripts without what this kernel lacks; else each alone."""
         try:
             group.wait_attached()
             return [group]
@@ -163,17 +151,12 @@ class Bpftrace(Tracers[Group]):
             group.stop()
             absent = group.absent()
             if not absent and len(group.parts) == 1:
-                absent = {group.parts[0].name: str(error)}
-        for part in group.parts:
-            if part.name in absent:
-                self._miss([part], absent[part.name])
+                absent = {group.parts[0].name: error.reasons[0]}
+        for name, why in absent.items():
+            self.miss({name: group.quantities[name]}, AttachError(why))
         left = [part for part in group.parts if part.name not in absent]
         if absent:
             again = [self._start(group.name, left)] if left else []
         else:
             again = [self._start(part.name, [part]) for part in left]
-        return [done for one in again for done in self._settle(one)]
-
-    def _miss(self, parts: Sequence[Part], why: str) -> None:
-        for part in parts:
-            self.context.miss(", ".join(self._quantities[part.name]), why)
+        return [attached for started in again for attached in self._settle(started)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this kernel does when it is asked: the programs of runners/checks, each on its own.
+"""Facts about this kernel, by the programs of runners/checks.
 
-Each gets a private directory and runs as the workload's user, or as root where it says that it has
-to be. It prints a line of JSON for each circumstance.
+Each program gets a private directory and runs as the workload's user, or as root if it insists. It
+prints a line of JSON for each circumstance.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from runners.collect.children import User, command
 from runners.collect.workload import private_directory
 
-SECONDS = 30  # for one: it takes milliseconds, and an emulated CPU may be busy
+SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 NEEDS_ROOT = 3  # the status of a check that has to be root
 
 
 def run_check(folder: Path, name: str, user: User | None) -> list[dict[str, Any]]:
-    """What a check prints, with `error` null; or one line that says why it found nothing."""
+    """The lines that a check prints, with `error` null; or a line that says why there are none."""
     program = folder / name
     if not program.exists():
         there = (path for path in folder.glob("*") if not path.suffix and os.access(path, os.X_OK))

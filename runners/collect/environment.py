@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What decides the regime that a figure was taken in: kernel, CPU, tools and settings."""
+"""The conditions of a figure: kernel, CPU, tools and settings."""
 
 from __future__ import annotations
 
@@ -7,36 +7,14 @@ import os
 import platform
 import shutil
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from probes.tables import read_rows
 from runners.collect.loopback import loopback
 
-# Read as they are; a file that is absent is recorded as null, so that its absence is seen.
-SETTINGS = (
-    "/proc/sys/net/ipv4/tcp_congestion_control",
-    "/proc/sys/net/ipv4/tcp_rmem",
-    "/proc/sys/net/ipv4/tcp_wmem",
-    "/proc/sys/net/ipv4/tcp_timestamps",
-    "/proc/sys/net/core/rmem_default",
-    "/proc/sys/net/core/wmem_default",
-    "/proc/sys/kernel/kptr_restrict",
-    "/proc/sys/kernel/unprivileged_bpf_disabled",
-    "/proc/sys/net/core/bpf_jit_enable",
-    "/sys/class/net/lo/mtu",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    "/sys/devices/system/cpu/cpuidle/current_driver",
-    "/sys/devices/system/cpu/cpuidle/current_governor",
-    "/sys/devices/system/cpu/smt/active",
-    "/sys/kernel/mm/transparent_hugepage/enabled",
-    "/sys/kernel/security/lockdown",
-    "/sys/kernel/security/lsm",
-    "/sys/kernel/debug/sched/features",
-    "/sys/kernel/debug/sched/preempt",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/isolated",
-)
+SETTINGS = Path(__file__).with_name("settings.tsv")
 # Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
 CPUS = Path("/sys/devices/system/cpu")
 TOPOLOGY = (
@@ -45,7 +23,6 @@ TOPOLOGY = (
     "cache/index2/shared_cpu_list",
     "cache/index3/shared_cpu_list",
 )
-VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 TOOLS = {
     "bpftrace": ("bpftrace", "--version"),
     "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
@@ -54,7 +31,7 @@ TOOLS = {
 
 
 def environment() -> dict[str, Any]:
-    """`environment.json` of docs/run-folder.md for the kernel that we run on."""
+    """`environment.json` of docs/run-folder.md, for this kernel."""
     uname = os.uname()
     return {
         "kernel": uname.release,
@@ -63,10 +40,10 @@ def environment() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
         "distribution": _distribution(),
-        # What follows " -- " is for init, and may be nobody's business.
+        # What follows " -- " is for init, and may be private.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
-        "settings": {path: _read(Path(path)) for path in SETTINGS} | _topology() | _mitigations(),
+        "settings": _settings() | _topology(),
         "loopback": loopback(),
     }
 
@@ -76,6 +53,13 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
+
+
+def _settings() -> dict[str, str | None]:
+    """Path → text, or null where this kernel has no such file; `*` stands for all of a folder."""
+    paths = [Path(row["path"]) for row in read_rows(SETTINGS)]
+    found = [sorted(path.parent.glob("*")) if path.name == "*" else [path] for path in paths]
+    return {str(path): _read(path) for path in chain.from_iterable(found)}
 
 
 def _cpu_model() -> str | None:
@@ -93,7 +77,7 @@ def _distribution() -> str | None:
 
 
 def _topology() -> dict[str, str | None]:
-    """Every group of CPUs once, the groups of one kind parted by spaces: `0,64 1,65 …`."""
+    """Each group of CPUs that share something, once, with blanks between them: `0,64 1,65 …`."""
     found: dict[str, str | None] = {}
     for name in TOPOLOGY:
         groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}
@@ -103,11 +87,6 @@ def _topology() -> dict[str, str | None]:
 
 def _first_cpu(group: str) -> int:
     return int(group.replace("-", ",").partition(",")[0])
-
-
-def _mitigations() -> dict[str, str | None]:
-    files = sorted(VULNERABILITIES.glob("*")) if VULNERABILITIES.is_dir() else []
-    return {str(path): _read(path) for path in files}
 
 
 def _tool_versions() -> dict[str, str]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every kernel function that the workload's processes enter, by the kernel's own function tracer.
 
-A tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so that nobody else's
-tracing is touched. `function-fork` makes the tracer follow our children; the workload opens and
-closes `tracing_on` itself at the edges of its window, through a descriptor that it inherits. The
-window is thus the client's for both processes: the server's first read has been entered before, and
-the tails of the two writes to `tracing_on` are in it.
+The trace is a tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so nobody
+else's tracing is touched. `function-fork` makes the tracer follow our children. The workload opens
+and closes `tracing_on` at the edges of its window, through a descriptor that it inherits. So the
+window is the client's for both processes: the server's first read was entered before it, and the
+tails of the two writes to `tracing_on` are in it.
 """
 
 from __future__ import annotations
@@ -13,76 +13,104 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
+from probes.reasons import missing, reason
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.plan import CellRun
 from runners.collect.scripts import TRACEFS, Script
 
 PREFIX = "pathcost-"
-BUFFER_KB = 16384
 ENTRY = re.compile(rb": (\S+)$")
 
 
 class FunctionTracer:
-    """A context: inside it `gate` is the descriptor to give to the workload."""
+    """A context: inside it `gate` is the descriptor to give to the workload, else -1."""
 
-    def __init__(self) -> None:
-        self._instance = TRACEFS / "instances" / f"{PREFIX}{os.getpid()}"
+    tracer = "function"
+    buffer_kb = 16384
+    options: Mapping[str, str] = {"print-parent": "0"}
+    suffix = ".tsv"
+
+    def __init__(self, own_kernel: bool = False) -> None:
+        self.folder = TRACEFS / "instances" / f"{PREFIX}{os.getpid()}"
+        self.own_kernel = own_kernel
         self.gate = -1
 
     def __enter__(self) -> FunctionTracer:
         try:
-            self._instance.mkdir()
-        except OSError as error:
-            raise AttachError(f"no tracefs instance can be made: {error.strerror}.") from error
-        try:
-            self._set("tracing_on", "0")
-            self._set("buffer_size_kb", str(BUFFER_KB))
-            self._set("options/function-fork", "1")
-            self._set("options/print-parent", "0")
-            self._set("set_ftrace_pid", str(os.getpid()))
-            self._set("current_tracer", "function")
-            self.gate = os.open(self._instance / "tracing_on", os.O_WRONLY)
+            self.folder.mkdir()
+            self.follow_us()
+            self.switch_on()
+            for name, value in self.options.items():
+                if (self.folder / "options" / name).exists():
+                    self.set(f"options/{name}", value)
+            self.set("trace", "")
+            self.gate = os.open(self.folder / "tracing_on", os.O_WRONLY)
         except OSError as error:
             self.__exit__()
-            raise AttachError(f"the function tracer cannot be set up: {error}.") from error
+            raise AttachError(reason("tracer-refused", tracer=self.tracer, error=error)) from error
+        except AttachError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.gate >= 0:
             os.close(self.gate)
             self.gate = -1
-        remove_instance(self._instance)
+        self.remove()
+
+    def follow_us(self) -> None:
+        """Before the tracer is switched on, which would otherwise follow the whole machine."""
+        self.set("tracing_on", "0")
+        self.set("buffer_size_kb", str(self.buffer_kb))
+        self.set("options/function-fork", "1")
+        self.set("set_ftrace_pid", str(os.getpid()))
+
+    def switch_on(self) -> None:
+        self.set("current_tracer", self.tracer)
+
+    def remove(self) -> None:
+        remove_instance(self.folder)
 
     def take(self, out: Path) -> int:
-        """Write `function<TAB>calls` of the window to `out`; how many events were lost."""
-        self._set("tracing_on", "0")
+        """Write what was traced in the window to `out`. Returns how many events were lost."""
+        self.set("tracing_on", "0")
+        self.write(out)
+        lost = sum(_lost(stats) for stats in self.folder.glob("per_cpu/cpu*/stats"))
+        self.set("trace", "")
+        return lost
+
+    def write(self, out: Path) -> None:
+        """A line `function<TAB>calls` for each function."""
         calls: Counter[bytes] = Counter()
-        with (self._instance / "trace").open("rb") as lines:
+        with (self.folder / "trace").open("rb") as lines:
             for line in lines:
                 if found := ENTRY.search(line.rstrip()):
                     calls[found[1]] += 1
-        lost = lost_events(self._instance)
-        self._set("trace", "")
         rows = [f"{name.decode()}\t{count}\n" for name, count in sorted(calls.items())]
         out.write_text("".join(rows), encoding="ascii")
-        return lost
 
-    def _set(self, name: str, value: str) -> None:
-        (self._instance / name).write_text(value + "\n", encoding="ascii")
+    def set(self, name: str, value: str) -> None:
+        (self.folder / name).write_text(value + "\n", encoding="ascii")
 
 
-class Functions(Instrument):
-    """The function tracer over a pass."""
+class FtraceInstrument(Instrument):
+    """A tracer of the kernel over a pass."""
 
     name = "ftrace"
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+    def __init__(
+        self,
+        scripts: Sequence[Sequence[Script]],
+        context: Context,
+        tracer: type[FunctionTracer] = FunctionTracer,
+    ) -> None:
         ((self._script, *_),) = scripts
         self._context = context
-        self._tracer = FunctionTracer()
+        self._tracer = tracer(context.own_kernel)
         self._out = context.out / self.name
         self._out.mkdir(exist_ok=True)
 
@@ -90,27 +118,24 @@ class Functions(Instrument):
         try:
             self._tracer.__enter__()
         except AttachError as error:
-            self._context.miss("function_calls of every function", str(error))
+            by = f"{self.name} {self._script.name}"
+            self._context.miss(missing(self._script.quantities, error.reasons[0], by=by))
 
     def wait(self) -> list[str]:
         return [self._script.name] if self._tracer.gate >= 0 else []
 
-    def before(self, run: CellRun) -> Window:
+    def before(self, run: CellRun) -> WindowOptions:
         gate = self._tracer.gate
-        return Window(("--gate", str(gate)), (gate,)) if gate >= 0 else Window()
+        return WindowOptions(("--gate", str(gate)), (gate,)) if gate >= 0 else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         if self._tracer.gate < 0:
             return Losses()
-        return Losses(self._tracer.take(self._out / f"{run.id}.tsv"))
+        return Losses(self._tracer.take(self._out / f"{run.id}{self._tracer.suffix}"))
 
     def stop(self) -> None:
-        self._tracer.__exit__()
-
-
-def lost_events(instance: Path) -> int:
-    """Events of a trace that are not in it, on all CPUs."""
-    return sum(_lost(stats) for stats in instance.glob("per_cpu/cpu*/stats"))
+        if self._tracer.gate >= 0:
+            self._tracer.__exit__()
 
 
 def _lost(stats: Path) -> int:
@@ -120,7 +145,7 @@ def _lost(stats: Path) -> int:
 
 
 def remove_instance(instance: Path) -> None:
-    """Stop and remove a tracefs instance; nothing where it is gone already."""
+    """Stop and remove a tracefs instance, if it is there."""
     if instance.exists():
         (instance / "current_tracer").write_text("nop\n", encoding="ascii")
         instance.rmdir()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an instrument is to the collector: attached once for a pass, asked about each cell.
+"""The interface of an instrument: it is attached once for a pass, and told of each cell.
 
-bpftrace, bcc, ftrace and perf differ in how they attach and in how they know the window; the order
-of calls is the same for all: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`,
-`finish`; `stop` on every way out. Whatever it cannot give it says by `miss`, with the reason.
+bpftrace, bcc, ftrace and perf differ in how they attach and in how they know the window. The order
+of calls is the same: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`,
+`finish`; `stop` on every way out. An instrument reports what it cannot count by `miss`.
 """
 
 from __future__ import annotations
@@ -11,70 +11,69 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from probes.reasons import ReasonError
 from runners.collect.plan import CellRun
 
 
-class AttachError(Exception):
-    """Something could not be attached; the message is one sentence that says why."""
+class AttachError(ReasonError):
+    """Something could not be attached."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an instrument is told of the run. `number` is the pass's; files go below `out`.
+    """What an instrument knows of the run.
 
-    `own_kernel`: nobody else uses this kernel's tracing.
+    out         the folder for its files
+    number      which pass this is
+    miss        reports what cannot be counted: an entry made by probes.reasons.missing
+    own_kernel  nobody else uses this kernel's tracing
     """
 
     workload: str
     out: Path
     number: int
-    miss: Callable[[str, str], None]
+    miss: Callable[[dict[str, Any]], None]
     own_kernel: bool = False
 
     def folder(self, instrument: str) -> Path:
-        """The instrument's own folder of this pass."""
+        """The instrument's folder for this pass."""
         folder = self.out / instrument / str(self.number)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
 
 @dataclass(frozen=True)
-class Window:
-    """What the workload needs for one cell: more options, and descriptors that it inherits."""
+class WindowOptions:
+    """How the workload switches an instrument on and off at the edges of its window: options, and
+    descriptors that it inherits.
+    """
 
     options: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How often an instrument's BPF programs ran, and for how long, by the kernel's count."""
-
-    runs: int = 0
-    ns: int = 0
-
-    def __add__(self, other: Ran) -> Ran:
-        return Ran(self.runs + other.runs, self.ns + other.ns)
-
-
-@dataclass(frozen=True)
 class Losses:
-    """Of one cell: events that were lost, and script → events missed (None: nobody knows).
+    """What an instrument lost in one cell.
 
-    `missed` counts all programs, most of whose events have nothing to do with the cell;
-    `calls_missed` those on the network's path, which is mostly the workload's (Program.on_path).
-    `ran` is what its programs did meanwhile, None where it has none.
+    lost          events that were lost
+    missed        script → events for which its programs were not run; None where nobody knows.
+                  Most events of the scheduler, say, have nothing to do with the cell
+    calls_missed  the same for the programs on the network's path, which mostly the workload takes
+                  (Program.on_path)
+    ran           `runs` and `ns` of its BPF programs, as the kernel counted them; None without any
     """
 
     lost: int = 0
     missed: dict[str, int | None] = field(default_factory=dict)
     calls_missed: dict[str, int | None] = field(default_factory=dict)
-    ran: Ran | None = None
+    ran: dict[str, int] | None = None
 
 
 class Instrument:
-    """The base: does nothing. `name` is the instrument's word in every table."""
+    """The base class: does nothing. `name` is the instrument's name in every table."""
 
     name = ""
 
@@ -82,15 +81,15 @@ class Instrument:
         """Begin to attach, so that several instruments do so side by side."""
 
     def wait(self) -> list[str]:
-        """The scripts that are attached now; the others have been reported as missing."""
+        """Wait for it. Returns the scripts that are attached, and reports the others as missing."""
         return []
 
-    def before(self, run: CellRun) -> Window:
+    def before(self, run: CellRun) -> WindowOptions:
         """A cell is about to run."""
-        return Window()
+        return WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
-        """It has run, or failed."""
+        """The cell has run, or failed."""
         return Losses()
 
     def ask_to_finish(self) -> None:
@@ -100,4 +99,4 @@ class Instrument:
         """Wait until detached and everything is written."""
 
     def stop(self) -> None:
-        """End it, whatever its state."""
+        """End it, in whatever state it is."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a packet on loopback meets besides the network stack itself: firewalls, taps, queues, BPF.
 
-Asked of the network namespace and the control group that we, and so the workload, run in. Asking
-changes nothing: where it would load a kernel module it is not done, and what that module would hold
-is not there. Unix sockets send no packets and meet none of it.
+It is looked up in our network namespace and control group, which are the workload's too. A look
+changes nothing: where it would load a kernel module we do not look, since without the module there
+is nothing to find. Unix sockets send no packets and meet none of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from runners.collect import netlink, programs
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
+PTYPE = Path("/proc/net/ptype")
 NETLINK_NETFILTER = 12
 # linux/netfilter/nf_tables.h; requests carry the number of nf_tables in their upper byte.
 GETTABLE, GETCHAIN = 0x0A01, 0x0A04
@@ -29,10 +30,11 @@ FAMILIES = {1: "inet", 2: "ip", 5: "netdev", 10: "ip6"}
 # Where packets of loopback pass; they are never forwarded, whose number is 2.
 HOOKS = {0: "prerouting", 1: "input", 3: "output", 4: "postrouting", 5: "ingress"}
 NETDEV_HOOKS = {0: "ingress", 1: "egress"}
-# A function of nf_tables that is never inlined: where the kernel has it, asking loads nothing.
+# A function of nf_tables that is never inlined: a kernel that has it need not load the module.
 NF_TABLES = " nft_do_chain"
 
 GETLINK, GETQDISC = 18, 38  # linux/rtnetlink.h
+IFINFOMSG_SIZE, TCMSG_SIZE = 16, 20
 LINK_XDP, XDP_ATTACHED = 43, 2
 QDISC_KIND = 1
 LO = "lo"
@@ -42,22 +44,22 @@ TCX_HOOKS = {"ingress": 46, "egress": 47}
 
 
 class UnknownError(Exception):
-    """It cannot be told, and why."""
+    """The kernel does not tell; the message says why."""
 
 
 def loopback() -> dict[str, dict[str, Any]]:
-    """`loopback` of environment.json: what was asked → `found`, or why it is `unknown`."""
+    """`loopback` of environment.json: kind of obstacle → `found`, or why it is `unknown`."""
     return {name: _answer(ask) for name, ask in ASKED.items()}
 
 
 def met(record: dict[str, dict[str, Any]]) -> str:
-    """What of it was found, in words: `nf_tables: inet filter input (…); conntrack: active`."""
+    """What was found, in words: `nf_tables: inet filter input (…); conntrack: active`."""
     found = {name: answer["found"] for name, answer in record.items() if answer.get("found")}
-    return "; ".join(f"{name}: {', '.join(one)}" for name, one in found.items())
+    return "; ".join(f"{name}: {', '.join(names)}" for name, names in found.items())
 
 
 def not_known(record: dict[str, dict[str, Any]]) -> str:
-    """What of it could not be told, with its reason."""
+    """What the kernel did not tell, with the reason."""
     why = {name: answer["unknown"] for name, answer in record.items() if "unknown" in answer}
     return "; ".join(f"{name} ({reason})" for name, reason in why.items())
 
@@ -75,28 +77,28 @@ def _answer(ask: Callable[[], list[str]]) -> dict[str, Any]:
 def _nf_tables() -> list[str]:
     if not has_nf_tables():
         return []
-    everything = bytes(4)  # struct nfgenmsg: of all families
+    everything = bytes(4)  # struct nfgenmsg: all families
     tables = netlink.dump(NETLINK_NETFILTER, GETTABLE, everything)
     return chains(tables, netlink.dump(NETLINK_NETFILTER, GETCHAIN, everything))
 
 
 def has_nf_tables() -> bool:
-    """Without its netlink family there is no nf_tables; opening a socket of it would load it."""
-    sockets = (line.split() for line in SOCKETS.read_text(encoding="ascii").splitlines()[1:])
-    if not any(int(one[1]) == NETLINK_NETFILTER for one in sockets):
+    """Whether nf_tables is loaded. Opening a netlink socket of its family would load it."""
+    lines = SOCKETS.read_text(encoding="ascii").splitlines()[1:]
+    if not any(int(line.split()[1]) == NETLINK_NETFILTER for line in lines):
         return False
     with SYMBOLS.open(encoding="ascii") as symbols:
         return any(NF_TABLES in line for line in symbols)
 
 
 def chains(tables: list[bytes], answers: list[bytes]) -> list[str]:
-    """Those that packets of loopback go through: `inet filter input (hook input, …)`."""
+    """Chains that packets of loopback go through: `inet filter input (hook input, …)`."""
     asleep, words = set(_dormant(tables)), []
     for answer in answers:
         family, found = FAMILIES.get(answer[0], ""), dict(netlink.attributes(answer[4:]))
         table = netlink.text(found.get(CHAIN_TABLE, b""))
         if not family or (family, table) in asleep or CHAIN_HOOK not in found:
-            continue  # of bridges and ARP; without effect; called by other chains only
+            continue  # it is of bridges or ARP, or has no effect, or only other chains call it
         if hook := _hook(family, found[CHAIN_HOOK]):
             rules = int.from_bytes(found.get(CHAIN_USE, b""), "big")
             chain = netlink.text(found.get(CHAIN_NAME, b""))
@@ -112,7 +114,7 @@ def _dormant(tables: list[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _hook(family: str, value: bytes) -> str:
-    """`hook input, priority 0`; nothing where packets of loopback do not pass."""
+    """`hook input, priority 0`; empty where packets of loopback do not pass."""
     found = dict(netlink.attributes(value))
     number, priority = (
         int.from_bytes(found.get(kind, bytes(4)), "big", signed=True)
@@ -126,16 +128,8 @@ def _hook(family: str, value: bytes) -> str:
     return f"hook {name}, priority {priority}" if name else ""
 
 
-def _iptables() -> list[str]:
-    return _tables("/proc/net/ip_tables_names")
-
-
-def _ip6tables() -> list[str]:
-    return _tables("/proc/net/ip6_tables_names")
-
-
 def _tables(path: str) -> list[str]:
-    """A table of this namespace has its hooks, whether it holds rules or not."""
+    """The older kind's tables in this namespace: each has its hooks, even without rules."""
     try:
         return Path(path).read_text(encoding="ascii").split()
     except FileNotFoundError:
@@ -143,7 +137,7 @@ def _tables(path: str) -> list[str]:
 
 
 def _conntrack() -> list[str]:
-    """Whether a connection of our own is tracked: others outlive the rules that they met."""
+    """`active` where a new connection is tracked. Old entries outlive the rules that made them."""
     count = Path("/proc/sys/net/netfilter/nf_conntrack_count")
     if not count.exists():
         return []  # its module is not loaded
@@ -158,12 +152,8 @@ def _conntrack() -> list[str]:
             return ["active"] if any(port in line for line in tracked) else []
 
 
-def _taps() -> list[str]:
-    return taps(Path("/proc/net/ptype").read_text(encoding="utf-8", errors="replace"))
-
-
 def taps(listed: str) -> list[str]:
-    """Packet sockets that get what passes lo, of that or of any device: tcpdump, a DHCP client."""
+    """Packet sockets that see what passes lo: tcpdump, a DHCP client."""
     found = []
     for line in listed.splitlines():
         protocol, *device, function = line.split() or ("", "")
@@ -172,44 +162,34 @@ def taps(listed: str) -> list[str]:
     return found
 
 
-def _qdiscs() -> list[str]:
-    everything = bytes(20)  # struct tcmsg: of all devices
-    answers = netlink.dump(socket.NETLINK_ROUTE, GETQDISC, everything)
-    return qdiscs(answers, socket.if_nametoindex(LO))
+def _on_lo(request: int, size: int, read: Callable[[list[bytes], int], list[str]]) -> list[str]:
+    """What `read` finds about lo in the answers for all devices: a body of zeros wants them all."""
+    answers = netlink.dump(socket.NETLINK_ROUTE, request, bytes(size))
+    return read(answers, socket.if_nametoindex(LO))
 
 
 def qdiscs(answers: list[bytes], device: int) -> list[str]:
-    """Kinds of a device's, but for `noqueue`, which is none. Filters of tc(8) need `clsact`."""
+    """The kinds of queue on a device, without `noqueue`. Filters of tc(8) need `clsact`."""
     kinds = (
-        netlink.text(dict(netlink.attributes(answer[20:])).get(QDISC_KIND, b""))
+        netlink.text(dict(netlink.attributes(answer[TCMSG_SIZE:])).get(QDISC_KIND, b""))
         for answer in answers
         if struct.unpack_from("=i", answer, 4)[0] == device
     )
     return [kind for kind in kinds if kind != "noqueue"]
 
 
-def _xdp() -> list[str]:
-    everything = bytes(16)  # struct ifinfomsg: of all devices
-    answers = netlink.dump(socket.NETLINK_ROUTE, GETLINK, everything)
-    return xdp(answers, socket.if_nametoindex(LO))
-
-
 def xdp(answers: list[bytes], device: int) -> list[str]:
-    """Whether a program is attached to a device, in whatever mode."""
+    """`attached` where a device has an XDP program, in any mode."""
     for answer in answers:
         if struct.unpack_from("=i", answer, 4)[0] == device:
-            link = dict(netlink.attributes(answer[16:]))
+            link = dict(netlink.attributes(answer[IFINFOMSG_SIZE:]))
             found = dict(netlink.attributes(link.get(LINK_XDP, b"")))
             return ["attached"] if any(found.get(XDP_ATTACHED, b"")) else []
     raise UnknownError("there is no device lo")
 
 
-def _tcx() -> list[str]:
-    return list(_programs(socket.if_nametoindex(LO), TCX_HOOKS))
-
-
 def _cgroup_bpf() -> list[str]:
-    """Of our control group and those above it, as systemd attaches them (IPAddressAllow=)."""
+    """Programs of our control group and of the groups above it: systemd's IPAddressAllow=, say."""
     if (folder := cgroup()) is None:
         return []
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -231,7 +211,7 @@ def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[st
 
 
 def cgroup() -> Path | None:
-    """Our group's folder; None where this kernel has no unified hierarchy. cgroups(7)"""
+    """Our group's folder (cgroups(7)); None where this kernel has no unified hierarchy."""
     lines = _named("/proc/self/cgroup")
     ours = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
     if ours is None:
@@ -244,18 +224,18 @@ def cgroup() -> Path | None:
 
 
 def _named(path: str) -> list[str]:
-    """Lines with names of files in them, which are bytes and need not be UTF-8."""
+    """The lines of a file with names of files, which are bytes and need not be UTF-8."""
     return os.fsdecode(Path(path).read_bytes()).splitlines()
 
 
 ASKED: dict[str, Callable[[], list[str]]] = {
     "nf_tables": _nf_tables,
-    "iptables": _iptables,
-    "ip6tables": _ip6tables,
+    "iptables": lambda: _tables("/proc/net/ip_tables_names"),
+    "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),
     "conntrack": _conntrack,
-    "packet sockets": _taps,
-    "qdisc on lo": _qdiscs,
-    "XDP on lo": _xdp,
-    "tcx on lo": _tcx,
+    "packet sockets": lambda: taps(PTYPE.read_text(encoding="utf-8", errors="replace")),
+    "qdisc on lo": lambda: _on_lo(GETQDISC, TCMSG_SIZE, qdiscs),
+    "XDP on lo": lambda: _on_lo(GETLINK, IFINFOMSG_SIZE, xdp),
+    "tcx on lo": lambda: list(_programs(socket.if_nametoindex(LO), TCX_HOOKS)),
     "cgroup BPF": _cgroup_bpf,
 }

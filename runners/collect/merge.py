@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Several bpftrace scripts as one: one bpftrace to start, one program for each hook.
+"""Merge several bpftrace scripts into one: one bpftrace to start, one program for each hook.
 
-The scripts stay what they are, tools that each run alone. Put together at run time, they share a
-start (which reads the kernel's types, and takes seconds under emulation) and their hooks: what five
-scripts do at one function becomes one program, which looks the task up once. It also opens the
-window of all of them at the same instant.
+Each script stays a tool that also runs alone. Merged, they share a start (which reads the kernel's
+types, and takes seconds under emulation) and their hooks: what five scripts do at one function
+becomes one program, which looks the task up once. It also opens all their windows at the same
+instant.
 
-What a script must keep to, so that it can be put together with others: blocks of attach points, an
-optional predicate and a body, `BEGIN` and `END` among them; no functions and no macros. Its maps
-are its own, but for the two that mean the same in every script: @helper_cell[tid], the cell whose
-window a task is in, and @helper_open, the cell whose client's window is open.
+A script that can be merged consists of blocks: attach points (`BEGIN` and `END` too), an optional
+predicate, a body. It has no functions and no macros. Its maps are private to it, except two that
+mean the same in every script: @helper_cell[tid], the cell whose window a task is in, and
+@helper_open, the cell whose client's window is open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JOINT = "__"
 
 
 @dataclass(frozen=True)
-class Block:
+class ScriptBlock:
     """What a script does at one attach point."""
 
     probe: str
@@ -37,30 +37,29 @@ class Block:
     body: str
 
 
-def parse(text: str, parameters: Sequence[str] = ()) -> list[Block]:
-    """The blocks of a script, one for each attach point. Raises ValueError for what is no script.
+def parse(text: str, parameters: Sequence[str] = ()) -> list[ScriptBlock]:
+    """The blocks of a script, one for each attach point. Raises ValueError for other text.
 
-    `parameters` take the place of $1, $2, …
+    `parameters` replace $1, $2, …
     """
+
+    def filled(part: str) -> str:
+        return re.sub(r"\$(\d+)", lambda found: parameters[int(found[1]) - 1], part)
+
     bare = COMMENT_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
     blocks = []
     for head, body in _braces(bare):
         found = HEAD.fullmatch(head.strip())
         if not found or not found["probes"]:
             raise ValueError(f"no attach point before {{ in: {head.strip()}")
+        predicate = filled((found["predicate"] or "").strip())
         for probe in found["probes"].split(","):
-            blocks.append(
-                Block(
-                    _substitute(probe.strip(), parameters),
-                    _substitute((found["predicate"] or "").strip(), parameters),
-                    _substitute(body, parameters),
-                )
-            )
+            blocks.append(ScriptBlock(filled(probe.strip()), predicate, filled(body)))
     return blocks
 
 
 def _braces(text: str) -> Iterator[tuple[str, str]]:
-    """(what stands before, what stands between) for each outermost pair of braces."""
+    """(text before, text between) for each outermost pair of braces."""
     depth, start, head = 0, 0, ""
     for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{}]', text):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
@@ -73,12 +72,8 @@ def _braces(text: str) -> Iterator[tuple[str, str]]:
         raise ValueError("the braces of a script do not match")
 
 
-def _substitute(text: str, parameters: Sequence[str]) -> str:
-    return re.sub(r"\$(\d+)", lambda found: parameters[int(found[1]) - 1], text)
-
-
-def merge(scripts: Iterable[tuple[str, list[Block]]]) -> str:
-    """One script that does what all of these do. Each is a name and its blocks."""
+def merge(scripts: Iterable[tuple[str, list[ScriptBlock]]]) -> str:
+    """A script that does what all of these do. Each is a name and its blocks."""
     hooks: dict[str, list[str]] = {}
     for name, blocks in scripts:
         for block in blocks:
@@ -86,12 +81,12 @@ def merge(scripts: Iterable[tuple[str, list[Block]]]) -> str:
             whole = [f"if ({predicate}) {{{body}}}"]
             statements = whole if predicate else list(_statements(body))
             known = hooks.setdefault(block.probe, [])
-            known += [one for one in statements if one not in known]
+            known += [statement for statement in statements if statement not in known]
     return "\n".join(f"{probe}\n{{\n{_body(parts)}}}\n" for probe, parts in hooks.items())
 
 
 def _own(script: str, text: str) -> str:
-    """The script's maps under names that no other script has."""
+    """The text with the script's maps under names that no other script has."""
     return re.sub(
         r"@(\w+)",
         lambda found: found[0] if found[1] in SHARED else f"@{script}{JOINT}{found[1]}",
@@ -100,7 +95,7 @@ def _own(script: str, text: str) -> str:
 
 
 def _statements(body: str) -> Iterator[str]:
-    """The outermost statements of a body: an `if` with its `else` is one."""
+    """The outermost statements of a body: an `if` and its `else` are one statement."""
     ends, depth = [0], 0
     for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{};]', body):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
@@ -111,10 +106,10 @@ def _statements(body: str) -> Iterator[str]:
 
 
 def _body(statements: list[str]) -> str:
-    """The statements, with the cell's number and the task's cell looked up once where it is read.
+    """The statements. The cell's number and the task's cell are looked up once, before them.
 
-    A program that reads arg0 often keeps its address, which the kernel refuses ("dereference of
-    modified ctx ptr"; LLVM 14 with bpftrace 0.17).
+    A program that reads arg0 several times keeps its address, which the kernel refuses
+    ("dereference of modified ctx ptr"; LLVM 14 with bpftrace 0.17).
     """
     text = "".join(f"\t{statement}\n" for statement in statements)
     if len(NUMBER.findall(text)) > 1:

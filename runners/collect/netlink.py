@@ -18,7 +18,7 @@ SECONDS = 10  # the kernel answers at once, or not at all
 
 
 def dump(protocol: int, request: int, body: bytes) -> list[bytes]:
-    """What the kernel holds of that kind: each message without its header. Raises OSError."""
+    """All that the kernel answers, each message without its header. Raises OSError."""
     found: list[bytes] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as kernel:
         kernel.settimeout(SECONDS)
@@ -44,17 +44,17 @@ def messages(data: bytes) -> tuple[list[bytes], bool]:
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and value of each, as in `enum nft_chain_attributes`; nested ones are values too."""
+    """Type and value of each attribute (`enum nft_chain_attributes`, say), not of nested ones."""
     return ((kind & KIND, value) for kind, value in _parts(data, ATTRIBUTE))
 
 
 def text(value: bytes) -> str:
-    """A string's."""
+    """The value of a string, up to its zero."""
     return value.partition(b"\0")[0].decode(errors="replace")
 
 
 def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Length, type, rest of the header, value: of messages and of attributes alike."""
+    """Type and value of each message, or of each attribute: both begin with length and type."""
     at = 0
     while at + header.size <= len(data):
         length, kind = header.unpack_from(data, at)[:2]

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""perf: what it counts and records is data (probes/perf/); here is when.
+"""perf: tables in probes/perf/ say what it counts and records; this module says when.
 
 perf attaches to this process, and the workload inherits its events (perf_event_open(2), inherit).
-They are off until the workload itself writes `enable` to perf's control descriptor at the start of
-the client's window, and waits for the answer; `disable` at its end (perf-stat(1), --control). The
-window is the client's for both processes, and holds three system calls and one sleep of its own:
-writing `disable`, waiting for the answer, and the server's word that it has done.
+They are off until the workload writes `enable` to perf's control descriptor at the start of the
+client's window, and waits for the answer, and `disable` at its end (perf-stat(1), --control).
+The window is the client's for both processes. It holds three system calls and one sleep that are
+not the workload's: writing `disable`, waiting for the answer, and the server's "done".
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -19,25 +18,29 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from probes.bcc import frame
+from probes.reasons import Reason, missing, reason
+from probes.tables import read_rows
 from runners.collect import perf_output
 from runners.collect.children import command, stop
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.plan import CellRun
-from runners.collect.scripts import TRACEFS, Script
+from runners.collect.scripts import Script
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
-# After a window this long at most until its counts are printed: perf means to print them as soon as
+# perf prints counts at most this long after the end of a window. It means to print them as soon as
 # it is switched off, and does not (6.1; the result of evlist__ctlfd_process is 0 then).
 INTERVAL_MS = 100
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
 
 
 class Control:
-    """One perf that waits for commands: `--control=fd:CTL,ACK`, both ends."""
+    """A perf process that waits for commands: both ends of `--control=fd:CTL,ACK`."""
 
     def __init__(self) -> None:
         self._commands, self.commands = os.pipe()
@@ -46,9 +49,9 @@ class Control:
         self._said = Path()
 
     def start(self, argv: Sequence[str], said: Path) -> None:
-        """Start `perf …`, whose words go to `said`. Raises AttachError where there is no perf."""
+        """Start `perf …`, which prints to `said`. Raises AttachError where there is no perf."""
         if not shutil.which("perf"):
-            raise AttachError("perf is not installed (Debian: linux-perf).")
+            raise AttachError(reason("not-installed", program="perf", package="linux-perf"))
         control = f"--control=fd:{self._commands},{self._answers}"
         self._said = said
         with said.open("wb") as words:
@@ -60,7 +63,7 @@ class Control:
                 pass_fds=(self._commands, self._answers),
                 start_new_session=True,
             )
-        # Ours are closed, so that the end of perf is the end of its answers.
+        # Our copies are closed, so that answers end when perf ends.
         os.close(self._answers)
         os.close(self._commands)
         self._answers = self._commands = -1
@@ -70,24 +73,24 @@ class Control:
         try:
             os.write(self.commands, word.encode() + b"\n")
         except BrokenPipeError:
-            raise AttachError(f"perf ended: {self.last_words()}") from None
+            raise self._ended() from None
         ready, _, _ = select.select([self.answers], [], [], ANSWER_SECONDS)
         if not ready:
-            raise AttachError(f"perf did not answer in {ANSWER_SECONDS} s.")
+            raise AttachError(reason("no-answer", tool="perf", seconds=ANSWER_SECONDS))
         if os.read(self.answers, len(ACK)) != ACK:
-            raise AttachError(f"perf ended: {self.last_words()}")
+            raise self._ended()
 
-    def window(self) -> Window:
-        """What makes the workload switch it on and off."""
+    def window(self) -> WindowOptions:
+        """What makes the workload switch perf on and off."""
         pair = (self.commands, self.answers)
-        return Window(("--control", f"{pair[0]},{pair[1]}"), pair)
+        return WindowOptions(("--control", f"{pair[0]},{pair[1]}"), pair)
 
     def ask_to_finish(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
 
     def finish(self) -> None:
-        """Wait for its end, which perf reports as the signal that we sent."""
+        """Wait for its end. Its status is the signal that we sent."""
         if self._process is not None:
             self._process.wait(ANSWER_SECONDS)
 
@@ -99,66 +102,91 @@ class Control:
                 os.close(end)
         self._commands = self.commands = self.answers = self._answers = -1
 
-    def last_words(self) -> str:
+    def _ended(self) -> AttachError:
         text = self._said.read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         errors = [line for line in lines if "rror" in line or "nvalid" in line or "ailed" in line]
-        return (errors or lines or ["it gave no reason."])[0]
+        said = (errors or lines or ["it gave no reason"])[0]
+        return AttachError(reason("ended-early", tool="perf", said=said))
 
 
-class Stat(Instrument):
-    """`perf stat`: attached once, read at the end of each window."""
+class Perf(Instrument):
+    """What `perf stat` and `perf record` share: one script, and maps as bpftrace prints them."""
 
     name = "perf"
 
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        ((self._script, *_),) = scripts
+        ((self.script, *_),) = scripts
+        self.folder = context.folder(self.name)
         self._context = context
-        self._folder = context.folder(self.name)
-        self._output = self._folder / "stat.txt"
+        self._maps: frame.Maps = {}
+
+    def count(self, quantity: str, cell: int, key: str, value: int) -> None:
+        frame.add(self._maps, quantity, cell, key, value)
+
+    def finish(self) -> None:
+        if self._maps:
+            line = json.dumps({"type": "map", "data": self._maps})
+            (self.folder / f"{self.script.name}.json").write_text(line + "\n", encoding="utf-8")
+
+    def miss(self, why: Reason, quantities: Sequence[str] = ()) -> None:
+        """Report these quantities, or all of the script, as missing."""
+        by = f"{self.name} {self.script.name}"
+        self._context.miss(missing(quantities or self.script.quantities, why, by=by))
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """An AttachError ends the block, and the quantities of the script are missing."""
+        try:
+            yield
+        except AttachError as error:
+            self.miss(error.reasons[0])
+
+
+class Stat(Perf):
+    """`perf stat`: attached once, read at the end of each window."""
+
+    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+        super().__init__(scripts, context)
+        self._output = self.folder / "stat.txt"
         self._control = Control()
-        self._rows: list[perf_output.Event] = []
+        self._rows: list[perf_output.PerfEvent] = []
         self._read = 0
         self._attached = False
-        self._maps: dict[str, dict[str, int]] = {}
-        self._unable: dict[str, str] = {}
+        self._unable: set[tuple[str, str]] = set()
 
     def attach(self) -> None:
-        rows = perf_output.read_events(self._script.path)
-        absent = {row.event for row in rows if ":" in row.event and not _has_event(row.event)}
+        rows = perf_output.read_events(self.script.path)
+        absent = {row.event for row in rows if ":" in row.event and not frame.has_event(row.event)}
         lacking = {row.counter: row.event for row in rows if row.event in absent and not row.also}
-        for counter, event in lacking.items():
-            self._miss(counter, f"this kernel has no tracepoint {event}.")
+        for (quantity, _), event in lacking.items():
+            self.miss(reason("no-tracepoint", event=event), [quantity])
         self._rows = [r for r in rows if r.event not in absent and r.counter not in lacking]
         argv = ["perf", "stat", "-I", str(INTERVAL_MS), "-x", ";", "-o", str(self._output)]
         for row in self._rows:
             argv += ["-e", row.event, *(("--filter", row.filter) if row.filter else ())]
-        try:
-            self._control.start(argv, self._folder / "stat.stderr")
-        except AttachError as error:
-            self._fail(error)
+        with self.reported():
+            self._control.start(argv, self.folder / "stat.stderr")
+            self._attached = bool(self._rows)
 
     def wait(self) -> list[str]:
-        if self._control.commands < 0 or not self._rows:
-            return []
-        try:
-            self._control.say("ping")
-        except AttachError as error:
-            self._fail(error)
-            return []
-        self._attached = True
-        return [self._script.name]
+        if self._attached:
+            self._do(lambda: self._control.say("ping"))
+        return [self.script.name] if self._attached else []
 
-    def before(self, run: CellRun) -> Window:
-        return self._control.window() if self._attached else Window()
+    def _do(self, step: Callable[[], None]) -> None:
+        """Do a step; where it fails, nothing more is counted."""
+        self._attached = False
+        with self.reported():
+            step()
+            self._attached = True
+
+    def before(self, run: CellRun) -> WindowOptions:
+        return self._control.window() if self._attached else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         if self._attached:
-            try:
-                self._take(run.id)
-            except AttachError as error:
-                self._attached = False
-                self._fail(error)
+            self._do(lambda: self._take(run.id))
         return Losses()
 
     def _take(self, cell: int) -> None:
@@ -169,17 +197,16 @@ class Stat(Instrument):
         deadline = time.monotonic() + ANSWER_SECONDS
         while len(blocks := self._blocks()) <= beyond:
             if time.monotonic() > deadline:
-                raise AttachError(f"perf stat printed nothing for {ANSWER_SECONDS} s.")
+                raise AttachError(reason("no-answer", tool="perf stat", seconds=ANSWER_SECONDS))
             time.sleep(INTERVAL_MS / 5000)
         counted, unable = perf_output.add_up(self._rows, blocks[self._read :])
         self._read = len(blocks)
         for (quantity, key), value in counted.items():
-            entry = f"{cell},{key}" if key else str(cell)
-            self._maps.setdefault(f"@{quantity}", {})[entry] = value
+            self.count(quantity, cell, key, value)
         for counter, why in unable.items():
             if counter not in self._unable:
-                self._unable[counter] = why
-                self._miss(counter, why)
+                self.miss(why, [counter[0]])
+        self._unable |= unable.keys()
 
     def _blocks(self) -> list[list[perf_output.Reading]]:
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
@@ -190,161 +217,114 @@ class Stat(Instrument):
 
     def finish(self) -> None:
         self._control.finish()
-        if self._maps:
-            _write_maps(self._folder / "stat.json", self._maps, 0)
+        super().finish()
 
     def stop(self) -> None:
         self._control.stop()
 
-    def _miss(self, counter: str, why: str) -> None:
-        self._context.miss(f"{counter} (perf stat)", why)
 
-    def _fail(self, error: AttachError) -> None:
-        self._context.miss(f"{', '.join(self._script.quantities)} (perf stat)", str(error))
-
-
-class Record(Instrument):
-    """`perf record` of a recipe: one for each cell, since it leaves one file, and is quick."""
-
-    name = "perf"
-    verb = ""
+class PerfRecord(Perf):
+    """`perf record`: a process for each cell, since each writes one file; it starts quickly."""
 
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        ((self._script, *_),) = scripts
-        self._context = context
-        self._folder = context.folder(self.name)
+        super().__init__(scripts, context)
         self._options: list[str] = []
         self._control: Control | None = None
-        self._maps: dict[str, dict[str, int]] = {}
-        self._lost = 0
 
     def attach(self) -> None:
-        with self._script.path.open(encoding="utf-8", newline="") as lines:
-            kept = (line for line in lines if not line.startswith("#"))
-            for row in csv.DictReader(kept, delimiter="\t"):
-                self._options += [row["option"], *([row["value"]] if row["value"] else [])]
+        for row in read_rows(self.script.path):
+            self._options += [row["option"], *([row["value"]] if row["value"] else [])]
 
     def wait(self) -> list[str]:
         """Try it, so that what cannot be attached is missing before any cell runs."""
-        try:
+        with self.reported():
             self._start("try")
-        except AttachError as error:
-            self._miss(str(error))
-            return []
-        self._end()
-        self._data("try").unlink(missing_ok=True)
-        return [self._script.name]
+            self._end("try")
+            return [self.script.name]
+        return []
 
-    def before(self, run: CellRun) -> Window:
-        try:
+    def before(self, run: CellRun) -> WindowOptions:
+        with self.reported():
             return self._start(str(run.id)).window()
-        except AttachError as error:
-            self._miss(str(error))
-            return Window()
+        return WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
-        lost = 0
-        if self._control is not None:
-            try:
-                self._control.say("disable")
-            except AttachError as error:
-                self._miss(str(error))
-            self._end()
-            try:
-                lost = self._read(run.id, self._data(str(run.id)))
-            except AttachError as error:
-                self._miss(str(error))
-            self._data(str(run.id)).unlink(missing_ok=True)
-        return Losses(lost)
-
-    def finish(self) -> None:
-        if self._maps:
-            _write_maps(self._folder / f"{self._script.name}.json", self._maps, 0)
+        if self._control is None:
+            return Losses()
+        with self.reported():
+            self._control.say("disable")
+        return Losses(self._end(str(run.id), run.id))
 
     def stop(self) -> None:
         if self._control is not None:
             self._control.stop()
+            self._control = None
 
     def _start(self, name: str) -> Control:
-        # --no-bpf-event: else it waits a second at its end for news of BPF programs.
+        # --no-bpf-event: without it perf waits a second at its end for news of BPF programs.
         quick = ["perf", "record", "-B", "-N", "-q", "--no-bpf-event"]
         argv = [*quick, "-o", str(self._data(name)), *self._options]
         self._control = control = Control()
         try:
-            control.start(argv, self._folder / f"{self._script.name}.stderr")
+            control.start(argv, self.folder / f"{self.script.name}.stderr")
             control.say("ping")
         except AttachError:
             self.stop()
-            self._control = None
             raise
         return control
 
-    def _end(self) -> None:
-        if self._control is not None:
-            self._control.ask_to_finish()
-            self._control.finish()
-            self._control.stop()
-            self._control = None
+    def _end(self, name: str, cell: int | None = None) -> int:
+        """End perf, and read its file if it is of a cell. Returns how many events were lost."""
+        assert self._control is not None
+        self._control.ask_to_finish()
+        self._control.finish()
+        self.stop()
+        lost = 0
+        with self.reported():
+            lost = 0 if cell is None else self.read(cell, self._data(name))
+        self._data(name).unlink(missing_ok=True)
+        return lost
 
     def _data(self, name: str) -> Path:
-        return self._folder / f"{self._script.name}-{name}.data"
+        return self.folder / f"{self.script.name}-{name}.data"
 
-    def _read(self, cell: int, data: Path) -> int:
-        """Make of a cell's file what is kept; how many events were lost."""
+    def read(self, cell: int, data: Path) -> int:
+        """Keep what a cell's file tells. Returns how many events were lost."""
         raise NotImplementedError
 
-    def _run(self, *argv: str) -> tuple[str, int]:
-        """What a perf that reads a file prints, and how many events it says were lost.
+    def script_of(self, data: Path, fields: str) -> tuple[str, int]:
+        """What `perf script` prints of a file, and how many events it reports as lost.
 
         Raises AttachError where it fails: half of a file would pass for fewer events.
         """
-        done = subprocess.run(["perf", *argv], capture_output=True, text=True, check=False)
+        argv = ["perf", "script", "-i", str(data), "-F", fields]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            why = (done.stderr.strip().splitlines() or ["failed"])[-1]
-            raise AttachError(f"perf {argv[0]}: {why}.")
+            said = (done.stderr.strip().splitlines() or ["failed"])[-1]
+            raise AttachError(reason("tool-said", tool="perf script", said=said))
         return done.stdout + done.stderr, sum(map(int, LOST.findall(done.stderr)))
 
-    def _count(self, quantity: str, cell: int, key: str, value: int) -> None:
-        entries = self._maps.setdefault(f"@{quantity}", {})
-        entries[f"{cell},{key}"] = entries.get(f"{cell},{key}", 0) + value
 
-    def _miss(self, why: str) -> None:
-        what = ", ".join(self._script.quantities)
-        self._context.miss(f"{what} (perf {self._script.name})", why)
-
-
-class Trace(Record):
+class SyscallTrace(PerfRecord):
     """System calls by name, as `perf trace -s` sums them up.
 
-    The sum is ours: `perf trace` 6.12 (Debian 13) crashes on every file.
+    We add them up ourselves: `perf trace` 6.12 (Debian 13) crashes on every file.
     """
 
-    def _read(self, cell: int, data: Path) -> int:
-        text, lost = self._run("script", "-i", str(data), "-F", "comm,event,trace")
+    def read(self, cell: int, data: Path) -> int:
+        text, lost = self.script_of(data, "comm,event,trace")
         for name, calls in perf_output.syscalls(text).items():
-            self._count("syscalls", cell, name, calls)
+            self.count("syscalls", cell, name, calls)
         return lost
 
 
-class Profile(Record):
+class StackProfile(PerfRecord):
     """Stacks by a clock, folded: `process;outermost;…;innermost N`."""
 
-    def _read(self, cell: int, data: Path) -> int:
-        text, lost = self._run("script", "-i", str(data), "-F", "comm,tid,ip,sym")
+    def read(self, cell: int, data: Path) -> int:
+        text, lost = self.script_of(data, "comm,tid,ip,sym")
         folded = perf_output.fold(text)
         lines = [f"{stack} {count}\n" for stack, count in sorted(folded.items())]
-        (self._folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
-        self._count("samples", cell, "cpu-clock", sum(folded.values()))
+        (self.folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
+        self.count("samples", cell, "cpu-clock", sum(folded.values()))
         return lost
-
-
-def _has_event(event: str) -> bool:
-    return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
-
-
-def _write_maps(path: Path, maps: dict[str, dict[str, int]], lost: int) -> None:
-    """As bpftrace prints its maps."""
-    lines: list[dict[str, object]] = [{"type": "map", "data": maps}]
-    if lost:
-        lines.append({"type": "lost_events", "data": {"events": lost}})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reading what perf prints: `stat -x -I`, `script`."""
+"""Read what perf prints: `stat -x -I`, `script`."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from probes.reasons import Reason, reason
+from probes.tables import read_rows
 
 UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
 NOT_SUPPORTED = "<not supported>"
@@ -20,23 +22,23 @@ FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
 
 
 @dataclass(frozen=True)
-class Event:
-    """A line of probes/perf/stat.tsv."""
+class PerfEvent:
+    """A row of probes/perf/stat.tsv."""
 
     quantity: str
     key: str
     event: str
     filter: str
-    also: bool
+    also: str
 
     @property
-    def counter(self) -> str:
-        return f"{self.quantity} {self.key}".strip()
+    def counter(self) -> tuple[str, str]:
+        return self.quantity, self.key
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A line of `perf stat -x -I`: what an event counted in one interval."""
+    """A line of `perf stat -x -I`: the count of an event in an interval."""
 
     value: str
     unit: str
@@ -44,19 +46,12 @@ class Reading:
     share: float  # per cent of the time for which it counted
 
 
-def read_events(path: Path) -> list[Event]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        kept = (line for line in lines if not line.startswith("#"))
-        return [
-            Event(
-                row["quantity"], row["key"], row["event"], row["filter"] or "", row["also"] == "yes"
-            )
-            for row in csv.DictReader(kept, delimiter="\t", quoting=csv.QUOTE_NONE)
-        ]
+def read_events(path: Path) -> list[PerfEvent]:
+    return [PerfEvent(**row) for row in read_rows(path)]
 
 
 def read_blocks(text: str, events: int) -> list[list[Reading]]:
-    """The whole intervals in the text, `events` lines each, in the order of the events."""
+    """The complete intervals in the text: a line for each event, in their order."""
     whole = text[: text.rfind("\n") + 1]
     readings = []
     for line in whole.splitlines():
@@ -69,34 +64,24 @@ def read_blocks(text: str, events: int) -> list[list[Reading]]:
 
 
 def add_up(
-    rows: Sequence[Event], blocks: Iterable[Sequence[Reading]]
-) -> tuple[dict[tuple[str, str], int], dict[str, str]]:
-    """(quantity, key) → count over the intervals; and counter → why it has none."""
+    rows: Sequence[PerfEvent], blocks: Iterable[Sequence[Reading]]
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], Reason]]:
+    """(quantity, key) → count over the intervals, and (quantity, key) → why it has none."""
     totals: dict[tuple[str, str], float] = {}
-    unable: dict[str, str] = {}
+    unable: dict[tuple[str, str], Reason] = {}
     for block in blocks:
         for row, reading in zip(rows, block, strict=True):
             if reading.value == NOT_SUPPORTED:
-                unable[row.counter] = (
-                    f"this CPU counts no {row.event} (perf stat: <not supported>): it has no PMU, "
-                    "or its virtual machine does not show it."
-                )
+                unable[row.counter] = reason("no-hardware-event", event=row.event)
                 continue
             if reading.value == NOT_COUNTED:  # none of the processes ran while it was on
                 continue
             if reading.share < ALL_OF_THE_TIME:
-                unable[row.counter] = (
-                    f"perf shared its counters between events: {row.event} counted for "
-                    f"{reading.share:.0f} % of the time, and an estimate is no count."
-                )
+                share = f"{reading.share:.0f}"
+                unable[row.counter] = reason("shared-counter", event=row.event, share=share)
             value = float(reading.value) * UNITS[reading.unit]
-            totals[row.quantity, row.key] = totals.get((row.quantity, row.key), 0.0) + value
-    counted = {
-        (quantity, key): round(value)
-        for (quantity, key), value in totals.items()
-        if f"{quantity} {key}".strip() not in unable
-    }
-    return counted, unable
+            totals[row.counter] = totals.get(row.counter, 0.0) + value
+    return {name: round(total) for name, total in totals.items() if name not in unable}, unable
 
 
 def syscalls(text: str) -> dict[str, int]:

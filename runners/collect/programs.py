@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A process's BPF programs: how often they ran, for how long, and what they were not run for.
+"""The BPF programs of a process: how often they ran, for how long, and what they missed.
 
 Read from /proc/PID/fdinfo (kernel/bpf/syscall.c, bpf_prog_show_fdinfo); names by bpf(2).
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 
 SYS_BPF = 321  # x86-64
 PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, ENABLE_STATS = 13, 15, 16, 32
-EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: those of the groups above as well
+EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: include the programs of the groups above
 QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -
-MOST_ATTACHED = 64  # programs asked for at one hook: a control group holds no more of its own
+MOST_ATTACHED = 64  # programs listed for a hook: the most that a control group can have itself
 INFO_SIZE = 256
-# More than union bpf_attr has: the kernel writes parts of its answer (query.revision, Linux 6.6)
-# whatever size it was told, and would write into memory that is not ours.
+# More than union bpf_attr has: the kernel ignores the size that it gets for parts of its answer
+# (query.revision, Linux 6.6), and would write into memory that is not ours.
 ATTRIBUTES = 512
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
@@ -32,7 +32,7 @@ class Program:
     """What the kernel counts for one program since it was loaded.
 
     runs, ns    how often it ran and for how long, while statistics were enabled
-    missed      events for which it was not run, because another program was running on that CPU;
+    missed      events for which it did not run, because another program ran on that CPU;
                 None before Linux 5.12, which does not count them
     """
 
@@ -43,8 +43,8 @@ class Program:
 
     @property
     def on_path(self) -> bool:
-        """Whether it sits on the network's path, which mostly the workload takes: a kernel function
-        or an event of `net`. Those of the scheduler, of memory and of interrupts are everybody's.
+        """Whether it is at a kernel function or an event of `net`, on the network's path, which
+        mostly the workload takes. The whole machine uses the scheduler, memory and interrupts.
         """
         return self.name.startswith(ON_PATH)
 
@@ -65,12 +65,8 @@ class Programs:
 
 def _program(name: str, fields: Mapping[str, str]) -> Program:
     missed = fields.get("recursion_misses")
-    return Program(
-        name,
-        int(fields.get("run_cnt", 0)),
-        int(fields.get("run_time_ns", 0)),
-        None if missed is None else int(missed),
-    )
+    runs, ns = (int(fields.get(key, 0)) for key in ("run_cnt", "run_time_ns"))
+    return Program(name, runs, ns, None if missed is None else int(missed))
 
 
 def _fields(file: Path) -> dict[str, str]:
@@ -82,7 +78,7 @@ def _fields(file: Path) -> dict[str, str]:
 
 
 def name(program: int) -> str:
-    """Its name, as the loader gave it, cut to 15 characters; empty where it is gone."""
+    """The name of a program, cut to 15 characters; empty where the program is gone."""
     try:
         descriptor = bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
     except OSError:

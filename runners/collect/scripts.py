@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from probes import callsite
+from probes.bcc import frame
+from probes.reasons import Reason, ReasonError, reason
+from probes.tables import read_rows
 from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
-TRACEFS = Path("/sys/kernel/tracing")
+TRACEFS = frame.TRACEFS
 
 
 @dataclass(frozen=True)
 class Script:
-    """A row: one script, or its variant for some kernels."""
+    """A row: a script, or its variant for some kernels."""
 
     name: str
     instrument: str
@@ -32,60 +34,54 @@ class Script:
     needs: tuple[str, ...]
 
     @property
+    def file_name(self) -> str:
+        """Its name in messages."""
+        return Path(self.file).name
+
+    @property
     def path(self) -> Path:
         return PROBES / self.instrument / self.file
 
     def runs_on(self, rung: str) -> bool:
-        """Whether a kernel on this rung can run it, as far as the table knows."""
+        """Whether the table says that a kernel on this rung can run it."""
         return rung in ("function", self.rung)
 
     def parameters(self, workload: str) -> list[str]:
         """Its positional parameters: the workload, then the offsets of the calls that it needs.
 
-        Raises AttachError with what this kernel lacks.
+        Raises ReasonError with what this kernel lacks.
         """
-        offsets = [offset for need in self.needs for offset in _meet(need)]
+        offsets = [offset for need in self.needs for offset in _offsets(need)]
         return [workload, *map(str, offsets)]
 
 
-def _meet(need: str) -> list[int]:
-    """The offsets that a need stands for; none for a tracepoint that is there."""
-    if ">" not in need:
-        if not (TRACEFS / "events" / need.replace(":", "/")).is_dir():
-            raise AttachError(f"this kernel has no tracepoint {need}")
-        return []
-    caller, _, called = need.partition(">")
-    callee, _, places = called.partition("*")
-    try:
-        offsets = callsite.call_offsets(caller, callee)
-    except callsite.CallSiteError as error:
-        raise AttachError(str(error).rstrip(".")) from error
-    if len(offsets) != int(places):
-        # A probe on some of the calls would count too little.
-        raise AttachError(f"{caller} calls {callee} at {len(offsets)} places, not {places}")
-    return offsets
+def _offsets(need: str) -> list[int]:
+    """The offsets of the calls that a script needs; none for a tracepoint that is there."""
+    if ">" in need:
+        return callsite.all_call_offsets(need)[1]
+    if not frame.has_event(need):
+        raise AttachError(reason("no-tracepoint", event=need))
+    return []
 
 
 @cache
 def read_scripts() -> dict[str, tuple[Script, ...]]:
     """The rows of each script, in the order of probes/scripts.tsv."""
     scripts: dict[str, tuple[Script, ...]] = {}
-    with (PROBES / "scripts.tsv").open(encoding="utf-8", newline="") as lines:
-        rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
-        for row in rows:
-            script = Script(
-                row["script"],
-                row["instrument"],
-                row["file"],
-                row["rung"],
-                tuple(row["headline"].split()),
-                row["stretch"],
-                int(row["most"]) if row["most"] else None,
-                tuple(row["kernels"].split()),
-                tuple(row["quantities"].split()),
-                tuple((row["needs"] or "").split()),
-            )
-            scripts[script.name] = (*scripts.get(script.name, ()), script)
+    for row in read_rows(PROBES / "scripts.tsv"):
+        script = Script(
+            row["script"],
+            row["instrument"],
+            row["file"],
+            row["rung"],
+            tuple(row["headline"].split()),
+            row["stretch"],
+            int(row["most"]) if row["most"] else None,
+            tuple(row["kernels"].split()),
+            tuple(row["quantities"].split()),
+            tuple(row["needs"].split()),
+        )
+        scripts[script.name] = (*scripts.get(script.name, ()), script)
     return scripts
 
 
@@ -98,10 +94,10 @@ def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
 def choose(rows: Sequence[Script], workload: str) -> tuple[Script, list[str]]:
     """The first row whose needs this kernel meets, and its parameters. Raises AttachError."""
-    lacks = []
+    lacks: list[Reason] = []
     for script in rows:
         try:
             return script, script.parameters(workload)
-        except AttachError as error:
-            lacks.append(str(error))
-    raise AttachError(f"{Path(rows[0].file).name}: {'; '.join(lacks)}.")
+        except ReasonError as error:
+            lacks += error.reasons
+    raise AttachError(*lacks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Instruments that are processes of their own (bpftrace, bcc)."""
+"""Instruments that are separate processes: bpftrace, bcc."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from probes.reasons import ReasonError, missing, reason
 from runners.collect.children import command, stop
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, Ran, Window
+from runners.collect.instrument import (
+    AttachError,
+    Context,
+    Instrument,
+    Losses,
+    WindowOptions,
+)
 from runners.collect.plan import CellRun
 from runners.collect.programs import Program, Programs
-from runners.collect.scripts import Script
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
@@ -25,14 +32,16 @@ Kind = TypeVar("Kind", bound="Child")
 
 
 class Child:
-    """One process: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on the way out.
+    """A tracing process: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on every way
+    out.
 
-    Its maps go to `output`, all else that it says to `words`. A kind of it says how it is started,
-    how it shows that it is attached, and what in its words is a complaint; `file` is its name in
-    sentences.
+    It writes its maps to `output`, and prints to `words`. `file` is its name in messages.
+    `quantities`: script → what it counts. A subclass says how to start the process and how it
+    shows that it is attached.
     """
 
     stdin = subprocess.DEVNULL
+    quantities: Mapping[str, Sequence[str]] = {}
 
     def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
         self.name = name
@@ -44,7 +53,7 @@ class Child:
         self._ended_early = False
 
     def argv(self) -> list[str]:
-        """Raises AttachError where this kernel lacks what it needs."""
+        """Raises ReasonError where this kernel lacks what the process needs."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -54,14 +63,14 @@ class Child:
         raise NotImplementedError
 
     def check_attached(self) -> None:
-        """It says that it is attached: is that so? Raises AttachError."""
+        """Check that every probe is attached, even if the process claims it. Raises AttachError."""
 
-    def lacks(self) -> list[tuple[str, str]]:
-        """What it says, once attached, that this kernel cannot give it, and why."""
-        return []
+    def scripts_of(self, program: str) -> Sequence[str]:
+        """The scripts that one of its BPF programs belongs to."""
+        return list(self.quantities)
 
     def start(self) -> None:
-        """Raises AttachError as `argv` does."""
+        """Raises ReasonError as `argv` does."""
         argv = self.argv()
         with self.words.open("wb") as words:
             self._process = subprocess.Popen(
@@ -79,9 +88,9 @@ class Child:
         deadline = time.monotonic() + ATTACH_SECONDS
         while not self.is_attached():
             if self._process.poll() is not None:
-                raise AttachError(f"{self.file} could not be attached: {self.last_complaint()}")
+                raise self.attach_error("not-attached", said=self.last_complaint())
             if time.monotonic() > deadline:
-                raise AttachError(f"{self.file} was not attached in {ATTACH_SECONDS} s.")
+                raise self.attach_error("slow-to-attach", seconds=ATTACH_SECONDS)
             time.sleep(0.02)
         self.check_attached()
         self._programs = Programs(self._process.pid)
@@ -89,9 +98,9 @@ class Child:
     def freeze(self) -> None:
         """Stop the process; its programs go on counting.
 
-        A look at a map from user space, as bpftrace takes one ten times a second, keeps every BPF
-        program off that CPU until it is over (bpf_disable_instrumentation), and it can be
-        preempted by the workload: that loses events. It would cost the workload time as well.
+        bpftrace reads its maps ten times a second. While user space reads a map the kernel runs no
+        BPF program on that CPU (bpf_disable_instrumentation), and the workload can preempt the
+        reader: that loses events. It would cost the workload time as well.
         """
         assert self._process is not None
         if self._process.poll() is not None:
@@ -104,7 +113,7 @@ class Child:
         return self._programs.read() if self._programs else []
 
     def ask_to_finish(self) -> None:
-        """Let it begin to detach, so that several do so side by side."""
+        """Tell it to detach, and do not wait: several detach side by side."""
         assert self._process is not None
         self._ended_early = self._process.poll() is not None
         self._process.send_signal(signal.SIGINT)
@@ -114,28 +123,27 @@ class Child:
         """Wait until it has detached and printed its maps; raises AttachError if it had died."""
         assert self._process is not None
         if self._ended_early:
-            raise AttachError(f"{self.file} ended early: {self.last_complaint()}")
+            raise self.attach_error("ended-early", said=self.last_complaint())
         deadline = time.monotonic() + DETACH_SECONDS
-        while (status := self._wait(AGAIN_SECONDS)) is None:
+        while self._process.poll() is None:
             if time.monotonic() > deadline:
-                raise AttachError(f"{self.file} did not end in {DETACH_SECONDS} s.")
+                raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(AGAIN_SECONDS)
             if self._waits_for_events():
                 self._process.send_signal(signal.SIGINT)
-        if status != 0:
-            raise AttachError(f"{self.file} failed at its end: {self.last_complaint()}")
+        if self._process.returncode != 0:
+            raise self.attach_error("failed-at-end", said=self.last_complaint())
 
-    def _wait(self, seconds: float) -> int | None:
-        assert self._process is not None
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+    def attach_error(self, code: str, **values: object) -> AttachError:
+        """The error for this process, by a code of reasons.tsv."""
+        return AttachError(reason(code, tool=self.file, **values))
 
     def _waits_for_events(self) -> bool:
-        """Whether it still sleeps in its loop, and so has not heard us.
+        """Whether the process still sleeps in its loop, and so has missed our signal.
 
-        bpftrace 0.17 leaves its loop only where a signal interrupts epoll_wait(2). One that comes
-        when the call has timed out already, and bpftrace waits for a CPU, is lost.
+        bpftrace 0.17 leaves its loop only where a signal interrupts epoll_wait(2). It misses a
+        signal that comes when the call has timed out already and bpftrace waits for a CPU.
         """
         assert self._process is not None
         try:
@@ -145,35 +153,22 @@ class Child:
         return "epoll" in where or "ep_poll" in where
 
     def stop(self) -> None:
-        """End it, whatever its state."""
+        """End it, in whatever state it is."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             stop(self._process, 2)
 
     def said(self) -> str:
-        """All that it has said until now."""
+        """All that it has printed so far."""
         return self.words.read_text(encoding="utf-8", errors="replace")
 
     def last_complaint(self) -> str:
         lines = [line for line in self.said().splitlines() if "ERROR" in line]
-        return lines[-1].strip() if lines else "it gave no reason."
-
-
-class Tracer(Child):
-    """A process with one script."""
-
-    def __init__(self, rows: Sequence[Script], workload: str, out: Path) -> None:
-        name = rows[0].name
-        super().__init__(
-            name, Path(rows[0].file).name, out / f"{name}.json", out / f"{name}.stderr"
-        )
-        self.quantities = rows[0].quantities
-        self._rows = rows
-        self._workload = workload
+        return lines[-1].strip() if lines else "it gave no reason"
 
 
 class Tracers(Instrument, Generic[Kind]):
-    """Several children, attached and detached side by side."""
+    """An instrument of several processes, which attach and detach side by side."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -182,76 +177,57 @@ class Tracers(Instrument, Generic[Kind]):
         self._before: list[list[Program]] = []
 
     def freeze(self) -> None:
-        for one in self.attached:
-            one.freeze()
+        for tracer in self.attached:
+            tracer.freeze()
 
-    def before(self, run: CellRun) -> Window:
-        self._before = [one.counted() for one in self.attached]
-        return Window()
+    def before(self, run: CellRun) -> WindowOptions:
+        self._before = [tracer.counted() for tracer in self.attached]
+        return WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         missed: dict[str, int | None] = {}
         calls: dict[str, int | None] = {}
-        ran = Ran()
-        for one, before in zip(self.attached, self._before, strict=True):
-            for first, last in zip(before, one.counted(), strict=True):
-                ran += Ran(last.runs - first.runs, last.ns - first.ns)
+        ran = {"runs": 0, "ns": 0}
+        for tracer, before in zip(self.attached, self._before, strict=True):
+            for first, last in zip(before, tracer.counted(), strict=True):
+                ran["runs"] += last.runs - first.runs
+                ran["ns"] += last.ns - first.ns
                 grown = _sum(last.missed, first.missed and -first.missed)
-                for script in self.scripts_of(one, first.name):
+                for script in tracer.scripts_of(first.name):
                     missed[script] = _sum(missed.get(script, 0), grown)
                     if first.on_path:
                         calls[script] = _sum(calls.get(script, 0), grown)
         return Losses(0, missed, calls, ran)
 
-    def scripts_of(self, tracer: Kind, program: str) -> list[str]:
-        """The scripts that a program of this tracer belongs to."""
-        return [tracer.name]
-
     def ask_to_finish(self) -> None:
-        for one in self.attached:
-            one.ask_to_finish()
+        for tracer in self.attached:
+            tracer.ask_to_finish()
+
+    def finish(self) -> None:
+        for tracer in self.attached:
+            self.attempt(tracer, tracer.finish)
 
     def stop(self) -> None:
-        for one in self.all:
-            one.stop()
+        for tracer in self.all:
+            tracer.stop()
+
+    def attempt(self, tracer: Kind, step: Callable[[], None]) -> bool:
+        """Do a step of a tracer. False where it fails; then its quantities are missing."""
+        try:
+            step()
+        except ReasonError as error:
+            self.miss(tracer.quantities, error)
+            return False
+        return True
+
+    def miss(self, scripts: Mapping[str, Sequence[str]], error: ReasonError) -> None:
+        """Report what these scripts would have counted, script → quantities, as missing."""
+        for script, quantities in scripts.items():
+            for why in error.reasons:
+                self.context.miss(missing(quantities, why, by=f"{self.name} {script}"))
 
 
 def _sum(*counts: int | None) -> int | None:
-    """None where one of them is not known."""
+    """The sum; None where one of the counts is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-class SingleTracers(Tracers[Tracer]):
-    """Tracers of one script each."""
-
-    tracer: type[Tracer]
-
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        super().__init__(context)
-        folder = context.folder(self.name)
-        self.all = [self.tracer(rows, context.workload, folder) for rows in scripts]
-
-    def attach(self) -> None:
-        self.attached = [one for one in self.all if self._try(one, one.start)]
-
-    def wait(self) -> list[str]:
-        self.attached = [one for one in self.attached if self._try(one, one.wait_attached)]
-        for one in self.attached:
-            for what, why in one.lacks():
-                self.context.miss(what, why)
-        self.freeze()
-        return [one.name for one in self.attached]
-
-    def finish(self) -> None:
-        for one in self.attached:
-            self._try(one, one.finish)
-
-    def _try(self, tracer: Tracer, step: Callable[[], None]) -> bool:
-        """Do a step of a tracer; False, with its quantities recorded as missing, if it fails."""
-        try:
-            step()
-        except AttachError as error:
-            self.context.miss(", ".join(tracer.quantities), str(error))
-            return False
-        return True

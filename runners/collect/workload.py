@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One run of a cell: start the workload, take its result, keep its samples."""
+"""Run a cell: start the workload, take its result, keep its samples."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from runners.collect.children import User, command, stop
-from runners.collect.instrument import Window
+from runners.collect.instrument import WindowOptions
 from runners.collect.plan import CellRun, Plan
 
-# What a transport or a scheduler cannot do without, capabilities(7): the rest of root's rights is
-# dropped still.
+# Capabilities that a transport or a scheduler cannot do without (capabilities(7)); the rest of
+# root's rights is still dropped.
 CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf"), "fifo": ("sys_nice",)}
 
 
 class CellError(Exception):
-    """The workload failed; the message is its own sentence."""
+    """The workload failed. The message is the workload's."""
 
 
 @contextmanager
 def private_directory(user: User | None) -> Iterator[Path]:
-    """A fresh directory that only `user` can enter: for socket files and samples."""
+    """A fresh directory for socket files and samples, which only `user` can enter."""
     directory = Path(tempfile.mkdtemp(prefix="pathcost-"))
     try:
         if user is not None:
@@ -40,12 +40,13 @@ def private_directory(user: User | None) -> Iterator[Path]:
 
 
 def run_cell(
-    plan: Plan, run: CellRun, samples: Path | None, windows: Sequence[Window]
+    plan: Plan, run: CellRun, samples: Path | None, windows: Sequence[WindowOptions]
 ) -> dict[str, Any]:
-    """Run one cell; what it printed. `samples` is where raw round-trip times go, None for none.
+    """Run a cell. Returns what the workload printed.
 
-    `windows` is what the instruments want the workload to do at the edges of its window.
-    Raises CellError with the workload's own sentence.
+    `samples` is the file for raw round-trip times, or None. `windows` holds what the instruments
+    want the workload to do at the edges of its window.
+    Raises CellError with the workload's message.
     """
     with private_directory(plan.user) as directory:
         argv = [plan.workload, "--dir", str(directory), *_options(plan, run)]
@@ -64,7 +65,7 @@ def run_cell(
 
 def _options(plan: Plan, run: CellRun) -> list[str]:
     options = asdict(run.cell) | {"cell": run.id, "timeout": plan.cell_timeout}
-    del options["extra"]  # why it is run is no concern of the workload
+    del options["extra"]  # why a cell is run does not concern the workload
     given = {name: value for name, value in options.items() if value is not None}
     names = {name: "--" + name.replace("_", "-") for name in given}
     return [word for name, value in given.items() for word in (names[name], str(value))]
@@ -80,7 +81,7 @@ def _run(argv: list[str], plan: Plan, descriptors: Sequence[int]) -> dict[str, A
         start_new_session=True,
     )
     try:
-        # The workload has a time-out of its own, with a better sentence; this one catches a hang.
+        # The workload has a time-out, with a better message; this time-out catches a hang.
         output, complaint = process.communicate(timeout=plan.cell_timeout + 10)
     except subprocess.TimeoutExpired as error:
         raise CellError(f"the workload did not end in {plan.cell_timeout + 10} s.") from error

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from probes import reasons
+from probes.reasons import reason
 from runners import guest as guests
 from runners import leftovers
 from runners.errors import RunError, UsageError
@@ -100,26 +102,28 @@ def plan_cells(options: Options) -> list[Cell]:
     return plan(options.transports, options.sizes, options.messages, placements, schedulings)
 
 
-def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
+def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was asked for and exact mode does not give, for each kernel."""
     found = [
-        (f"exact cells, {placement}", "where nothing is pinned, chance would decide")
+        (f"exact cells, {placement}", reason("unpinned"))
         for placement in options.placements
         if placement not in CPUS
     ]
     if options.knobs:
         later = [one for one in options.placements if one in CPUS][1:]
-        why = "a knob is turned on one placement, the first that --placements names"
-        found += [(f"exact cells, {placement}", why) for placement in later]
+        found += [(f"exact cells, {placement}", reason("one-placement")) for placement in later]
     if any(size < LEAST_SIZE for size in options.sizes):
-        why = f"payload of less than {LEAST_SIZE} bytes cannot be told from other reads"
+        why = reason("small-payload", size=LEAST_SIZE)
         found.append(("exact copies of the smallest messages", why))
     return [
-        {"what": what, "lane": entry["folder"], "why": why}
+        reasons.missing([what], why) | {"lane": entry["folder"]}
         for entry in entries
         for what, why in (
             *found,
-            *((f"knob {name}", why) for name, why in entry["lacking"].items()),
+            *(
+                (f"knob {name}", reason("knob-refused", said=said))
+                for name, said in entry["lacking"].items()
+            ),
         )
     ]
 
@@ -212,7 +216,7 @@ class Station:
 
 def run_fast(
     options: Options, raw: Path, scratch: Path, who: Invoker, progress: Progress
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the main job counts beside its probes: unix and tcp on one CPU, as far as asked for.
 
     Its entries of `exact` and of `missing` in run.json: what cannot be had stops no run.
@@ -228,14 +232,14 @@ def run_fast(
     who.make(who.cache / "exact-kept")
     station = Station(raw, who, Checkpoints(who.cache / "exact-kept"), progress)
     done: list[dict[str, Any]] = []
-    missing: list[dict[str, str]] = []
+    missing: list[dict[str, Any]] = []
     try:
         for one in lanes_of(options.kernels, plan(transports, sizes)):
             try:
                 done.append(station.count(one))
             except (RunError, UsageError) as error:
-                why = str(error).splitlines()[0].rstrip(".")
-                missing.append({"what": f"exact counts on {one.kernel}", "why": why})
+                why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+                missing.append(reasons.missing([f"exact counts on {one.kernel}"], why))
     finally:
         tempfile.tempdir = before
     station.kept.forget()

@@ -7,7 +7,7 @@
 It needs neither root nor KVM, and changes nothing outside the cache.
 """
 
-from runners.guest.boot import Guest, Result
+from runners.guest.boot import Guest, GuestResult
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.kernels import SERIES
 from runners.guest.preparation import prepare
@@ -17,8 +17,8 @@ __all__ = [
     "CommandError",
     "Guest",
     "GuestError",
+    "GuestResult",
     "NotCachedError",
-    "Result",
     "UnknownKernelError",
     "prepare",
 ]

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Does KVM work here? Only a guest that has booted says so."""
+"""Does KVM work here? Only a guest that boots can tell."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from runners.guest.cache import Cache
 from runners.guest.errors import GuestError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Disk, Ended, User, command_line, explain, watch
+from runners.guest.machine import Disk, User, command_line, explain, watch
 from runners.guest.qemu import Qemu
 
 DEVICE = Path("/dev/kvm")
@@ -26,18 +25,25 @@ def kvm_boots(
 ) -> tuple[bool, str]:
     """Whether this kernel boots under KVM here, and how we know.
 
-    It is tried once for each boot of the host, kernel, image, QEMU and user; the cache remembers.
+    One trial is enough for each boot of the host, kernel, image, QEMU and user: the cache keeps the
+    answer.
     """
     if not DEVICE.exists():
         return False, f"there is no {DEVICE} here"
     whose = list(user or (os.geteuid(), os.getegid()))
-    key = [BOOT_ID.read_text().strip(), kernel.key, image.key, qemu.key, whose]
-    memory = cache.folder / "kvm.json"
-    if (known := _recall(memory, key)) is not None:
+    boot = BOOT_ID.read_text().strip()
+    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, *whose]))
+    memory = cache.folder / "kvm-trials.json"
+    if (known := _trials(memory).get(key)) is not None:
         return known
     cache.say("guest: trying whether KVM works here")
     answer = try_boot(qemu, kernel, image, "kvm", user)
-    _remember(cache, memory, key, answer)
+    cache.lock()
+    trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
+    fresh = memory.with_suffix(".new")
+    fresh.write_text(json.dumps(trials | {key: answer}, indent=1) + "\n")
+    cache.give_away(fresh)
+    fresh.replace(memory)
     return answer
 
 
@@ -54,33 +60,15 @@ def try_boot(
             )
         except GuestError as error:
             return False, f"a trial boot failed: {error.sentence}"
-    return _judge(ended)
-
-
-def _judge(ended: Ended) -> tuple[bool, str]:
     if "pathcost: trial" in ended.lines:
         return True, f"a trial boot took {ended.seconds:.1f} s"
     return False, f"a trial boot failed: {explain(ended).sentence}"
 
 
-def _recall(memory: Path, key: Sequence[object]) -> tuple[bool, str] | None:
+def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
+    """Key → whether that guest booted, and how we know. A damaged file is as good as none."""
     try:
-        for trial in json.loads(memory.read_text()):
-            if trial["key"] == key:
-                return bool(trial["boots"]), str(trial["why"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # none yet, or damaged: a new trial replaces it
-    return None
-
-
-def _remember(cache: Cache, memory: Path, key: Sequence[object], answer: tuple[bool, str]) -> None:
-    cache.lock()
-    try:
-        trials = [t for t in json.loads(memory.read_text()) if t["key"][0] == key[0]]
-    except (OSError, ValueError, KeyError, TypeError):
-        trials = []
-    trials.append({"key": list(key), "boots": answer[0], "why": answer[1]})
-    fresh = memory.with_suffix(".new")
-    fresh.write_text(json.dumps(trials, indent=1) + "\n")
-    cache.give_away(fresh)
-    fresh.replace(memory)
+        trials = json.loads(memory.read_text())
+        return {key: (bool(boots), str(why)) for key, (boots, why) in trials.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

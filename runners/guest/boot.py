@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One boot: files in as a tar, one command, files out.
+"""Boot a guest: files in as a tar, one command, files out.
 
 The guest reads its input from a raw disk that is a tar, and writes its output as a tar to another
-raw disk, which is sparse here. That second disk begins with the order: the command to run.
+raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONSOLE = "console.log"
 
 
 @dataclass(frozen=True)
-class Result:
+class GuestResult:
     """A guest's command that succeeded."""
 
     seconds: float  # from the start of QEMU to its end
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Guest:
-    """Everything a boot needs. `accelerator` is `kvm` or `tcg`, and `why` says how we know."""
+    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` says how we chose it."""
 
     kernel: Kernel
     image: Image
@@ -68,16 +68,17 @@ class Guest:
         cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
         user: User | None = None,
-    ) -> Result:
+    ) -> GuestResult:
         """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
         exist yet. Each line that it prints goes to `on_line`. The console goes to the file
-        `console`, or to `console.log` in `out`. QEMU runs as `user`, who then owns `out`. While it
-        works there is a sibling `.<name>.partial` of `out`; after a SIGKILL it stays, and the next
-        run removes it. `timeout` in seconds, `memory` in MiB, `output_size` in bytes.
-        Raises CommandError if the command fails, GuestError for whatever else keeps it from its
-        end; then there is no `out`.
+        `console`, or to `console.log` in `out`. QEMU runs as `user`, who then owns `out`. `timeout`
+        is in seconds, `memory` in MiB, `output_size` in bytes.
+
+        Meanwhile there is a sibling `.<name>.partial` of `out`. A SIGKILL leaves it behind, and the
+        next run removes it. Without success there is no `out`: CommandError if the command fails,
+        GuestError for anything else.
         """
         if out.exists():
             raise GuestError(f"{out} exists already")
@@ -118,7 +119,7 @@ def order(argv: Sequence[str]) -> bytes:
 
 
 class _CommandLines:
-    """Lets through what the command printed, and neither the kernel's lines nor our init's."""
+    """Passes on the command's lines, and drops those of the kernel and of our init."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self.boot_seconds = 0.0
@@ -135,7 +136,7 @@ class _CommandLines:
             self._on_line(line)
 
 
-def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> Result:
+def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> GuestResult:
     if ended.panic():
         raise explain(ended)
     disk.seek(0)
@@ -152,7 +153,7 @@ def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> Re
     status = int(own["status"])
     if status != 0:
         raise CommandError(status, own["stderr"], ended.lines)
-    return Result(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
+    return GuestResult(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
 
 
 def _explain_loss(ended: Ended, out: Path) -> GuestError:
@@ -165,10 +166,10 @@ def _explain_loss(ended: Ended, out: Path) -> GuestError:
 
 
 def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
-    """Unpack the tar on an output disk: files of its folder `out` to `out`; the texts beside it.
+    """Unpack the files of the tar's folder `out` to `out`. Returns the texts beside that folder.
 
     The guest is not trusted: only regular files and folders come out, and only below `out`.
-    Raises tarfile.TarError for what is not a tar, or not a whole one.
+    Raises tarfile.TarError for a disk without a complete tar.
     """
     texts: dict[str, str] = {}
     with tarfile.open(fileobj=disk, mode="r:") as tar:

@@ -3,8 +3,8 @@
 
 An entry is a folder `<kind>-<key>`, where the key is a hash of everything that went into it.
 It is built in a sibling `<kind>-<key>.partial` and renamed when complete, so that an interrupted
-build never looks whole. One lock covers all building: whoever holds it may delete any `.partial`.
-To build an entry anew (say, for newer packages), delete it.
+build never looks whole. One lock covers all building: its holder may delete any `.partial`.
+To build an entry again, for newer packages say, delete it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Manifest = Mapping[str, object]
 class Cache:
     """A folder of entries that are built once. Several processes may use it at the same time.
 
-    To be used in a `with` statement: whoever builds holds the lock to its end.
+    Use it in a `with` statement: a builder holds the lock to the end of the block.
     """
 
     def __init__(self, folder: Path, say: Say, *, may_build: bool = True) -> None:
@@ -85,7 +85,7 @@ class Cache:
             shutil.rmtree(partial, ignore_errors=True)
 
     def lock(self) -> None:
-        """Take the sole right to build, until `close`. Clears what killed builders left behind."""
+        """Take the sole right to build, until `close`; remove what killed builders left behind."""
         if self._lock is not None:
             return
         try:
@@ -109,7 +109,7 @@ class Cache:
             self._lock = None
 
     def give_away(self, entry: Path) -> None:
-        """Under sudo, what is made here belongs to whom the cache belongs to."""
+        """Under sudo: give what was made to the owner of the cache."""
         owner = self.folder.stat()
         if os.geteuid() == 0 and owner.st_uid != 0:
             for path in (entry, *entry.rglob("*")):
@@ -121,7 +121,7 @@ class Cache:
 
 
 def read_manifest(entry: Path) -> dict[str, object]:
-    """What an entry says is in it."""
+    """The manifest of an entry."""
     manifest = json.loads((entry / "manifest.json").read_text())
     if not isinstance(manifest, dict):
         raise GuestError(f"{entry}/manifest.json is damaged: delete {entry}")

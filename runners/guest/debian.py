@@ -21,13 +21,36 @@ from urllib.parse import unquote
 from runners.collect.children import command
 from runners.guest.cache import Say
 from runners.guest.errors import GuestError
-from runners.guest.process import environment, failed, find_program, run
+from runners.guest.process import attempt, environment, failed, find_program, run
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
 URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
+# Nothing of the machine's apt but what kept_configuration() takes.
+CONFIGURATION = """\
+Dir::State "FOLDER";
+Dir::State::lists "FOLDER/lists";
+Dir::State::status "FOLDER/status";
+Dir::Cache "FOLDER";
+Dir::Cache::archives "FOLDER/archives";
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "FOLDER/parts";
+Dir::Etc::sourcelist "FOLDER/sources.list";
+Dir::Etc::sourceparts "FOLDER/parts";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "FOLDER/parts";
+Dir::Etc::trusted "/dev/null";
+Dir::Etc::trustedparts "FOLDER/parts";
+APT::Architecture "amd64";
+APT::Architectures "amd64";
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::Retries "3";
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +80,7 @@ class Package:
 def find_mirror() -> Mirror:
     """The mirror that this machine's apt uses or, on another distribution, mmdebstrap's default.
 
-    Raises GuestError if neither knows one.
+    Raises GuestError if neither has a mirror.
     """
     lines = run(
         ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"], "read apt's sources"
@@ -69,14 +92,8 @@ def find_mirror() -> Mirror:
         find_program("mmdebstrap"), "--variant=custom", "--mode=chrootless", "--format=null",
         f"--setup-hook={show}", "trixie", "-",
     ]  # fmt: skip
-    done = subprocess.run(
-        command(show_only),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", done.stderr, re.MULTILINE)
+    said = attempt(show_only).stderr
+    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", said, re.MULTILINE)
     if mirror := choose_mirror(sources):
         return mirror
     raise GuestError(
@@ -85,29 +102,25 @@ def find_mirror() -> Mirror:
 
 
 def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
-    """The mirror among (site, suite) pairs, of which some may belong to other distributions."""
-    main = security = ""
+    """The mirror among (site, suite) pairs. Some of them may belong to other distributions."""
+    found: dict[bool, str] = {}  # whether it is the security archive → site
     for site, suite in sources:
         release, _, part = suite.partition("-")
-        if release not in RELEASES or site.startswith("cdrom:"):
-            continue
-        if part == "security":
-            security = security or site
-        else:
-            main = main or site
-    if not main:
+        if release in RELEASES and not site.startswith("cdrom:"):
+            found.setdefault(part == "security", site)
+    if False not in found:
         return None
-    return Mirror(main, security or main.rstrip("/") + "-security")
+    return Mirror(found[False], found.get(True, found[False].rstrip("/") + "-security"))
 
 
 def kept_configuration() -> list[str]:
-    """apt's proxies and time-outs here: they hold for us too, and nothing else of its does."""
+    """The proxies and time-outs of this machine's apt, which hold for us too."""
     host = run(["apt-config", "dump"], "read apt's configuration", environment())
     return re.findall(r"^Acquire::(?:https?|ftp|Retries)\b.*;$", host, re.MULTILINE)
 
 
 class Archive:
-    """The packages of some suites, through an apt of its own that lives in `folder`."""
+    """The packages of some suites, through a private apt in `folder`."""
 
     def __init__(self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say) -> None:
         self.folder = folder
@@ -128,32 +141,8 @@ class Archive:
         run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
 
     def _configuration(self) -> str:
-        kept = kept_configuration()
-        own = {
-            "Dir::State": self.folder,
-            "Dir::State::lists": self.folder / "lists",
-            "Dir::State::status": self.folder / "status",
-            "Dir::Cache": self.folder,
-            "Dir::Cache::archives": self.folder / "archives",
-            "Dir::Etc::main": "/dev/null",
-            "Dir::Etc::parts": self.folder / "parts",
-            "Dir::Etc::sourcelist": self.folder / "sources.list",
-            "Dir::Etc::sourceparts": self.folder / "parts",
-            "Dir::Etc::preferences": "/dev/null",
-            "Dir::Etc::preferencesparts": self.folder / "parts",
-            "Dir::Etc::trusted": "/dev/null",
-            "Dir::Etc::trustedparts": self.folder / "parts",
-            "APT::Architecture": "amd64",
-            "APT::Architectures": "amd64",
-            "APT::Install-Recommends": "false",
-            "APT::Sandbox::User": "root",
-            "APT::Update::Error-Mode": "any",
-            "Acquire::Languages": "none",
-            "Acquire::Retries": "3",
-        }
-        return "".join(f"{line}\n" for line in kept) + "".join(
-            f'{name} "{value}";\n' for name, value in own.items()
-        )
+        kept = "".join(f"{line}\n" for line in kept_configuration())
+        return kept + CONFIGURATION.replace("FOLDER", str(self.folder))
 
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""
@@ -183,7 +172,7 @@ class Archive:
         ]
 
     def fetch(self, packages: Sequence[Package], what: str) -> list[Path]:
-        """Download packages, those of earlier calls excepted; say how it goes."""
+        """Download the packages that earlier calls have not, and report the progress."""
         archives = self.folder / "archives"
         lacking = [p for p in packages if not (archives / p.file).exists()]
         if lacking:
@@ -206,15 +195,12 @@ class Archive:
             )
             before = sum(f.stat().st_size for f in archives.glob("*.deb"))
             told = time.monotonic()
-            while True:
-                try:
-                    status = process.wait(timeout=0.1)
-                    break
-                except subprocess.TimeoutExpired:
-                    if time.monotonic() - told > 5:
-                        told = time.monotonic()
-                        here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
-                        self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
+            while (status := process.poll()) is None:
+                time.sleep(0.1)
+                if time.monotonic() - told > 5:
+                    told = time.monotonic()
+                    here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
+                    self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
             if status != 0:
                 log.seek(0)
                 raise failed("apt-get", f"download {what}", status, log.read())
@@ -223,7 +209,7 @@ class Archive:
 def unpack(packages: Sequence[Path], root: Path, options: Sequence[str] = ()) -> None:
     """Unpack package files into `root`, several at a time; `options` go to tar (excludes, members).
 
-    Debian's base-files must come first where there are links such as /lib: see `image`.
+    Debian's base-files must come first: it makes links such as /lib (see `image`).
     """
     root.mkdir(exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

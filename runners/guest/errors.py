@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What can go wrong with a guest: one sentence, and the console's last lines if they help."""
+"""Errors of a guest: one sentence, and the console's last lines if they help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONSOLE_LINES = 15
 
 
 class GuestError(Exception):
-    """No guest, or no end to it: `sentence` says why, `console` what it printed last."""
+    """There is no guest, or it did not end: `sentence` says why, `console` has its last lines."""
 
     def __init__(self, sentence: str, console: Sequence[str] = ()) -> None:
         self.sentence = sentence
@@ -21,15 +21,15 @@ class GuestError(Exception):
 
 
 class UnknownKernelError(GuestError):
-    """Nobody offers the kernel that was asked for; the sentence lists what is offered."""
+    """Nobody offers this kernel; the sentence lists what is offered."""
 
 
 class NotCachedError(GuestError):
-    """It would have to be fetched and built first, and the caller asked not to."""
+    """It would have to be fetched and built first, and the caller forbids that."""
 
 
 class CommandError(GuestError):
-    """The guest was sound, but its command failed: `status` and `stderr` are the command's own."""
+    """The guest worked, but its command failed: `status` and `stderr` are the command's."""
 
     def __init__(self, status: int, stderr: str, console: Sequence[str] = ()) -> None:
         self.status = status

@@ -2,8 +2,8 @@
 """The guest's root: Debian 13 with bpftrace, BCC, perf and Python, as a disk image.
 
 Packages are unpacked, not installed: nothing in the guest needs a package's set-up script.
-The image is one partition, because `root=PARTUUID=` names it whatever the disk's driver calls it,
-with an ext4 without journal that is only ever mounted read-only.
+The image is one partition, because `root=PARTUUID=` finds it under any name that the disk's driver
+gives it. It has an ext4 without a journal, which is only mounted read-only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
+from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment, run
-from runners.guest.workshop import TRIXIE, Workshop
 
 PACKAGES = (
     "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
@@ -55,8 +55,8 @@ class Image:
     key: str
 
 
-def prepare_image(cache: Cache, workshop: Workshop) -> Image:
-    """The root image from the cache, built there first if need be. Raises GuestError."""
+def prepare_image(cache: Cache, sources: PackageSources) -> Image:
+    """The root image from the cache; it is built there first if need be. Raises GuestError."""
     recipe = {
         "version": 1,
         "suites": TRIXIE,
@@ -67,7 +67,7 @@ def prepare_image(cache: Cache, workshop: Workshop) -> Image:
     }
 
     def build(partial: Path) -> dict[str, object]:
-        archive = workshop.archive(TRIXIE)
+        archive = sources.archive(TRIXIE)
         plan = archive.plan(PACKAGES)
         packages = archive.fetch(plan, "guest: image")
         cache.say("guest: unpacking Debian 13")
@@ -89,7 +89,7 @@ def prepare_image(cache: Cache, workshop: Workshop) -> Image:
 
 
 def _configure(root: Path) -> None:
-    """The little that set-up scripts would have done and that the guest needs."""
+    """Do what the guest needs of the packages' set-up scripts."""
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / "etc/passwd").write_text(PASSWD)
@@ -101,7 +101,7 @@ def _configure(root: Path) -> None:
 
 
 def _compile_python(root: Path) -> None:
-    """Compile the library here: under emulation it would cost a second for each import of note."""
+    """Compile the library here: under emulation each larger import would take a second longer."""
     libraries = root / "usr/lib/x86_64-linux-gnu"
     python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
     run(
@@ -116,9 +116,9 @@ def _compile_python(root: Path) -> None:
 
 
 def write_disk(root: Path, file: Path, room: int = 0) -> None:
-    """A disk image whose only partition holds `root`, with little to spare beside `room` MiB.
+    """Write a disk image whose only partition holds `root`, and `room` MiB of free space.
 
-    With room it is a disk to write to, and has a journal.
+    A disk with free space is to be written to, so it has a journal.
     """
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)

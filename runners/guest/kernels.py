@@ -19,9 +19,9 @@ from runners.collect.children import command
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import UnknownKernelError
+from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
-from runners.guest.workshop import TRIXIE, Workshop
 
 DEFAULT = "6.12"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -56,7 +56,7 @@ class Offer:
     version: str
 
 
-def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> Kernel:
+def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str) -> Kernel:
     """The kernel called `name`, fetched first if need be.
 
     `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels,
@@ -72,13 +72,12 @@ def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> K
         series = ".".join(name.split(".")[:2])
         suites = [SUITES[series]] if series in SUITES else []
         offer = None
-        for one in [*suites, *(s for s in SUITES.values() if s not in suites)]:
-            offers = read_offers(workshop.archive(one).versions(PACKAGE))
-            if offer := choose(offers, name):
+        for suite in [*suites, *(s for s in SUITES.values() if s not in suites)]:
+            archive = sources.archive(suite)
+            if offer := choose(read_offers(archive.versions(PACKAGE)), name):
                 break
         if offer is None:
             raise unknown(name)
-        archive = workshop.archive(one)
         plan = archive.plan([offer.package], dependencies=False)
         packages = archive.fetch(plan, f"guest: kernel {offer.release}")
         cache.say(f"guest: unpacking kernel {offer.release}")
@@ -94,7 +93,7 @@ def prepare_kernel(cache: Cache, workshop: Workshop, qemu: Qemu, name: str) -> K
 
 
 def unknown(name: str) -> UnknownKernelError:
-    """The error for a kernel that nobody offers: what is offered."""
+    """The error for a kernel that nobody offers; it lists what is offered."""
     return UnknownKernelError(
         f'no Debian suite offers a kernel "{name}": '
         f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage"
@@ -102,7 +101,7 @@ def unknown(name: str) -> UnknownKernelError:
 
 
 def read_offers(versions: Mapping[str, str]) -> list[Offer]:
-    """The kernels among some packages. Where image and binary are split, the binary is it."""
+    """The kernels among some packages. Where image and binary are split, the binary counts."""
     offers: dict[str, Offer] = {}
     for package in sorted(versions, reverse=True):
         match = re.fullmatch(PACKAGE, package)
@@ -126,7 +125,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def own_kernel(path: Path) -> Kernel:
-    """The user's own bzImage. Raises UnknownKernelError if it is none."""
+    """The user's own bzImage. Raises UnknownKernelError if the file is no bzImage."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -143,7 +142,7 @@ def own_kernel(path: Path) -> Kernel:
 
 
 def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
-    """The ELF kernel inside a bzImage, or the bzImage itself where that cannot be had.
+    """The ELF kernel inside a bzImage, or the bzImage itself where it cannot be unpacked.
 
     QEMU boots the ELF directly, through its PVH entry.
     """

@@ -114,12 +114,11 @@ def watch(
     quiet_timeout: float | None = None,
     descriptors: Sequence[int] = (),
 ) -> Ended:
-    """Run QEMU to its end, giving each line of its console to `on_line` as it comes.
+    """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
-    It gets the disks and whatever else is open at `descriptors`.
-
-    After `timeout` seconds, or `quiet_timeout` without a first line, QEMU is killed and GuestError
-    raised. QEMU dies with the thread that called, whatever kills that.
+    It inherits the disks and `descriptors`. After `timeout` seconds, or `quiet_timeout` seconds
+    without a first line, it is killed, and GuestError raised. It dies with the thread that called,
+    whatever kills that thread.
     """
     began = time.monotonic()
     ended = Ended(0)
@@ -130,19 +129,18 @@ def watch(
             stdout=subprocess.PIPE,
             stderr=complaints,
             env=environment(),
-            pass_fds=[*descriptors, *(one for disk in disks for one in disk.descriptors)],
+            pass_fds=[*descriptors, *(file for disk in disks for file in disk.descriptors)],
             start_new_session=True,
             cwd="/",
         )
         try:
             assert process.stdout is not None
-            for line in _lines(process.stdout, console, began + timeout, quiet_timeout):
+            for line in _lines(process.stdout, console, timeout, quiet_timeout):
                 ended.lines.append(line)
                 on_line(line)
             ended.status = process.wait(timeout=5)
         except TimeoutError as error:
-            words = str(error).format(timeout=timeout, quiet=quiet_timeout)
-            raise GuestError(words, ended.lines) from None
+            raise GuestError(str(error), ended.lines) from None
         finally:
             process.kill()
             process.wait()
@@ -153,24 +151,24 @@ def watch(
 
 
 def _lines(
-    stream: IO[bytes], console: BinaryIO, deadline: float, quiet: float | None
+    stream: IO[bytes], console: BinaryIO, timeout: float, quiet: float | None
 ) -> Iterator[str]:
-    rest = b""
-    first = time.monotonic() + quiet if quiet is not None else None
+    """Lines as they come. Raises TimeoutError after `timeout` seconds, or after `quiet` seconds
+    without a first line.
+    """
+    rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
         while True:
-            limit = deadline if first is None else min(first, deadline)
-            if not selector.select(max(0.0, limit - time.monotonic())):
-                if time.monotonic() < limit:
+            limit = timeout if quiet is None else min(quiet, timeout)
+            if not selector.select(max(0.0, began + limit - time.monotonic())):
+                if time.monotonic() < began + limit:
                     continue
-                raise TimeoutError(
-                    "the guest did not finish within {timeout:.0f} s"
-                    if first is None
-                    else "the guest's kernel printed nothing in {quiet:.0f} s"
-                )
+                if quiet is None:
+                    raise TimeoutError(f"the guest did not finish within {timeout:.0f} s")
+                raise TimeoutError(f"the guest's kernel printed nothing in {limit:.0f} s")
             data = os.read(stream.fileno(), 65536)
-            first = None
+            quiet = None
             console.write(data)
             console.flush()
             *lines, rest = (rest + data).split(b"\n")
@@ -183,7 +181,7 @@ def _lines(
 
 
 def explain(ended: Ended) -> GuestError:
-    """Why a guest that ended did not do what it was to do, from what it left on its console."""
+    """Why a guest ended before its work was done, from what is on its console."""
     if reason := ended.panic():
         if "Unable to mount root" in reason:
             reason += f" (the guest needs {NEEDS} built in)"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel modules that a transport needs, from Debian's package of the guest's kernel.
 
-The guest has none by itself: what every cell needs is built into the kernel. They go in with the
-input, and are loaded before the command starts. A kernel of the user's own must have them built in.
+The guest's image has no modules: what every cell needs is built into the kernel. Modules go in with
+the input, and are loaded before the command starts. The user's own kernel must have them built in.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import GuestError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
-from runners.guest.workshop import Workshop
+from runners.guest.package_sources import PackageSources
 
 # By transport, in the order in which they depend on each other.
 NEEDED = {"vsock": ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopback")}
 
 
 def prepare_modules(
-    cache: Cache, workshop: Workshop, kernel: Kernel, transports: Sequence[str]
+    cache: Cache, sources: PackageSources, kernel: Kernel, transports: Sequence[str]
 ) -> tuple[Path, ...]:
-    """The files of what these transports need, unpacked, in order. Raises GuestError."""
-    names = [name for one in transports for name in NEEDED.get(one, ())]
+    """The files of the modules that these transports need, in order. Raises GuestError."""
+    names = [name for transport in transports for name in NEEDED.get(transport, ())]
     if not names or kernel.version is None:
         return ()
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch("module-package") as root:
             unpack(
-                module_packages(workshop, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
+                module_packages(sources, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
             )
             for name in names:
                 _store(root, name, partial)
@@ -46,13 +46,13 @@ def prepare_modules(
     return tuple(entry / f"{name}.ko" for name in found)
 
 
-def module_packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
-    """What holds the kernel's modules and the list of what is built in: its image's package, or
-    where that is split, two others.
+def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
+    """The packages with the kernel's modules and the list of what is built in: the image's package,
+    or two others where that is split.
     """
     series = ".".join(kernel.release.split(".")[:2])
     for suites in [SUITES[series]] if series in SUITES else SUITES.values():
-        archive = workshop.archive(suites)
+        archive = sources.archive(suites)
         for offer in read_offers(archive.versions(PACKAGE)):
             if (offer.release, offer.version) == (kernel.release, kernel.version):
                 split = offer.package.startswith("linux-binary-")
@@ -66,7 +66,7 @@ def module_packages(workshop: Workshop, kernel: Kernel) -> list[Path]:
 
 
 def _store(root: Path, name: str, folder: Path) -> None:
-    """One module, as the kernel loads it: without compression."""
+    """Store a module without compression, as the kernel loads it."""
     found = [path for path in root.rglob("*.ko*") if re.fullmatch(rf"{name}\.ko(\.xz)?", path.name)]
     if not found:
         raise GuestError(f"the kernel's package holds no module {name}")

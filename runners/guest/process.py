@@ -37,7 +37,7 @@ def find_program(name: str) -> str:
 def environment(**extra: str) -> dict[str, str]:
     """A small, language-neutral environment, so that messages parse the same everywhere.
 
-    Of ours it keeps the proxies, and what is for pathcost itself.
+    It keeps our proxies, and the variables for pathcost.
     """
     kept = {
         name: value
@@ -50,9 +50,19 @@ def environment(**extra: str) -> dict[str, str]:
 def run(
     argv: Sequence[str], purpose: str, env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> str:
-    """What a host program printed. Raises GuestError, with its last words, if it fails."""
-    done = subprocess.run(
-        command([find_program(argv[0]), *argv[1:]]),
+    """What a host program printed. Raises GuestError, with its last message, if it fails."""
+    done = attempt([find_program(argv[0]), *argv[1:]], env, cwd)
+    if done.returncode != 0:
+        raise failed(argv[0], purpose, done.returncode, done.stderr)
+    return done.stdout
+
+
+def attempt(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a host program, which may fail, to its end."""
+    return subprocess.run(
+        command(argv),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -60,9 +70,6 @@ def run(
         env=dict(env) if env is not None else environment(),
         cwd=cwd,
     )
-    if done.returncode != 0:
-        raise failed(argv[0], purpose, done.returncode, done.stderr)
-    return done.stdout
 
 
 def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:

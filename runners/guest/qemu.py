@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """QEMU of Debian 13 on any host: unpacked, not installed, and started through its own ld.so.
 
-One version everywhere, so that a guest behaves the same on every machine; the version matters,
-since older ones corrupt newer kernels under `-cpu max`. The same folder holds zstd and lz4,
-which unpack kernels.
+The version is the same everywhere, so that a guest behaves alike on every machine; older versions
+corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, which unpack kernels.
 """
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.collect.children import command
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import GuestError
-from runners.guest.process import environment
-from runners.guest.workshop import TRIXIE, Workshop
+from runners.guest.package_sources import TRIXIE, PackageSources
+from runners.guest.process import attempt
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
 UNUSED = (
@@ -43,7 +40,7 @@ class Qemu:
     key: str
 
     def program(self, name: str) -> list[str]:
-        """How to start a program of this folder on whatever libraries the host has."""
+        """How to start a program of this folder, whichever libraries the host has."""
         libraries = self.root / LIBRARIES
         loader = libraries / "ld-linux-x86-64.so.2"
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
@@ -56,11 +53,11 @@ class Qemu:
         return [*self.program("qemu-system-x86_64"), *folders]
 
 
-def prepare_qemu(cache: Cache, workshop: Workshop) -> Qemu:
-    """QEMU from the cache, unpacked there first if need be. Raises GuestError."""
+def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
+    """QEMU from the cache; it is unpacked there first if need be. Raises GuestError."""
 
     def build(partial: Path) -> dict[str, object]:
-        archive = workshop.archive(TRIXIE)
+        archive = sources.archive(TRIXIE)
         plan = archive.plan(PACKAGES)
         packages = archive.fetch(plan, "guest: QEMU")
         cache.say("guest: unpacking QEMU")
@@ -76,8 +73,6 @@ def prepare_qemu(cache: Cache, workshop: Workshop) -> Qemu:
 
 def _check(qemu: Qemu) -> None:
     for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
-        done = subprocess.run(
-            command([*program, "--version"]), capture_output=True, text=True, env=environment()
-        )
+        done = attempt([*program, "--version"])
         if done.returncode != 0:
             raise GuestError(f"the unpacked QEMU does not start: {done.stderr.strip()}")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from probes.reasons import add, missing
 from runners.collect import bcc
 from runners.collect.instrument import AttachError
 from runners.collect.programs import Program
@@ -54,16 +55,13 @@ class WindowedTool(Child):
     def check_attached(self) -> None:
         self._heard = len(self.said())
 
-    def lacks(self) -> list[tuple[str, str]]:
-        return [(what, f"{why}.") for what, why in bcc.LACK.findall(self.said())]
-
     def tell(self, words: str) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
             self._process.stdin.write(f"{words}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise AttachError(f"{self.file} ended early: {self.last_complaint()}") from error
+            raise self.attach_error("ended-early", said=self.last_complaint()) from error
 
     def hear(self) -> str:
         """The answer to the last command. Raises AttachError."""
@@ -71,9 +69,9 @@ class WindowedTool(Child):
         deadline = time.monotonic() + ANSWER_SECONDS
         while not (answer := self.said()[self._heard :]).endswith("\n"):
             if self._process.poll() is not None:
-                raise AttachError(f"{self.file} ended early: {self.last_complaint()}")
+                raise self.attach_error("ended-early", said=self.last_complaint())
             if time.monotonic() > deadline:
-                raise AttachError(f"{self.file} did not answer in {ANSWER_SECONDS} s.")
+                raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
             time.sleep(0.005)
         self._heard += len(answer)
         return answer
@@ -135,9 +133,9 @@ def _sum(counts: Iterator[int | None]) -> int | None:
 
 @dataclass
 class Probes:
-    """Attaches the tools for the probed runs. `lacks` has what could not be attached, and why."""
+    """Attaches the tools for the probed runs. `lacks`: entries for what could not be attached."""
 
-    lacks: dict[str, str] = field(default_factory=dict)
+    lacks: list[dict[str, Any]] = field(default_factory=list)
 
     @contextmanager
     def attached(self) -> Iterator[Watch | None]:
@@ -157,13 +155,12 @@ class Probes:
         try:
             tool.wait_attached()
         except AttachError as error:
-            self.lacks[f"what {tool.file} counts"] = str(error)
+            for why in error.reasons:
+                add(self.lacks, missing([f"what {tool.file} counts"], why, by="--apps"))
             return False
         # Function entries can be watched only in a guest (docs/limitations.md).
-        by_reason: dict[str, list[str]] = {}
-        for what, why in tool.lacks():
-            by_reason.setdefault(why, []).append(what)
-        self.lacks |= {f"{', '.join(what)} ({tool.file})": why for why, what in by_reason.items()}
+        for entry in bcc.lacks(tool.said()):
+            add(self.lacks, entry | {"by": f"{tool.file}, --apps"})
         return True
 
 

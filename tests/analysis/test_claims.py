@@ -12,6 +12,7 @@ from analysis.errors import RunError
 from analysis.raw.run import read_run
 from analysis.verdicts.files import load_claims
 from analysis.verdicts.verdict import Verdict, claims_table
+from probes.reasons import missing, reason
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -66,11 +67,11 @@ def test_copies(analysed: Analyse, in_kernel_of_tcp: int, expected: str) -> None
 
 
 def test_not_measured_gives_the_reason_of_the_run(analysed: Analyse) -> None:
-    why = "this made-up kernel has no function probes"
-    missing = [{"what": "copy_bytes, copy_calls", "lane": "host", "why": why}]
-    found = verdict(analysed, MadeUp(guest=False, missing=missing), "packet-copies")
+    why = reason("no-kprobes")
+    lacks = [missing(["copy_bytes", "copy_calls"], why)]
+    found = verdict(analysed, MadeUp(guest=False, missing=lacks), "packet-copies")
     assert found.verdict == "NOT MEASURED"
-    assert why in found.why
+    assert str(why) in found.why
 
 
 def test_mechanism_holds_measured_figures(analysed: Analyse) -> None:

@@ -10,15 +10,16 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.ledger import Row
 from analysis.raw.run import read_run
 from analysis.report.pages import html
+from probes.reasons import Reason, missing, reason
 from tests.analysis.make_run import MESSAGES, Cell, MadeUp, make_run
 
 # Of a window: for each message 1,000 cycles, 500 instructions, 3 cache misses, 2 TLB misses.
 COUNTED = {"cycles": 8000, "instructions": 4000, "cache_misses": 24, "tlb_misses": 16}
-WHY = "this CPU counts no cycles (perf stat: <not supported>)"
+NO_CYCLES = reason("no-hardware-event", event="cycles")
 COLUMN = ("same-cpu", "unix")
 
 
-def analyse_with(folder: Path, counted: dict[str, int], missing: str = "") -> Analysis:
+def analyse_with(folder: Path, counted: dict[str, int], why: Reason | None = None) -> Analysis:
     """The made-up run, whose probed cells had `perf stat` attached as well."""
 
     def attach(cell: Cell) -> None:
@@ -26,7 +27,7 @@ def analyse_with(folder: Path, counted: dict[str, int], missing: str = "") -> An
             cell["instruments"] += ["perf"]
             cell["scripts"] += ["stat"]
 
-    lack = [{"what": "cycles (perf stat)", "lane": "vm", "why": missing}] if missing else []
+    lack = [missing(["cycles"], why, by="perf stat")] if why else []
     run = make_run(folder, MadeUp(change=attach, missing=lack))
     (lane,) = run.glob("raw/vm-*")
     probed = [
@@ -75,8 +76,8 @@ def test_there_is_no_ratio_to_what_was_not_counted(tmp_path: Path) -> None:
 
 
 def test_without_a_pmu_they_are_missing_with_perfs_own_word(tmp_path: Path) -> None:
-    analysis = analyse_with(tmp_path, {}, WHY)
+    analysis = analyse_with(tmp_path, {}, NO_CYCLES)
     found = row(analysis, "cycles")
     assert not found.lines
-    assert found.why_missing == WHY
+    assert found.why_missing == str(NO_CYCLES)
     assert "&lt;not supported&gt;" in html(analysis, ())

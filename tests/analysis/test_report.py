@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
+from probes.reasons import missing, reason
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
@@ -85,8 +86,9 @@ def test_page_is_well_formed(plain_report: tuple[Path, str]) -> None:
 
 
 def test_hostile_strings_stay_text(tmp_path: Path) -> None:
-    missing = [{"what": HOSTILE, "lane": HOSTILE, "why": HOSTILE}]
-    run, page = report(tmp_path, MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=missing))
+    why = reason("tool-said", tool=HOSTILE, said=HOSTILE)
+    lacks = [missing([HOSTILE], why, by=HOSTILE) | {"lane": HOSTILE}]
+    run, page = report(tmp_path, MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=lacks))
     assert HOSTILE.partition(">")[0] + ">alert" not in page
     assert "&lt;script&gt;alert" in page
     assert "<script" not in (run / "report.md").read_text(encoding="utf-8")
@@ -126,15 +128,15 @@ def test_unsound_cells_are_marked_and_explained(tmp_path: Path) -> None:
 
 
 def test_missing_is_said(tmp_path: Path) -> None:
-    why = "this made-up kernel lacks it"
-    missing = [{"what": "skb_allocs", "lane": "host", "why": why}]
+    why = reason("no-function", function="made_up")
+    lacks = [missing(["skb_allocs"], why)]
 
     def fail(cell: Cell) -> None:
         if cell["id"] == 1:
             cell["error"], cell["result"] = "a made-up failure", None
 
-    _, page = report(tmp_path, MadeUp(guest=False, missing=missing, change=fail))
-    assert page.count(why) >= 2  # in the ledger's row and in the list
+    _, page = report(tmp_path, MadeUp(guest=False, missing=lacks, change=fail))
+    assert page.count(str(why)) >= 2  # in the ledger's row and in the list
     assert "a made-up failure" in page
     assert "Not drawn: this run has no function trace." in page
 

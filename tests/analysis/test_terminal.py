@@ -4,7 +4,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.text import Text
@@ -13,6 +12,7 @@ from analysis.__main__ import main
 from analysis.report.terminal import says_no_more
 from analysis.verdicts.files import load_claims
 from analysis.wording import NOT_MEASURED
+from probes.reasons import missing, reason
 from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run
 
 
@@ -55,13 +55,13 @@ def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needs = "tree needs function probes"
-    missing: list[dict[str, Any]] = [
-        {"what": "call_tree", "lane": "host", "why": needs},
-        {"what": "lsm_hooks, audit_calls", "lane": "host", "why": "lsm needs function probes"},
-        {"what": "made_up", "lane": "host", "why": "not asked for", "asked": False},
+    needs = reason("needs-function-probes", script="tree")
+    lacks = [
+        missing(["call_tree"], needs),
+        missing(["lsm_hooks", "audit_calls"], reason("needs-function-probes", script="lsm")),
+        missing(["made_up"], reason("not-run", script="made_up"), asked=False),
     ]
-    assert main([str(make_run(tmp_path, MadeUp(missing=missing)))]) == 0
+    assert main([str(make_run(tmp_path, MadeUp(missing=lacks)))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f" Missing: call_tree: {needs}." in [line.rstrip() for line in lines]
     (row,) = (line for line in lines if line.startswith("calls of security hooks"))

@@ -24,7 +24,7 @@ from runners.exact.run import missing
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
-from runners.guest.workshop import workshop
+from runners.guest.package_sources import PackageSources
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
@@ -45,7 +45,7 @@ def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
     argv = ["--exact", "--placements", "same-cpu,cross-cpu"]
     assert missing(options.parse(argv), [entry]) == []
     (left_out,) = missing(options.parse([*argv, "--knob", "nft=1"]), [entry])
-    assert left_out["what"] == "exact cells, cross-cpu"
+    assert left_out["what"] == ["exact cells, cross-cpu"]
 
 
 @pytest.mark.parametrize("name", read_table())
@@ -82,10 +82,10 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, "6.99", None, "key")
     with (
         Cache(tmp_path, lambda _: None) as cache,
-        workshop(cache) as shop,
+        PackageSources(cache) as sources,
         pytest.raises(LackingError, match="needs kernel modules"),
     ):
-        module_files(cache, shop, kernel, ["nf_tables"])
+        module_files(cache, sources, kernel, ["nf_tables"])
 
 
 def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:

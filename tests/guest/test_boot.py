@@ -23,7 +23,7 @@ def boot(
     script: str,
     timeout: float = 60,
     output_size: int = 8 << 20,
-) -> tuple[guest.Result, list[str]]:
+) -> tuple[guest.GuestResult, list[str]]:
     """Run a shell script in the guest: the result, and the lines that it printed."""
     lines: list[str] = []
     result = machine.run(

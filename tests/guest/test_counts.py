@@ -70,8 +70,8 @@ def test_every_script_attaches_where_the_table_says_so(collected: Collected, ker
     for cell in collected.probed():
         assert sorted(cell["scripts"]) == sorted(wanted)
     absent = {row.name for row in rows} - set(wanted)
-    reasons = [one["why"] for one in collected.missing if ".bt" in one["why"]]
-    assert {why.partition(".bt")[0] for why in reasons} == absent
+    lacking = {lack["by"] for lack in collected.missing if lack["by"].startswith("bpftrace")}
+    assert lacking == {f"bpftrace {name}" for name in absent}
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])

@@ -12,8 +12,8 @@ import pytest
 from runners.guest.cache import Cache
 from runners.guest.errors import UnknownKernelError
 from runners.guest.kernels import choose, own_kernel, prepare_kernel, read_offers
+from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import Qemu
-from runners.guest.workshop import Workshop
 
 PACKAGES = {
     "linux-image-5.10.0-45-cloud-amd64": "5.10.259-1",
@@ -53,8 +53,8 @@ class NoArchive:
         return {}
 
 
-class NoWorkshop:
-    """A workshop whose archives are empty."""
+class NoSources:
+    """Sources whose archives are empty."""
 
     def archive(self, suites: object) -> NoArchive:
         return NoArchive()
@@ -62,12 +62,12 @@ class NoWorkshop:
 
 @pytest.mark.parametrize("name", ["4.19", "latest", ""])
 def test_an_unknown_kernel_is_one_sentence_with_what_is_offered(tmp_path: Path, name: str) -> None:
-    shop = cast(Workshop, NoWorkshop())
+    sources = cast(PackageSources, NoSources())
     with (
         Cache(tmp_path, lambda _: None) as cache,
         pytest.raises(UnknownKernelError) as error,
     ):
-        prepare_kernel(cache, shop, Qemu(tmp_path, "", ""), name)
+        prepare_kernel(cache, sources, Qemu(tmp_path, "", ""), name)
     assert str(error.value) == (
         f'no Debian suite offers a kernel "{name}": '
         "take 5.10, 6.1, 6.12, 7.2, a release of theirs, or the path of a bzImage"

@@ -41,8 +41,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(lanes.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
-    misspell(program / "runners/collect/ftrace.py", "BUFFER_KB = 16384", "BUFFER_KB = 8")
-    misspell(program / "runners/collect/graph.py", "BUFFER_KB = 4096", "BUFFER_KB = 8")
+    misspell(program / "runners/collect/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
+    misspell(program / "runners/collect/graph.py", "buffer_kb = 4096", "buffer_kb = 8")
     return program
 
 
@@ -93,10 +93,10 @@ def test_the_rest_is_measured(collected: Collected) -> None:
 
 
 def test_what_is_absent_has_a_reason(collected: Collected) -> None:
-    reasons = {one["what"]: one["why"] for one in collected.missing}
-    assert reasons["function_calls"] == "path.bt: this kernel has no kprobe:tcp_queue_recv."
-    why = reasons["messages, copy_calls, copy_bytes"]
-    assert "this kernel has no function _copy_from_inter" in why
+    reasons = [(lack["by"], lack["code"], lack["values"]) for lack in collected.missing]
+    assert ("bpftrace path", "no-hook", {"hook": "kprobe:tcp_queue_recv"}) in reasons
+    absent = {"function": "_copy_from_inter"}
+    assert ("bpftrace copies", "no-function", absent) in reasons
 
 
 def test_nothing_of_it_is_counted_as_zero(collected: Collected) -> None:

@@ -20,6 +20,7 @@ import pytest
 from analysis.counts.apps import FIGURES
 from analysis.counts.quantities import APPS as PATTERN_APPS
 from analysis.raw.apps import APP_LINES
+from probes.reasons import missing, reason
 from runners import options, run
 from runners.collect import bcc
 from runners.errors import RunError, UsageError
@@ -212,10 +213,9 @@ def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyP
         for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))
         for case in order
     ]
-    assert watches.lacks == {
-        f"what {tool}.py counts": f"{tool}.py could not be attached: it gave no reason."
-        for tool in probes.TOOLS
-    }
+    assert [(lack["what"], lack["code"]) for lack in watches.lacks] == [
+        ([f"what {tool}.py counts"], "not-attached") for tool in probes.TOOLS
+    ]
 
 
 def test_a_server_that_does_not_come_up_is_a_sentence() -> None:
@@ -306,7 +306,8 @@ def test_an_app_that_cannot_be_built_is_missing(
     session = run.Session(options.parse(["--apps", "go,gin"]), invoker(), Progress(), [])
     run._set_up_apps(session)
     assert run._run_apps(session, tmp_path) == [
-        {"what": "the experiment gin", "lane": "host", "why": "gin does not compile"}
+        missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
+        | {"lane": "host"}
     ]
     lines = (tmp_path / "host/apps.jsonl").read_text().splitlines()
     assert lines == ['{"app": "go", "made": "up"}']

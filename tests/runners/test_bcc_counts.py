@@ -4,27 +4,29 @@
 from __future__ import annotations
 
 from probes.bcc import counts
+from probes.reasons import reason
 
+NO_NEW, NO_OLD = (reason("no-function", function=name) for name in ("new", "old"))
 TABLE = [
-    counts.Row("copies", "in", "1", "one_way", "own", "", "1"),
-    counts.Row("copies", "in", "1", "caller>new*1", "own", "", "1"),
-    counts.Row("copies", "in", "2", "one_way", "own", "", "1"),
-    counts.Row("copies", "in", "2", "caller>old*2", "own", "", "1"),
-    counts.Row("switches", "", "1", "sched:sched_switch", "prev", "args->prev_state", "1"),
+    counts.CounterHook("copies", "in", "1", "one_way", "own", "", "1"),
+    counts.CounterHook("copies", "in", "1", "caller>new*1", "own", "", "1"),
+    counts.CounterHook("copies", "in", "2", "one_way", "own", "", "1"),
+    counts.CounterHook("copies", "in", "2", "caller>old*2", "own", "", "1"),
+    counts.CounterHook("switches", "", "1", "sched:sched_switch", "prev", "args->prev_state", "1"),
 ]
 
 
 def test_the_first_choice_that_is_whole_is_taken() -> None:
-    plan = counts.make_plan(TABLE, {"caller>new*1": "no new"})
+    plan = counts.make_plan(TABLE, {"caller>new*1": NO_NEW})
     assert plan.hooks == ("one_way", "caller>old*2", "sched:sched_switch")
     assert plan.counters == (("copies", "in"), ("switches", ""))
     assert plan.missing == {}
 
 
 def test_a_counter_that_lacks_a_hook_is_missing_as_a_whole() -> None:
-    plan = counts.make_plan(TABLE, {"caller>new*1": "no new", "caller>old*2": "no old"})
+    plan = counts.make_plan(TABLE, {"caller>new*1": NO_NEW, "caller>old*2": NO_OLD})
     assert plan.hooks == ("sched:sched_switch",)
-    assert plan.missing == {("copies", "in"): "no new; no old"}
+    assert plan.missing == {("copies", "in"): [NO_NEW, NO_OLD]}
 
 
 def test_one_program_a_hook_and_nothing_is_hidden_from_perf() -> None:

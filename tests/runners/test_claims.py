@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from analysis.needs import chosen, needs
+from probes.reasons import missing, reason
 from runners import claims, options, show
 from runners.collect import checks, plan
 from runners.collect.__main__ import main as collect
@@ -87,7 +88,7 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
 def test_what_a_rung_cannot_count_is_said() -> None:
     assert claims.scripts(WANTED, "tracepoint") == []
     assert claims.lacking(WANTED, "tracepoint") == [
-        {"what": "segments", "why": "segments needs function probes"}
+        missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
 
 

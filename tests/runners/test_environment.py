@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What decides the regime is written down: here the CPUs that share something."""
+"""environment.json has the conditions of a figure: here the CPUs that share something."""
 
 from __future__ import annotations
 
@@ -24,9 +24,3 @@ def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settings[f"{tmp_path}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
     assert settings[f"{tmp_path}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
     assert settings[f"{tmp_path}/cpu*/cache/index3/shared_cpu_list"] is None
-
-
-def test_settings_that_decide_a_regime_are_read() -> None:
-    settings = environment.environment()["settings"]
-    for name in ("tcp_congestion_control", "tcp_wmem", "tcp_rmem", "scaling_governor", "cpuidle"):
-        assert any(name in path for path in settings)

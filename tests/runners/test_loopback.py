@@ -32,7 +32,7 @@ ERROR = struct.pack("=i", -errno.EPERM)
 
 
 def stored(what: str) -> list[bytes]:
-    return [bytes.fromhex(one) for one in STORED[what]]
+    return [bytes.fromhex(answer) for answer in STORED[what]]
 
 
 def message(kind: int, body: bytes) -> bytes:
@@ -54,7 +54,7 @@ def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
 
 @pytest.mark.root
 def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
-    """A name is bytes; the run would end in a traceback over a folder that is nobody's business."""
+    """A name is bytes: such a mount once ended the run in a traceback."""
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
     asked = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
@@ -204,7 +204,7 @@ def remove(group: Path) -> None:
 
 @pytest.mark.root
 def test_programs_on_lo_and_on_the_control_group_are_named() -> None:
-    """Those of a group above ours are ours too."""
+    """Programs of the groups above ours see our packets too."""
     ours = loopback.cgroup()
     if ours is None:
         pytest.skip("this kernel has no unified hierarchy of control groups")

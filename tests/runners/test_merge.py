@@ -8,7 +8,7 @@ import json
 import pytest
 
 from runners.collect import merge
-from runners.collect.bpftrace import Part
+from runners.collect.bpftrace import MergedScript
 from runners.collect.scripts import read_scripts
 
 ONE = """\
@@ -96,7 +96,7 @@ def test_output_is_dealt_out_to_the_scripts() -> None:
 
 def test_every_script_of_the_table_can_be_put_together() -> None:
     parts = [
-        Part(row, merge.parse(row.path.read_text(), ["/w", "1", "2"]))
+        MergedScript(row, merge.parse(row.path.read_text(), ["/w", "1", "2"]))
         for rows in read_scripts().values()
         for row in rows
         if row.instrument == "bpftrace"
@@ -104,8 +104,8 @@ def test_every_script_of_the_table_can_be_put_together() -> None:
     for part in parts:
         probes = [block.probe for block in part.blocks]
         # Two blocks at one hook would be one program anyway, but of 0.23 alone they do not load.
-        assert len(probes) == len(set(probes)), part.file
-        assert {"uprobe:/w:window_begin", "uprobe:/w:window_end"} <= set(probes), part.file
+        assert len(probes) == len(set(probes)), part.script.file
+        assert {"uprobe:/w:window_begin", "uprobe:/w:window_end"} <= set(probes), part.script.file
     text = merge.merge((part.name, part.blocks) for part in parts)
     together = [block.probe for block in merge.parse(text)]
     assert len(together) == len(set(together))

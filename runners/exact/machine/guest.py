@@ -20,8 +20,8 @@ from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.kernels import prepare_kernel
 from runners.guest.machine import User
+from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import prepare_qemu
-from runners.guest.workshop import workshop
 
 BOOT_SECONDS = 300
 SWITCH = "__switch_to_asm"
@@ -86,9 +86,9 @@ def prepare_guest(
     A stored machine is found by everything that decides its state, so an outdated machine is never
     used. Raises GuestError.
     """
-    with Cache(cache, say) as cached, workshop(cached) as shop:
-        qemu = prepare_qemu(cached, shop)
-        found = prepare_kernel(cached, shop, qemu, kernel)
+    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+        qemu = prepare_qemu(cached, sources)
+        found = prepare_kernel(cached, sources, qemu, kernel)
         machine = EmulatedMachine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
         recipe = machine.recipe()
 

@@ -20,9 +20,9 @@ from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.kernels import Kernel
 from runners.guest.modules import module_packages
+from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES
-from runners.guest.workshop import TRIXIE, Workshop
 
 # Program → its package, and its path in the package.
 PROGRAMS = {
@@ -39,12 +39,12 @@ class LackingError(GuestError):
     """This kernel cannot give what a knob needs."""
 
 
-def program_files(cache: Cache, workshop: Workshop, name: str) -> dict[str, Path]:
+def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
     """A program and all that it loads: path in the guest → file. Raises GuestError."""
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
-        archive = workshop.archive(TRIXIE)
+        archive = sources.archive(TRIXIE)
         plan = archive.plan([package])
         packages = archive.fetch(plan, f"exact: {package}")
         with cache.scratch("tools-packages") as root:
@@ -84,7 +84,7 @@ def _closure(root: Path, program: str) -> list[str]:
 
 
 def module_files(
-    cache: Cache, workshop: Workshop, kernel: Kernel, wanted: Sequence[str]
+    cache: Cache, sources: PackageSources, kernel: Kernel, wanted: Sequence[str]
 ) -> list[Path]:
     """The files of the `wanted` modules and of those on which they depend, in loading order.
 
@@ -97,7 +97,7 @@ def module_files(
     names = module_names()
 
     def build(partial: Path) -> dict[str, object]:
-        packages = module_packages(workshop, kernel)
+        packages = module_packages(sources, kernel)
         cache.say(f"exact: unpacking modules of {kernel.release}")
         with cache.scratch("modules-packages") as root:
             unpack(packages, root, ["--wildcards", "*/lib/modules/*"])

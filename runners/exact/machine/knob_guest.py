@@ -13,7 +13,7 @@ from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_files import module_files, program_files
 from runners.guest.cache import Cache, Say
 from runners.guest.machine import User
-from runners.guest.workshop import workshop
+from runners.guest.package_sources import PackageSources
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 
@@ -26,16 +26,16 @@ def guest_with_knob(
     `base` is the guest without the knob. Raises GuestError, and LackingError where this kernel
     cannot give what the knob needs.
     """
-    with Cache(cache, say) as cached, workshop(cached) as shop:
-        modules = module_files(cached, shop, base.machine.kernel, knob.modules)
+    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+        modules = module_files(cached, sources, base.machine.kernel, knob.modules)
         paths = {f"/modules/{path.name}": path for path in modules}
         if modules:
             knob = knob.loading(list(paths))
         for name in knob.programs:
-            paths |= program_files(cached, shop, name)
+            paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
         for name in knob.image:
-            image |= program_files(cached, shop, name)
+            image |= program_files(cached, sources, name)
         files = {path: file.read_bytes() for path, file in paths.items()}
     if any(KNOB in step for step in knob.steps):
         files[KNOB] = strip_elf(PROGRAM.read_bytes())
