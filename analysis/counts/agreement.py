@@ -24,7 +24,6 @@ from analysis.wording import listed
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
-FTRACE_EDGES = 2.0  # calls, over a whole window: its gate is one for both processes
 WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
 CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, order, placement_order
-from analysis.counts.measures import REGIME, SOURCE, source_rank
+from analysis.counts.measures import REGIME, best_source
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.wording import number, source_text
 
@@ -62,8 +62,7 @@ def _regimes(rows: pd.DataFrame) -> Iterator[Regimes]:
     measure = MEASURE_BY_ID["switches"]
     for cell_of, cell in rows.groupby(["kernel", *REGIME, "transport"], sort=True):
         _, pattern, size, placement, transport = cell_of
-        groups = [group for _, group in cell.groupby(list(SOURCE), sort=True)]
-        best = min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
+        best = best_source(cell, measure)
         first = best.iloc[0]
         where = (first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
         values = tuple(float(value) for value in best.sort_values("repeat")["value"])

@@ -15,7 +15,7 @@ from analysis.counts.ledger import (
     order,
     placement_order,
 )
-from analysis.counts.measures import SOURCE, source_rank
+from analysis.counts.measures import best_source
 from analysis.counts.plots import Panel, Point
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.drawing import Drawn, drawn, not_drawn
@@ -110,9 +110,7 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
     rows = measured[here & measured["measure"].isin(list(KINDS)) & measured["sound"].astype(bool)]
     if rows.empty:
         return not_drawn("switches", title, "no sound count of switches")
-    measure = MEASURE_BY_ID["switches"]
-    groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
-    best = min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
+    best = best_source(rows, MEASURE_BY_ID["switches"])
     panels = tuple(
         Panel(words, tuple(_repeats(best[best["measure"] == kind])))
         for kind, words in KINDS.items()

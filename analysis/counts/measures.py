@@ -158,3 +158,9 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     if measure.undisturbed:
         return (int(row.probed), host, int(probe), rung, by)
     return (int(not probe), rung if probe else 0, int(row.probed), host, by)
+
+
+def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """The rows of one measure and regime that come from the best source."""
+    groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
+    return min(groups, key=lambda group: source_rank(measure, group.iloc[0]))

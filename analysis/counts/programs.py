@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, Entry, order
-from analysis.counts.measures import REGIME, SOURCE, over_repeats, source_rank
+from analysis.counts.measures import REGIME, best_source, over_repeats
 from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
 from analysis.intervals import Values, interval
 
@@ -69,12 +69,6 @@ def program_rows(measured: pd.DataFrame) -> tuple[Row, ...]:
             Row(str(pattern), int(str(size)), str(placement), measure, entries, ratio(sound))
         )
     return tuple(sorted(found, key=_place))
-
-
-def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """Rows of one measure and regime, of the best source only."""
-    groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
-    return min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
 
 
 def _place(row: Row) -> tuple[int, int, int]:

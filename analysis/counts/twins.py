@@ -13,8 +13,8 @@ import pandas as pd
 
 from analysis.conditions import Conditions
 from analysis.counts.ledger import Entry
-from analysis.counts.measures import REGIME
-from analysis.counts.programs import OVER, UNDER, Paired, best_source, difference, ratio
+from analysis.counts.measures import REGIME, best_source
+from analysis.counts.programs import OVER, UNDER, Paired, difference, ratio
 from analysis.counts.quantities import APPS, MEASURE_BY_ID
 from analysis.tsv import read_rows
 from analysis.wording import RATE

@@ -17,8 +17,6 @@ from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
 
 EXACT_LANE = "exact-other"  # probed guests use the default scheduler
 PROBES = ("bpftrace", "ftrace")
-# ftrace opens and closes its window for both processes at once: either can be inside a call then.
-FTRACE_EDGES = 2.0  # calls, over a whole window
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
 # comes with it, happens before the tracer is switched off.
 CALLS_AROUND = 12.0

@@ -130,6 +130,6 @@ def test_the_report_names_them(analysed: Analyse) -> None:
     assert "(75 %)" in unix.words()
     assert "(25 %), from lap to lap" in unix.words()
     assert tcp.words() == "one mode"
-    (said,) = (sentence for sentence in made.answer if "(modes)" in sentence)
+    (said,) = (sentence for sentence in made.answer if "several modes" in sentence)
     assert said.count("(unix)") == 2 and "tcp" not in said  # two placements
     assert "on one CPU at 2" in said and " and 4" in said
