@@ -41,7 +41,7 @@ WRONG = {
     "tuple_type": "is {value}, and should be a list",
     "dict_type": "is {value}, and should be an object",
     "model_type": "is {value}, and should be an object",
-    "union_tag_invalid": "is of the kind {tag}, which this pathcost does not know",
+    "union_tag_invalid": "is of the kind {tag!r:.60}, which this pathcost does not know",
     "value_error": "{error}",
 }
 SHORT = Repr()
@@ -109,7 +109,7 @@ def _sentence(error: ValidationError, name: str, breaks: str) -> str:
     words = WRONG.get(first["type"])
     value = SHORT.repr(first["input"])
     wrong = words.format(value=value, **context) if words else f"is {value}: {first['msg'].lower()}"
-    return f"{name}{f': {field!r}' if field else ''} {wrong}: {breaks}. {AGAIN}"
+    return f"{name}{f': {SHORT.repr(field)}' if field else ''} {wrong}: {breaks}. {AGAIN}"
 
 
 def _field(place: tuple[int | str, ...]) -> str:

@@ -214,7 +214,7 @@ def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
 
 
 def test_an_unknown_app_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"apps.jsonl, line 1 is of the kind .made-up., which"):
+    with pytest.raises(RunError, match=r"apps.jsonl, line 1 is of the kind '.made-up.', which"):
         analysed(tmp_path, line, app="made-up")
 
 

@@ -82,6 +82,7 @@ def cell(**fields: object) -> Callable[[Path], None]:
         (manifest(format="1"), "run.json: 'format' is '1', and should be a whole number: "),
         (manifest(lanes=[{"folder": "../x"}]), "only letters, digits"),
         (manifest(made_up=1), "run.json: 'made_up' is not known to this pathcost: "),
+        (manifest(**{"made\nup": 1}), r"run.json: 'made\nup' is not known to this pathcost: "),
         (manifest(missing=[{"what": "x"}]), "run.json: 'missing[0].why' is missing: "),
         (manifest(seconds=float("nan")), "run.json: 'seconds' is nan, and should be a finite"),
         (whole("run.json", b"[]"), "run.json is [], and should be an object: "),
