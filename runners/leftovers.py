@@ -4,7 +4,7 @@
 Each run keeps a journal in the cache, `running/<pid>`, locked by flock(2) as long as it lives, with
 the paths that it is going to create, written before they exist. A journal that nobody holds locked
 belongs to a dead run: its paths are removed. Processes need no journal: the kernel kills them with
-their parent (see runners.collect.children), and eBPF programs and private mounts go with them.
+their parent (see runners.process), and eBPF programs and private mounts go with them.
 """
 
 from __future__ import annotations

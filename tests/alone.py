@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from runners.collect.bpftrace import NOTIFY
-from runners.collect.children import command
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import PROBES, Script, read_scripts
 from runners.cost.inside import Cell
+from runners.process import command
 
 MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them

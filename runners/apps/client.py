@@ -12,8 +12,8 @@ from typing import Any
 
 from runners.apps import counters
 from runners.apps.probes import Watch
-from runners.collect.children import User, command
 from runners.collect.instrument import AttachError
+from runners.process import User, command
 
 SECONDS = 60  # for one measurement, and for a server to come up
 

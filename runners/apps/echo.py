@@ -16,9 +16,9 @@ from typing import Any
 from runners.apps.client import run_counted
 from runners.apps.probes import Probes, rounds
 from runners.apps.server import serving
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 
 SERVER = Path(__file__).parent / "go/build/server"
 SIZE = 10  # of HelloWorld: the line feed stands for a boundary, and is not counted

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from runners.apps.client import SECONDS
-from runners.collect.children import User, command, stop
 from runners.errors import RunError
+from runners.process import User, command, stop
 
 
 @contextmanager

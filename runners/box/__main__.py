@@ -14,10 +14,10 @@ from runners.box import disk, emulator, room, root
 from runners.box.prove import PATIENCE_MINUTES, prove
 from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
+from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import invoker
 from runners.leftovers import journal, sweep
-from runners.options import DEFAULT_KERNEL
 from runners.progress import Progress
 
 DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130

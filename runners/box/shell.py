@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from runners.collect.children import command, stop
 from runners.errors import RunError
+from runners.process import command, stop
 
 # What needs neither a boot nor a measurement: seconds at most, with an emulated CPU too.
 SHORT_MINUTES = 10.0

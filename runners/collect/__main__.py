@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.collect import plan
 from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
@@ -31,6 +30,7 @@ from runners.collect.perf import Profile, Stat, Trace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
+from runners.plan.model import CellRun, Plan, load
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
@@ -59,7 +59,7 @@ class Held:
 class Collector:
     """Runs one plan. Everything it learns goes to files in `out` as soon as it is known."""
 
-    def __init__(self, what: plan.Plan, out: Path) -> None:
+    def __init__(self, what: Plan, out: Path) -> None:
         self._plan = what
         self._out = out
         self._missing: list[dict[str, str]] = []
@@ -149,7 +149,7 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _run_cell(self, run: plan.CellRun, held: list[Held]) -> dict[str, Any]:
+    def _run_cell(self, run: CellRun, held: list[Held]) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
         attached = [one.instrument for one in held]
         scripts = _in_order(name for one in held for name in one.scripts)
@@ -242,7 +242,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     source, out = map(Path, argv)
     try:
-        Collector(plan.load(source), out).run()
+        Collector(load(source), out).run()
     except OSError as error:
         print(f"pathcost: collecting failed: {error}.", file=sys.stderr)
         return 1

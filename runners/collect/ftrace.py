@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
-from runners.collect.plan import CellRun
 from runners.collect.scripts import TRACEFS, Script
+from runners.plan.model import CellRun
 
 PREFIX = "pathcost-"
 BUFFER_KB = 16384

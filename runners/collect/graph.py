@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from runners.collect.ftrace import PREFIX, lost_events, remove_instance
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
-from runners.collect.plan import CellRun
 from runners.collect.scripts import TRACEFS, Script
+from runners.plan.model import CellRun
 
 TRACER = "function_graph"
 BUFFER_KB = 4096

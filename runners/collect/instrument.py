@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runners.collect.plan import CellRun
+from runners.plan.model import CellRun
 
 
 class AttachError(Exception):

@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.collect import perf_output
-from runners.collect.children import command, stop
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, Window
-from runners.collect.plan import CellRun
 from runners.collect.scripts import TRACEFS, Script
+from runners.plan.model import CellRun
+from runners.process import command, stop
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from runners.collect.children import command, stop
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, Ran, Window
-from runners.collect.plan import CellRun
 from runners.collect.programs import Program, Programs
 from runners.collect.scripts import Script
+from runners.plan.model import CellRun
+from runners.process import command, stop
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60

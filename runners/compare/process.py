@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from runners.collect import children
 from runners.errors import RunError
 from runners.ports import free_port
+from runners.process import command
 
 PATIENCE = 60.0  # s, for a run of a second or two
 
@@ -31,7 +31,7 @@ class Where:
 
 
 def pinned(argv: Sequence[str], cpu: int) -> list[str]:
-    return children.command(["taskset", "-c", str(cpu), *argv])
+    return command(["taskset", "-c", str(cpu), *argv])
 
 
 def client(argv: Sequence[str], where: Where | None, levels: int) -> str:
@@ -40,7 +40,7 @@ def client(argv: Sequence[str], where: Where | None, levels: int) -> str:
     With `levels` it forks its server, so many forks down, which is moved to its own CPU.
     """
     process = subprocess.Popen(
-        pinned(argv, where.client) if where else children.command(argv),
+        pinned(argv, where.client) if where else command(argv),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

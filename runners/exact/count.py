@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.exact.boot import boot
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.digest import describe, lap_lines, tree_lines
 from runners.exact.kept import Kept, Result
 from runners.exact.lane import BOOT_SECONDS, Guest, scratch
@@ -29,12 +29,12 @@ RUNS = 6  # at most, until two are alike
 # Every byte takes the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
-OnCell = Callable[[int, Cell], None]
+OnCell = Callable[[int, ExactCell], None]
 
 
 def count_cells(
     guest: Guest,
-    work: Sequence[tuple[Guest, Cell]],
+    work: Sequence[tuple[Guest, ExactCell]],
     out: Path,
     kept: Kept,
     user: User | None = None,
@@ -65,7 +65,7 @@ def count_cells(
             raise
 
 
-def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
+def count(guest: Guest, cell: ExactCell, user: User | None = None) -> Result:
     """One cell: its line of cells.jsonl, its call tree, its steady lap."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
@@ -82,7 +82,7 @@ def count(guest: Guest, cell: Cell, user: User | None = None) -> Result:
     return Result(line, "".join(tree), "".join(lap_lines(window)))
 
 
-def payload_is_followed(cell: Cell) -> bool:
+def payload_is_followed(cell: ExactCell) -> bool:
     """Whether it can be, and would tell more than another cell's: it hangs on no scheduler.
 
     The follower knows the registers of one CPU.
@@ -95,7 +95,7 @@ def payload_is_followed(cell: Cell) -> bool:
     )
 
 
-def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
+def _payload_line(cell: ExactCell, payload: Payload) -> dict[str, Any]:
     messages = min(cell.messages, PAYLOAD_MESSAGES)
     expected = messages * cell.size
     return {
@@ -109,7 +109,7 @@ def _payload_line(cell: Cell, payload: Payload) -> dict[str, Any]:
     }
 
 
-def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payload:
+def follow_payload(guest: Guest, cell: ExactCell, user: User | None = None) -> Payload:
     """Where the payload goes: a short window of its own. Raises GuestError."""
     short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
     plugin = guest.plugin | {"memory": "on"}
@@ -119,7 +119,7 @@ def follow_payload(guest: Guest, cell: Cell, user: User | None = None) -> Payloa
 
 
 def measure(
-    guest: Guest, cell: Cell, user: User | None = None, *, fresh: bool = False
+    guest: Guest, cell: ExactCell, user: User | None = None, *, fresh: bool = False
 ) -> tuple[Window, dict[str, Any], str]:
     """The replayed window, the workload's result, and the record's sha256.
 
@@ -141,7 +141,9 @@ def measure(
     raise GuestError(f"no two of {RUNS} runs of the cell executed the same instructions")
 
 
-def _record(guest: Guest, cell: Cell, folder: Path, user: User | None, stored: Path | None) -> str:
+def _record(
+    guest: Guest, cell: ExactCell, folder: Path, user: User | None, stored: Path | None
+) -> str:
     """Run it once, into `folder`; the record's sha256. Raises GuestError."""
     boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user, guest.files)
     digest = hashlib.sha256()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.laps import Shape, Window
 from runners.exact.replay import Counts, Tree
 
@@ -18,7 +18,7 @@ NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
 
 
-def describe(cell: Cell, window: Window, result: dict[str, Any]) -> dict[str, Any]:
+def describe(cell: ExactCell, window: Window, result: dict[str, Any]) -> dict[str, Any]:
     """What cells.jsonl says of a cell, beside what was asked."""
     checks = list(_checks(cell, window, result))
     return {
@@ -72,7 +72,7 @@ def _moved(tree: Tree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
     return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
 
 
-def _checks(cell: Cell, window: Window, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _checks(cell: ExactCell, window: Window, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What must hold for the cell to be sound: each with both of its figures."""
     summed = window.total.steps.total()
     yield {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runners.exact.boot import PLUGIN, digest
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.lane import Guest
 from runners.guest import GuestError
 from runners.guest.machine import User
@@ -31,7 +31,7 @@ class Result(NamedTuple):
     lap: str
 
 
-Count = Callable[[Guest, Cell, User | None], Result]
+Count = Callable[[Guest, ExactCell, User | None], Result]
 
 
 class Kept:
@@ -47,7 +47,9 @@ class Kept:
             if time.time() - path.stat().st_mtime > UNUSED_DAYS * 86400:
                 path.unlink(missing_ok=True)
 
-    def get_or_count(self, guest: Guest, cell: Cell, user: User | None, count: Count) -> Result:
+    def get_or_count(
+        self, guest: Guest, cell: ExactCell, user: User | None, count: Count
+    ) -> Result:
         """What was kept of the cell, else counted now, and kept unless it failed.
 
         Raises GuestError where it cannot be kept.
@@ -81,7 +83,7 @@ class Kept:
         for path in self._used:
             path.unlink(missing_ok=True)
 
-    def _path(self, guest: Guest, cell: Cell) -> Path:
+    def _path(self, guest: Guest, cell: ExactCell) -> Path:
         inputs = [guest.recipe, self._code, cell.fields(), cell.order]
         key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
         return self._folder / f"{key[:32]}.json"

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from runners.exact.boot import Boot, recorder
-from runners.exact.cells import Cell, plan
+from runners.exact.cells import ExactCell, plan
 from runners.exact.lane import BOOT_SECONDS, Guest, prepare, scratch
 from runners.invoker import invoker
 
@@ -37,7 +37,7 @@ class Pair:
         return self.recorded / self.plain
 
 
-def measure(guest: Guest, cell: Cell, rounds: int) -> list[Pair]:
+def measure(guest: Guest, cell: ExactCell, rounds: int) -> list[Pair]:
     """Pairs of neighbouring runs, every second one the other way round."""
     pairs = []
     for number in range(rounds):
@@ -47,7 +47,7 @@ def measure(guest: Guest, cell: Cell, rounds: int) -> list[Pair]:
     return pairs
 
 
-def _seconds(guest: Guest, cell: Cell, recorded: bool) -> float:
+def _seconds(guest: Guest, cell: ExactCell, recorded: bool) -> float:
     with scratch(None) as folder:
         options = ["-incoming", f"file:{guest.stored}"]
         if recorded:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.exact import lane
-from runners.exact.cells import Cell, plan
+from runners.exact.cells import ExactCell, plan
 from runners.exact.count import measure
 from runners.exact.digest import by_function
 from runners.exact.laps import Window
@@ -28,7 +28,7 @@ KERNEL = "6.12"
 Table = dict[str, tuple[int, int]]
 
 
-def cells() -> list[Cell]:
+def cells() -> list[ExactCell]:
     """The cells that have a reference: the path alone, of 64 bytes."""
     return [cell for cell in plan(("unix", "tcp"), (64,)) if cell.scheduling == "fifo"]
 

@@ -12,12 +12,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.collect.children import command
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import GuestError
 from runners.guest.process import environment
 from runners.guest.workshop import TRIXIE, Workshop
+from runners.process import command
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
 UNUSED = (

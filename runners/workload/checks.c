@@ -229,5 +229,4 @@ void options_check(struct options *options)
 	check_topology(options);
 	check_waiting(options);
 	check_spinning(options);
-	schedule(options);
 }

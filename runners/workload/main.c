@@ -7,10 +7,11 @@
 int main(int argc, char **argv)
 {
 	static struct options options;
+	enum action action = options_read(argc, argv, &options);
 
-	if (options_read(argc, argv, &options) == LIST)
+	if (action == LIST)
 		list_print(options.directory);
-	else
+	if (action == RUN)
 		cell_run(&options);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "errors.h"
 #include "pattern.h"
+#include "process.h"
 #include "tables.h"
 #include "transport.h"
 
@@ -24,6 +25,7 @@ static const char help[] =
 	"Runs one cell: two processes, messages between them, one JSON object on stdout.\n"
 	"  --transport NAME, --pattern NAME     what --list shows (pattern: pingpong)\n"
 	"  --list             print what there is, and what is possible here\n"
+	"  --check            run nothing: status 2 and a sentence if the cell is impossible\n"
 	"  --size BYTES       of a message, 1 to 1073741824 (64)\n"
 	"  --messages N, --warmup N     in the window (20000), and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
@@ -49,6 +51,7 @@ enum option_code {
 	OPT_TRANSPORT = 1,
 	OPT_PATTERN,
 	OPT_LIST,
+	OPT_CHECK,
 	OPT_SIZE,
 	OPT_MESSAGES,
 	OPT_WARMUP,
@@ -73,6 +76,7 @@ static const struct option table[] = {
 	{"transport", required_argument, NULL, OPT_TRANSPORT},
 	{"pattern", required_argument, NULL, OPT_PATTERN},
 	{"list", no_argument, NULL, OPT_LIST},
+	{"check", no_argument, NULL, OPT_CHECK},
 	{"size", required_argument, NULL, OPT_SIZE},
 	{"messages", required_argument, NULL, OPT_MESSAGES},
 	{"warmup", required_argument, NULL, OPT_WARMUP},
@@ -262,11 +266,15 @@ enum action options_read(int argc, char **argv, struct options *options)
 			print_help();
 		if (code == OPT_LIST)
 			action = LIST;
+		if (code == OPT_CHECK)
+			action = CHECK;
 		take(options, code, optarg);
 	}
 	if (optind < argc)
 		impossible("unexpected argument \"%s\": see --help", argv[optind]);
-	if (action == RUN)
+	if (action != LIST)
 		options_check(options);
+	if (action == RUN)
+		schedule(options);
 	return action;
 }

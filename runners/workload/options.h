@@ -4,7 +4,7 @@
 
 #include "cell.h"
 
-enum action { RUN, LIST };
+enum action { RUN, CHECK, LIST };
 
 /* Reads the command line; refuses what cannot be run before anything has been started. */
 enum action options_read(int argc, char **argv, struct options *options);

@@ -22,7 +22,7 @@ from analysis.raw.run import read_run
 from analysis.report.pages import html, markdown
 from runners.apps import APPS
 from runners.lanes import REPOSITORY
-from runners.options import PATTERNS, TRANSPORTS, WAITS
+from runners.plan.factors import PATTERNS, TRANSPORTS, WAITS
 from tests.analysis.make_run import MadeUp, make_run
 
 OTHERS = [one for one in available() if one != SOURCE]
@@ -31,7 +31,7 @@ KEPT = re.compile(r"(\{[^{}]*\}|%\(\w+\)[sd]|%%|</?\w[^>]*>)")
 REFERENCE = REPOSITORY / "reports/reference/default"
 # Names that no run needs to hold: what claims speak of, what tools and errno say, processes, files.
 NAMES = {
-    *(TRANSPORTS + PATTERNS + WAITS + tuple(APPS) + tuple(PROGRAMS)),
+    *(*TRANSPORTS, *PATTERNS, *WAITS, *APPS, *PROGRAMS),
     *("abstract-names", "peercred", "permissions", "same-interface", "scm-rights", "stale-file"),
     *("sun-path", "EACCES", "EADDRINUSE", "ENAMETOOLONG", "QEMU", "wrk", "redis-server"),
     *("client", "server", "samples", "cache-misses", "dTLB-load-misses"),

@@ -13,7 +13,10 @@ from analysis.raw.reasons import RECORDED, in_words
 from analysis.raw.run import Missing
 from runners.lanes import REPOSITORY
 
-WRITERS = ("runners/lanes.py", "runners/exact/run.py", "runners/collect/*.py", "probes/bcc/*.py")
+WRITERS = (
+    *("runners/lanes.py", "runners/exact/run.py", "runners/plan/*.py", "runners/collect/*.py"),
+    "probes/bcc/*.py",
+)
 VALUE = re.compile(r"\{\w*\}")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from runners.exact import boot, kept
 from runners.exact.boot import Machine
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.kept import Kept, Result
 from runners.exact.knobs import find
 from runners.exact.lane import Guest
@@ -23,7 +23,7 @@ from runners.guest.kernels import Kernel
 from runners.guest.machine import User
 from runners.guest.qemu import Qemu
 
-CELL = Cell(1, "unix", 64, "fifo")
+CELL = ExactCell(1, "unix", 64, "fifo")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ class Counting:
         self._error = error
         self._tree = "t" * size
 
-    def __call__(self, _guest: Guest, cell: Cell, _user: User | None) -> Result:
+    def __call__(self, _guest: Guest, cell: ExactCell, _user: User | None) -> Result:
         self.calls += 1
         return Result({"id": cell.id, "error": self._error}, "tree", "lap")
 

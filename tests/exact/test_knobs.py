@@ -13,7 +13,7 @@ import pytest
 from analysis.functions.layers import UNCLASSIFIED, layer_of
 from runners import options
 from runners.exact import lane
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.count import measure
 from runners.exact.digest import by_function, describe
 from runners.exact.fit import fit
@@ -28,7 +28,7 @@ from runners.guest.workshop import workshop
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
-CELL = Cell(7, "tcp", 64, "fifo", messages=46, warmup=400)
+CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)
 KEYS = {
     *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
     *("code", "shows", "lacks", "image", "messages", "event"),

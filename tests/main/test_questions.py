@@ -10,7 +10,7 @@ import pytest
 
 from runners import preflight, show
 from runners.lanes import REPOSITORY
-from runners.options import PATTERNS, TRANSPORTS
+from runners.plan.factors import PATTERNS, TRANSPORTS
 
 RUN = REPOSITORY / "runners/run.sh"
 
@@ -40,10 +40,10 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     program.write_text(f"#!/bin/sh\nprintf '{rows}'\n")
     program.chmod(0o755)
     monkeypatch.setattr(show, "WORKLOAD", program)
-    assert show.impossible_here("transport") == {
-        "vsock": "not here: it has no module; the guest has it: --lane vm"
+    assert show.impossible_here() == {
+        ("transport", "vsock"): "not here: it has no module; the guest has it: --lane vm",
+        ("pattern", "clients"): "not here: nobody came",
     }
-    assert show.impossible_here("pattern") == {"clients": "not here: nobody came"}
 
 
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:

@@ -18,9 +18,9 @@ from typing import Any
 from runners.apps.client import run_counted
 from runners.apps.probes import Probes, rounds
 from runners.apps.server import serving
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
 PROGRAM = Path(__file__).parent / "streams.py"

@@ -14,8 +14,8 @@ from typing import Any
 
 from runners.apps.client import run_whole
 from runners.apps.probes import Probes, rounds
-from runners.collect.children import User
 from runners.collect.workload import private_directory
+from runners.process import User
 
 PROGRAM = Path(__file__).parent / "build/benchmark"
 VARIANTS = ("written", "corrected")

@@ -21,9 +21,9 @@ from runners.apps.client import SECONDS, run_whole
 from runners.apps.gin import fastcgi
 from runners.apps.probes import Probes, Watch, rounds
 from runners.apps.server import serving
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"

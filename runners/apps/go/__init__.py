@@ -9,7 +9,7 @@ from typing import Any
 
 from runners.apps import echo
 from runners.apps.probes import Probes
-from runners.collect.children import User
+from runners.process import User
 
 CLIENT = Path(__file__).parent / "build/client"
 TAKES = 35

@@ -21,9 +21,9 @@ from typing import Any
 from runners.apps.client import SECONDS, run_whole
 from runners.apps.probes import Probes, Watch, rounds
 from runners.apps.server import serving
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
 CLIENT = Path(__file__).parent / "build/incr"

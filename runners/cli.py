@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What our command lines share: the parser, signals, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tomllib
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn
+
+from runners.errors import RunError, UsageError
+
+DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
+STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
+WIDTH = 100
+PROJECT = Path(__file__).parent.parent / "pyproject.toml"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence, not a page of usage. `prog` is a script's name."""
+
+    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
+        super().__init__(
+            prog,
+            usage,
+            description,
+            epilog,
+            formatter_class=_formatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def parse(self, argv: list[str]) -> argparse.Namespace:
+        """Parse all of `argv`. Raises UsageError."""
+        given, unread = self.parse_known_args(argv)
+        if unread:
+            name = unread[0].partition("=")[0]
+            near = get_close_matches(name, self._option_string_actions, 1)
+            hint = f"did you mean {near[0]}?" if near else f"see ./runners/{self.prog} --help."
+            raise UsageError(f"unknown option {name}: {hint}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see ./runners/{self.prog} --help).")
+
+
+def version() -> str:
+    """The version of pathcost, which pyproject.toml has."""
+    text = PROJECT.read_text(encoding="utf-8")
+    return str(tomllib.loads(text)["project"]["version"])
+
+
+def run_main(work: Callable[[], int]) -> int:
+    """Do the work. Every way out has an exit status, and every failure one sentence."""
+    # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        try:
+            return work()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        return DONE if _reader_has_gone() else _complain(error, FAILED)
+    except UsageError as error:
+        return _complain(error, IMPOSSIBLE)
+    except (RunError, OSError) as error:
+        return _complain(error, FAILED)
+    except KeyboardInterrupt as interruption:
+        return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=WIDTH)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _reader_has_gone() -> bool:
+    """Whether nobody reads our output any more, as after `| head -1`."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _complain(what: object, status: int) -> int:
+    print(f"pathcost: {what}", file=sys.stderr)
+    return status
