@@ -88,7 +88,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
     ),
     WHERE: (
         ("--lane", "LANE", choice("lane", LANES), "auto",
-         "measure on host, in vm (guests under QEMU), or where it is best"),
+         "measure on host, in vm (a guest in QEMU), or where it is best"),
         ("--kernel", LIST, kernels, DEFAULT,
          f"boot in guests: {_listed(guest.SERIES)}, all, or bzImages"),
         ("--instruments", LIST,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import signal
 import sys
 import tomllib
@@ -84,14 +85,14 @@ def _interrupt(*_: object) -> None:
 
 
 def _reader_has_gone() -> bool:
-    """Whether nobody reads our output any more, as after `| head -1`."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    """Whether nobody reads our output any more, as after `| head -1`: poll(2) tells."""
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    if not any(event & select.POLLERR for _, event in output.poll(0)):
+        return False
+    # Python flushes once more when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _complain(what: object, status: int) -> int:

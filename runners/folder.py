@@ -29,7 +29,9 @@ def place(out: Path | None, reports: Path) -> Path:
     above = next(folder for folder in destination.parents if os.path.lexists(folder))
     if not above.is_dir():
         raise UsageError(f"--out {destination} cannot be made, as {above} is not a folder.")
-    if (free := shutil.disk_usage(above).free) < LEAST_FREE:
+    total, _, free = shutil.disk_usage(above)
+    # A file system of no size, such as /proc, refuses with a better sentence when it is written to.
+    if total and free < LEAST_FREE:
         raise UsageError(
             f"{above} has only {free >> 20} MiB free, and a run needs "
             f"{LEAST_FREE >> 20}: make room, or choose another place with --out."

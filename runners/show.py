@@ -63,10 +63,12 @@ def show_list(_: Options) -> None:
 
 
 def _print_entry(name: str, text: str) -> None:
-    start = f"  {name:{NAME_WIDTH - 2}}"
-    # A longer name has its text beside it still.
-    start += " " if start[-1] != " " else ""
-    print(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * NAME_WIDTH))
+    """The name, and its text beside it, or below where the name is too long."""
+    start, indent = f"  {name:{NAME_WIDTH - 2}}", " " * NAME_WIDTH
+    if len(start) > NAME_WIDTH:
+        print(start)
+        start = indent
+    print(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent))
 
 
 def impossible_here() -> dict[tuple[str, str], str]:
