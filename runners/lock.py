@@ -28,7 +28,7 @@ def measuring() -> AbstractContextManager[None]:
 
 @contextmanager
 def alone(name: str, what: str) -> Iterator[None]:
-    """Hold the lock `name`. Raises RunError where another process holds it; `what` says what for."""
+    """Hold the lock `name`. Raises RunError, with `what` in it, where another process does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
             lock.bind(name)

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from runners import guest
@@ -26,12 +27,23 @@ EMULATED = "a guest is emulated, some twenty times slower; its counts are the sa
 CPU = "CPU"
 BARE = "bare loopback"
 QEMU = "qemu"  # systemd-detect-virt(1): "software virtualization, without KVM"
+# What to try, a program that attaches it and exits, what is lost without it.
+BPFTRACE_TRIES = (
+    ("tracepoints", "tracepoint:sched:sched_switch { exit(); }",
+     "no switches, wake-ups and packets from this kernel, only its counters"),
+    ("uprobes", "uprobe:LIBC:getpid { } BEGIN { exit(); }",
+     "the window's markers cannot be seen, so no probe knows when to count"),
+    ("kprobes", "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
+     "kernel functions cannot be counted here; function counts come from a guest"),
+    ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
+     "nothing that kprobes do not give, at a higher cost an event"),
+)  # fmt: skip
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was tried. `detail`: what was seen; `lack`: the loss without it, and the remedy."""
+    """One thing that was tried. `detail`: what was seen; `lack`: what is lost without it."""
 
     name: str
     ok: bool
@@ -42,10 +54,9 @@ class Check:
 def checks() -> list[Check]:
     """Try everything that needs no guest. Without root, every probe fails."""
     # In threads: each bpftrace takes its time to start, and needs little CPU.
-    tries: tuple[Callable[[], Check], ...] = (
-        _root, _btf, _lockdown, _tracepoints, _uprobes, _kprobes, _fentry, _function_tracer, _pmu,
-        cpu, bare_loopback,
-    )  # fmt: skip
+    tries: list[Callable[[], Check]] = [_root, _btf, _lockdown]
+    tries += (partial(_try_bpftrace, *row) for row in BPFTRACE_TRIES)
+    tries += [_function_tracer, _pmu, cpu, bare_loopback]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda attempt: attempt(), tries))
 
@@ -135,46 +146,15 @@ def _lockdown() -> Check:
     )
 
 
-def _tracepoints() -> Check:
-    return _try_bpftrace(
-        "tracepoints",
-        "tracepoint:sched:sched_switch { exit(); }",
-        "no switches, wake-ups and packets from this kernel, only its counters",
-    )
-
-
-def _uprobes() -> Check:
-    return _try_bpftrace(
-        "uprobes",
-        f"uprobe:{_libc()}:getpid {{ }} BEGIN {{ exit(); }}",
-        "the window's markers cannot be seen, so no probe knows when to count",
-    )
-
-
 def _libc() -> str:
     """A library that is certainly here and has symbols: the C library of this process."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
 
 
-def _kprobes() -> Check:
-    return _try_bpftrace(
-        "kprobes",
-        "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
-        "kernel functions cannot be counted here; function counts come from a guest",
-    )
-
-
-def _fentry() -> Check:
-    return _try_bpftrace(
-        "fentry",
-        "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
-        "nothing that kprobes do not give, at a higher cost an event",
-    )
-
-
 def _try_bpftrace(name: str, program: str, lack: str) -> Check:
     """Attach a program that exits at once: status 0 means that it was attached."""
+    program = program.replace("LIBC", _libc())
     if not shutil.which("bpftrace"):
         return Check(name, False, "bpftrace is not installed", lack)
     try:

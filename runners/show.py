@@ -12,13 +12,12 @@ from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.exact.knobs import described
-from runners.intention import by_kernel, claims_note
+from runners.intention import by_kernel, claims_note, seconds
 from runners.invoker import invoker
 from runners.lanes import WORKLOAD
 from runners.options import Options
 from runners.plan import factors
 from runners.plan.claims import ClaimsPlanner, read_needs
-from runners.plan.estimate import seconds
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, Planner, lanes_of, plans_of
 from runners.plan.refusals import accept, refuse_cells

@@ -7,6 +7,5 @@ passes    from cells to the order of their runs
 planner   from options to the plan of a lane
 claims    from what claims need to the plan of a lane
 refusals  what cannot be run, found before anything is measured
-estimate  how long a plan takes
 model     the plan itself, as the collector reads it: standard library only
 """
