@@ -14,6 +14,7 @@ A cell has `transport`, `pattern`, `size`, `placement`, `wait`, `sched`, `topolo
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
@@ -113,9 +114,9 @@ def chosen(names: list[str]) -> tuple[Claim, ...]:
     for name in names:
         if name not in known:
             sources = sorted({claim.source.id for claim in claims})
-            raise UsageError(
-                f"there is no claim or source '{name}'; sources are {listed(sources)}."
-            )
+            near = get_close_matches(name, known, 1)
+            hint = f": did you mean '{near[0]}'?" if near else f"; sources are {listed(sources)}."
+            raise UsageError(f"there is no claim or source '{name}'{hint}")
     return tuple(c for c in claims if not names or {c.id, c.source.id} & set(names))
 
 

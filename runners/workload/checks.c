@@ -11,7 +11,6 @@
 
 #include "errors.h"
 #include "pattern.h"
-#include "process.h"
 #include "transport.h"
 
 static void check_laps(const struct options *options, const char *option, uint64_t messages)

@@ -12,6 +12,7 @@ import pytest
 from runners import preflight, show
 from runners.lanes import REPOSITORY
 from runners.plan.factors import PATTERNS, TRANSPORTS
+from tests.build import make
 
 RUN = REPOSITORY / "runners/run.sh"
 
@@ -52,6 +53,7 @@ def test_a_reader_who_leaves_is_no_failure(option: str) -> None:
     ],
 )
 def test_dry_run_refuses_what_a_run_refuses(arguments: list[str], sentence: str) -> None:
+    make(REPOSITORY / "runners/workload")  # which knows what it refuses
     done = subprocess.run([RUN, "--dry-run", *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
