@@ -21,9 +21,9 @@ from runners.invoker import Invoker, invoker
 from runners.lock import measuring
 from runners.manifest import Manifest
 from runners.options import Options
-from runners.plan.claims import ClaimsPlanner, read_needs
+from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import OptionsPlanner, Planner, lanes_of, plans_of
+from runners.plan.planner import Planner, lanes_of, plans_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.progress import Progress
 from runners.set_up import set_up
@@ -57,19 +57,6 @@ class Prepared:
     planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
-
-    @property
-    def rung(self) -> str:
-        return preflight.rung(self.checks)
-
-    @property
-    def emulated(self) -> bool:
-        return preflight.emulated(self.checks)
-
-    def uncounted(self, lane: str) -> list[lanes.Missing]:
-        """What the plan of this lane leaves uncounted."""
-        rung = self.rung if lane == "host" else "function"
-        return self.planner.uncounted(lane, rung, alone="vm" not in self.plans)
 
 
 def run(options: Options, argv: list[str]) -> None:
@@ -130,7 +117,7 @@ def prepare(session: Session) -> Prepared:
         mounts.private_mounts()
     experiments = Experiments(options.apps, progress)
     experiments.set_up(session.set_up)
-    planner = planner_of(options, python)
+    planner = planner_of(options, lambda: python)
     with progress.step("preflight"):
         checks = preflight.checks()
     rung, emulated = preflight.rung(checks), preflight.emulated(checks)
@@ -144,13 +131,6 @@ def prepare(session: Session) -> Prepared:
     if "host" in plans and (met := preflight.on_loopback(checks)):
         progress.note(f"on TCP's path, and in its figures: {met} (--preflight says more)")
     return Prepared(python, checks, planner, plans, experiments)
-
-
-def planner_of(options: Options, python: Path) -> Planner:
-    """From options, or from what claims need. Raises UsageError for a claim that is not there."""
-    if options.claims is None:
-        return OptionsPlanner(options)
-    return ClaimsPlanner(options, read_needs(python, options))
 
 
 def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> dict[str, list[Any]]:
@@ -182,17 +162,18 @@ def run_lanes(
     scratch: Path,
 ) -> list[lanes.FinishedLane]:
     """Carry out the plan of each lane."""
-    done = []
-    if "host" in prepared.plans:
-        where = (prepared.rung, raw, scratch, session.progress, prepared.uncounted("host"))
-        plan = prepared.plans["host"]
-        done.append(lanes.run_plan_on_host(plan, *where, emulated=prepared.emulated))
-        if isinstance(prepared.planner, ClaimsPlanner):
-            try_tools(prepared.planner.needs["tools"], raw / "host")
-    around = (raw, scratch, session.invoker, session.progress)
+    done, plans, planner = [], prepared.plans, prepared.planner
+    if "host" in plans:
+        rung, emulated = preflight.rung(prepared.checks), preflight.emulated(prepared.checks)
+        uncounted = planner.uncounted("host", rung, alone="vm" not in plans)
+        where = (rung, raw, scratch, session.progress, uncounted)
+        done.append(lanes.run_plan_on_host(plans["host"], *where, emulated=emulated))
+        if isinstance(planner, ClaimsPlanner):
+            try_tools(planner.needs["tools"], raw / "host")
     for machine in guests:
-        plan = prepared.plans["vm"]
-        done.append(lanes.run_plan_in_guest(plan, machine, *around, prepared.uncounted("vm")))
+        around = (machine, raw, scratch, session.invoker, session.progress)
+        uncounted = planner.uncounted("vm", "function", alone=False)
+        done.append(lanes.run_plan_in_guest(plans["vm"], *around, uncounted))
     return done
 
 

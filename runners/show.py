@@ -17,9 +17,9 @@ from runners.invoker import invoker
 from runners.lanes import WORKLOAD
 from runners.options import Options
 from runners.plan import factors
-from runners.plan.claims import ClaimsPlanner, read_needs
+from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import OptionsPlanner, Planner, lanes_of, plans_of
+from runners.plan.planner import lanes_of, plans_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.set_up import set_up
 
@@ -94,7 +94,8 @@ def show_dry_run(options: Options) -> None:
     accept(options)
     if options.exact:
         return show_exact(options)
-    planner = _planner(options)
+    # The Python of the analysis knows what claims need.
+    planner = planner_of(options, lambda: set_up(install=False, cache=invoker().cache))
     plans = plans_of(planner, lanes_of(options, planner, "tracepoint"), "tracepoint", None)
     refuse_cells(plans.values())
     for lane, kernel, plan in by_kernel(plans, options):
@@ -129,14 +130,6 @@ def show_exact(options: Options) -> None:
             print(f"  {cell}, {cell.messages} messages")
         for name in options.knobs:
             print(f"  the same {len(cells)} with knob {name}")
-
-
-def _planner(options: Options) -> Planner:
-    if options.claims is None:
-        return OptionsPlanner(options)
-    # The Python of the analysis knows what claims need.
-    python = set_up(install=False, cache=invoker().cache)
-    return ClaimsPlanner(options, read_needs(python, options))
 
 
 ACTIONS = {"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run}

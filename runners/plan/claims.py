@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
 from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
+from runners.plan.planner import OptionsPlanner, Planner
 from runners.process import User
 
 FUNCTIONS = "functions"  # the script that sees every function
@@ -39,6 +40,13 @@ FACTORS = {
 # All that two cells of a claim share, whatever their transports.
 CONDITION = ("pattern", "size", "placement", "wait", "sched", "topology", "in_flight")
 Needs = dict[str, Any]
+
+
+def planner_of(options: Options, python: Callable[[], Path]) -> Planner:
+    """The planner of a run; for claims it needs the Python of the analysis. See read_needs."""
+    if options.claims is None:
+        return OptionsPlanner(options)
+    return ClaimsPlanner(options, read_needs(python(), options))
 
 
 def read_needs(python: Path, options: Options) -> Needs:
