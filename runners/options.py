@@ -52,7 +52,7 @@ class Options:
     apps: tuple[str, ...]
     diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
     action: str
-    sched_asked: bool  # exact mode has a default of its own
+    sched_given: bool  # exact mode has a default of its own
 
 
 def parse(argv: list[str]) -> Options:
@@ -73,7 +73,7 @@ def parse(argv: list[str]) -> Options:
             "apps": given["apps"] or (),
             "diff": tuple(given["diff"]),
             "scheds": given["scheds"] or tuple(SCHEDULERS)[:1],
-            "sched_asked": given["scheds"] is not None,
+            "sched_given": given["scheds"] is not None,
             "scripts": {lane: scripts(chosen, lane) for lane in LANES[1:]},
         }
     )

@@ -83,13 +83,13 @@ def plan_cells(options: Options) -> list[ExactCell]:
     placements = [name for name in options.placements if name in CPUS]
     if not placements:
         raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
-    schedulings = options.scheds if options.sched_asked else SCHEDULINGS
+    schedulings = options.scheds if options.sched_given else SCHEDULINGS
     if unknown := [name for name in schedulings if name not in SCHEDULINGS]:
         known = " or ".join(SCHEDULINGS)
         raise UsageError(f"--exact schedules the two processes by {known}, not {unknown[0]}.")
     if options.knobs:
         # A knob's difference is one of the path; what the fair scheduler decides would hide it.
-        schedulings = schedulings if options.sched_asked else ("fifo",)
+        schedulings = schedulings if options.sched_given else ("fifo",)
         placements = placements[:1]
     return plan(options.transports, options.sizes, options.messages, placements, schedulings)
 
