@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis.needs [CLAIM|SOURCE …]: what has to be run to settle claims, as JSON.
+"""python -m analysis.needs [CLAIM|SOURCE …]: print as JSON what has to run to settle claims.
 
-`timed`: cells that run for their times, on the host only; `undisturbed`: cells whose counts a
-probe would change, so that they run without; `counted`: cells with probes; `quantities`: what these
-have to count; `functions`: whether calls of kernel functions are among it; `apps`: articles' own
-experiments; `checks`, `tools`: what is asked of this kernel and of its tools (tool → options);
-`claims`: how many claims that settles.
+`timed`: cells that run for their times, on the host only; `undisturbed`: cells without probes,
+which would change what they count; `counted`: cells with probes; `quantities`: what these cells
+have to count; `functions`: whether calls of kernel functions are among them; `apps`: articles' own
+experiments; `checks`: programs that test the kernel; `tools`: tool → options to try; `claims`: how
+many claims that settles.
+
+A cell has `transport`, `pattern`, `size`, `placement`, `wait`, `sched`, `topology`, and `in_flight`
+(null where a claim leaves it open).
 """
 
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
@@ -23,10 +27,13 @@ from analysis.wording import listed
 
 # Where a claim does not say: the pattern, size and placements of the main job.
 USUAL = {"pattern": ("pingpong",), "size": (64,), "placement": ("same-cpu", "cross-cpu")}
+# How a placement's name says what else is not as usual (docs/run-folder.md): word → the field.
+UNUSUAL = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
+IN_FLIGHT = "-in-flight"
 
 
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
-    """Every cell once, whoever needs it."""
+    """What these claims need. Every cell is there once, however many claims need it."""
     claims = tuple(claims)
     kinds = ("timed", "undisturbed", "counted")
     cells: dict[str, dict[tuple[Any, ...], None]] = {kind: {} for kind in kinds}
@@ -38,7 +45,7 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
         kind = "undisturbed" if measure.undisturbed else "counted"
         kind = "timed" if measure.quantity in TIMES else kind
         cells[kind].update(dict.fromkeys(_cells(claim, claim.measured)))
-        # A time's mechanism has the counts that others ask for: no cell runs for it alone.
+        # A timed claim reuses counts that other claims request; it adds no cell.
         if kind != "timed" and (counted := tuple(_counted(claim))):
             cells["counted"].update(dict.fromkeys(_cells(claim, claim.measured)))
             quantities.update(dict.fromkeys(counted))
@@ -61,8 +68,26 @@ def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
 
 
 def _tables(cells: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    names = ("pattern", "size", "placement", "transport")
-    return [dict(zip(names, cell, strict=True)) for cell in cells]
+    return [
+        {"pattern": pattern, "size": size, "transport": transport, **conditions(placement)}
+        for pattern, size, placement, transport in cells
+    ]
+
+
+def conditions(placement: str) -> dict[str, Any]:
+    """The fields of `cross-cpu+spin`. Raises RunError for a word that is not known."""
+    where, *unusual = placement.split("+")
+    fields: dict[str, Any] = {"placement": where, "wait": "block", "sched": "other"}
+    fields |= {"topology": "one", "in_flight": None}
+    for word in unusual:
+        number = word.removesuffix(IN_FLIGHT)
+        if number != word and number.isdecimal():
+            fields["in_flight"] = int(number)
+        elif word in UNUSUAL:
+            fields[UNUSUAL[word]] = word
+        else:
+            raise RunError(f"a claim needs the placement '{placement}': '{word}' is not known.")
+    return fields
 
 
 def _counted(claim: Claim) -> Iterator[str]:
@@ -83,16 +108,16 @@ def _tools(claims: Iterable[Claim]) -> dict[str, list[str]]:
 
 
 def chosen(names: list[str]) -> tuple[Claim, ...]:
-    """The claims of that id or source; all without a name. Raises UsageError for an unknown one."""
+    """The claims with these ids or sources; all without names. Raises UsageError."""
     claims = load_claims()
     known = {claim.id for claim in claims} | {claim.source.id for claim in claims}
     for name in names:
         if name not in known:
             sources = sorted({claim.source.id for claim in claims})
-            raise UsageError(
-                f"there is no claim or source '{name}'; sources are {listed(sources)}."
-            )
-    return tuple(one for one in claims if not names or {one.id, one.source.id} & set(names))
+            near = get_close_matches(name, known, 1)
+            hint = f": did you mean '{near[0]}'?" if near else f"; sources are {listed(sources)}."
+            raise UsageError(f"there is no claim or source '{name}'{hint}")
+    return tuple(c for c in claims if not names or {c.id, c.source.id} & set(names))
 
 
 def main(names: list[str]) -> int:

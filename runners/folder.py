@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run's folder: made beside its place, and moved there when the measuring is whole."""
+"""A run's folder: made beside its destination, and moved there when the measuring is complete."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from runners.errors import UsageError
 from runners.invoker import Invoker
@@ -19,46 +17,49 @@ LEAST_FREE = 100 << 20
 
 
 def place(out: Path | None, reports: Path) -> Path:
-    """Where the run's folder is going to be. Raises UsageError where it cannot be there."""
-    if out is None:
-        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        return reports / stamp
-    out = out.absolute()
-    if out.is_dir():
-        if any(out.iterdir()):
-            raise UsageError(f"--out {out} holds files already: name a new or an empty folder.")
-    elif out.exists():
-        raise UsageError(f"--out {out} is not a folder: name a new or an empty one.")
-    return out
+    """Where the run's folder will be. Raises UsageError where it cannot be there."""
+    destination = out.absolute() if out else reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    if destination.is_dir():
+        if any(destination.iterdir()):
+            raise UsageError(
+                f"--out {destination} holds files already: name a new or an empty folder."
+            )
+    elif destination.exists():
+        raise UsageError(f"--out {destination} is not a folder: name a new or an empty one.")
+    above = next(folder for folder in destination.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise UsageError(f"--out {destination} cannot be made, as {above} is not a folder.")
+    total, _, free = shutil.disk_usage(above)
+    # A file system of no size, such as /proc, refuses with a better sentence when it is written to.
+    if total and free < LEAST_FREE:
+        raise UsageError(
+            f"{above} has only {free >> 20} MiB free, and a run needs "
+            f"{LEAST_FREE >> 20}: make room, or choose another place with --out."
+        )
+    return destination
 
 
 class RunFolder:
-    """The folder while it is being filled: `path` becomes `target` by `commit`, or vanishes."""
+    """The folder while it is being filled: `commit` moves it to its destination."""
 
-    def __init__(self, target: Path, invoker: Invoker, journal: Journal) -> None:
-        self.target = target
+    def __init__(self, destination: Path, invoker: Invoker, journal: Journal) -> None:
+        self.destination = destination
         self._invoker = invoker
+        above, name = destination.parent, destination.name
         try:
-            invoker.make(target.parent)
-            free = shutil.disk_usage(target.parent).free
-            self.path = journal.add(target.parent / f".{target.name}.partial-{os.getpid()}")
+            invoker.make(above)
+            self.path = journal.add(above / f".{name}.partial-{os.getpid()}")
             self.path.mkdir()
         except OSError as error:
             raise UsageError(
-                f"the run's folder cannot be made in {target.parent} ({error.strerror}): "
+                f"the run's folder cannot be made in {above} ({error.strerror}): "
                 "choose another place with --out."
             ) from error
-        if free < LEAST_FREE:
-            raise UsageError(
-                f"{target.parent} has only {free >> 20} MiB free, and a run needs "
-                f"{LEAST_FREE >> 20}: make room, or choose another place with --out."
-            )
         self.raw = self.path / "raw"
         self.raw.mkdir()
 
-    def commit(self, manifest: dict[str, Any]) -> None:
-        """Write the manifest, give all to the invoking user, and move the folder to its place."""
-        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        (self.path / "run.json").write_text(text, encoding="utf-8")
+    def commit(self, manifest: str) -> None:
+        """Write run.json, give all to the invoking user, and move the folder."""
+        (self.path / "run.json").write_text(manifest, encoding="utf-8")
         self._invoker.own(self.path)
-        self.path.rename(self.target)
+        self.path.rename(self.destination)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who asked: the user behind sudo. The workload runs as this user, and reports belong to them."""
+"""The user behind sudo. The workload runs as this user, and reports belong to this user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Invoker:
-    """The user behind sudo, or ourselves. `drop` is (uid, gid) to change to, if any."""
+    """The user behind sudo, or ourselves. `drop` is the (uid, gid) to change to, if any."""
 
     uid: int
     gid: int
@@ -20,7 +20,7 @@ class Invoker:
 
     @property
     def cache(self) -> Path:
-        """Where everything that can be made again is kept, outside the repository."""
+        """The folder, outside the repository, for everything that can be made again."""
         if given := os.environ.get("PATHCOST_CACHE"):
             return Path(given).absolute()
         base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
@@ -28,21 +28,21 @@ class Invoker:
 
     def make(self, folder: Path) -> None:
         """Make `folder` and what is missing above it, for the user behind sudo."""
-        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        for one in missing:
-            self.own(one)
+        for path in missing:
+            self.own(path)
 
     def own(self, path: Path) -> None:
         """Give `path`, and all below it, to the user behind sudo."""
         if self.drop is None:
             return
-        for one in (path, *path.rglob("*")):
-            os.chown(one, self.uid, self.gid, follow_symlinks=False)
+        for entry in (path, *path.rglob("*")):
+            os.chown(entry, self.uid, self.gid, follow_symlinks=False)
 
 
 def invoker() -> Invoker:
-    """Read SUDO_UID and SUDO_GID, which only mean something where we are root."""
+    """Read SUDO_UID and SUDO_GID, which mean nothing unless we are root."""
     uid, gid = os.getuid(), os.getgid()
     drop = None
     if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":

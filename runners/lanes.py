@@ -9,19 +9,17 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
 from runners import guest
-from runners.cells import GUEST, HOST, Defaults, cells, passes
-from runners.collect.children import stop
-from runners.collect.plan import Plan
-from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
 from runners.options import Options
+from runners.plan.model import Plan
+from runners.process import stop
 from runners.progress import Progress
 
 REPOSITORY = Path(__file__).parent.parent
@@ -30,8 +28,9 @@ CHECKS = REPOSITORY / "runners/checks"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
-# A module that does not load costs its transport, which then says what it lacks.
-LOAD_MODULES = 'for one in modules/*.ko; do [ ! -e "$one" ] || insmod "$one"; done; exec "$@"'
+GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
+# A module that does not load costs its transport, which then reports what is missing.
+LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
 COLLECT = ("python3", "-B", "-m", "runners.collect", "plan.json", "out")
 GUEST_SECONDS = 600  # some ten times what all instruments take on an idle machine
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
@@ -43,37 +42,11 @@ NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
 
 
 @dataclass(frozen=True)
-class Lane:
-    """A lane that has run: its entry in run.json, and what it could not give."""
+class FinishedLane:
+    """A lane that has run: its entry in run.json, and what is missing from it."""
 
     entry: dict[str, Any]
     missing: list[Missing]
-
-
-def plan_for(
-    options: Options, defaults: Defaults, rung: str, workload: Path, user: tuple[int, int] | None
-) -> Plan:
-    """The cells of a lane with every script that its rung allows."""
-    table = read_scripts()
-    scripts = [name for name in options.scripts[defaults.lane] if table[name][0].runs_on(rung)]
-    repeats = options.repeats or defaults.repeats
-    watched = None if options.messages else defaults.watched
-    todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)
-    # An emulated CPU's times are not times, so a guest keeps none.
-    timed, own_kernel = defaults is HOST, defaults is GUEST
-    return Plan(str(workload), todo, user, samples=timed, own_kernel=own_kernel)
-
-
-def beyond(options: Options, lane: str, rung: str) -> list[Missing]:
-    """The scripts that do not run: nobody wanted them, or this rung cannot run them."""
-    found: list[Missing] = []
-    for name, rows in read_scripts().items():
-        what = rows[0].quantities
-        if name not in options.scripts[lane]:
-            found.append(missing(what, reason("not-run", script=name), asked=False))
-        elif not rows[0].runs_on(rung):
-            found.append(missing(what, reason("needs-function-probes", script=name)))
-    return found
 
 
 def run_plan_on_host(
@@ -82,18 +55,17 @@ def run_plan_on_host(
     raw: Path,
     scratch: Path,
     progress: Progress,
-    lacking: list[Missing],
+    uncounted: list[Missing],
     *,
     emulated: bool = False,
-) -> Lane:
-    """This plan on this kernel; on an emulated CPU without times. Raises RunError."""
-    if emulated:
-        plan, lacking = replace(plan, samples=False), [*lacking, NO_TIMES]
+) -> FinishedLane:
+    """Carry out this plan on this kernel. Raises RunError."""
+    missing = [*uncounted, NO_TIMES] if emulated else uncounted
     plan.dump(scratch / "plan.json")
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, "tcg" if emulated else None, plan.runs, lacking)
+    return _finish(out, "host", rung, "tcg" if emulated else None, plan.runs, missing)
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:
@@ -121,50 +93,25 @@ def _collect(scratch: Path, out: Path, progress: Progress) -> None:
 
 
 def follow(line: str, progress: Progress) -> None:
-    """Turn a collector's `@progress DONE TOTAL TEXT` into progress; let anything else pass."""
+    """Show a collector's line `@progress DONE TOTAL TEXT`; ignore any other."""
     if line.startswith("@progress "):
         _, done, total, text = line.rstrip().split(" ", 3)
         progress.count(int(done), int(total), text)
 
 
 def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> list[guest.Guest]:
-    """One guest for each kernel asked for. Raises UsageError for an unknown one, GuestError."""
+    """A guest for each kernel of --kernel. Raises UsageError for an unknown one, GuestError."""
     with progress.step("guest: preparing"):
         try:
             return [
                 guest.prepare(
-                    invoker.cache,
-                    kernel,
-                    progress.say,
-                    invoker.drop,
+                    *(invoker.cache, kernel, progress.say, invoker.drop),
                     transports=options.transports,
                 )
                 for kernel in options.kernels
             ]
         except guest.UnknownKernelError as error:
             raise UsageError(f"{error}.") from error
-
-
-def run_guest(
-    options: Options,
-    machine: guest.Guest,
-    raw: Path,
-    scratch: Path,
-    invoker: Invoker,
-    progress: Progress,
-) -> Lane:
-    """All cells on one kernel under QEMU. Raises GuestError."""
-    lane = run_plan_in_guest(guest_plan(options), machine, raw, scratch, invoker, progress)
-    where = {"lane": lane.entry["folder"]}
-    return replace(
-        lane, missing=lane.missing + [one | where for one in beyond(options, "vm", "function")]
-    )
-
-
-def guest_plan(options: Options) -> Plan:
-    """What a guest does for these options."""
-    workload = Path("/run/pathcost", WORKLOAD.name)
-    return plan_for(options, GUEST, "function", workload, GUEST_NOBODY)
 
 
 def run_plan_in_guest(
@@ -174,8 +121,9 @@ def run_plan_in_guest(
     scratch: Path,
     invoker: Invoker,
     progress: Progress,
-) -> Lane:
-    """This plan on one kernel under QEMU. Raises GuestError."""
+    uncounted: Sequence[Missing] = (),
+) -> FinishedLane:
+    """Carry out this plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
     _pack(payload, plan, scratch / "plan.json", machine.modules)
@@ -190,7 +138,7 @@ def run_plan_in_guest(
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )
-    return _finish(out, "vm", "function", machine.accelerator, plan.runs, [])
+    return _finish(out, "vm", "function", machine.accelerator, plan.runs, uncounted)
 
 
 def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
@@ -217,10 +165,10 @@ def _finish(
     rung: str,
     accelerator: str | None,
     runs: int,
-    beyond_rung: list[Missing],
-) -> Lane:
+    uncounted: Sequence[Missing],
+) -> FinishedLane:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
-    found = json.loads((out / "missing.json").read_text(encoding="utf-8")) + beyond_rung
+    failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
     entry = {
         "folder": out.name,
         "lane": lane,
@@ -229,4 +177,4 @@ def _finish(
         "accelerator": accelerator,
         "runs": runs,
     }
-    return Lane(entry, [lack | {"lane": out.name} for lack in found])
+    return FinishedLane(entry, [lack | {"lane": out.name} for lack in (*failed, *uncounted)])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a run must not leave behind, and how the next one finds what a SIGKILL left.
+"""What a run must not leave behind, and how the next run finds what is left after a SIGKILL.
 
-Each run keeps a journal in the cache, `running/<pid>`, locked by flock(2) as long as it lives, with
-the paths that it is going to create, written before they exist. A journal that nobody holds locked
-belongs to a dead run: its paths are removed. Processes need no journal: the kernel kills them with
-their parent (see runners.collect.children), and eBPF programs and private mounts go with them.
+Each run keeps a journal in the cache, `running/<pid>`, and holds a flock(2) on it as long as it
+lives. It writes each path into the journal before it creates it. A journal without a lock belongs
+to a dead run, so its paths are removed. Processes need no journal: the kernel kills them with their
+parent (see runners.process), and eBPF programs and private mounts go with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runners.collect import ftrace
 
 
 class Journal:
-    """The list of this run's temporary paths; all are removed when it is closed."""
+    """The list of this run's temporary paths; `close` removes them all."""
 
     def __init__(self, file: Path) -> None:
         self._path = file
@@ -44,18 +44,18 @@ class Journal:
 
 @contextmanager
 def journal(cache: Path) -> Iterator[Journal]:
-    """This run's journal; what it names is gone afterwards."""
+    """This run's journal, closed at the end."""
     folder = cache / "running"
     folder.mkdir(parents=True, exist_ok=True)
-    one = Journal(folder / str(os.getpid()))
+    opened = Journal(folder / str(os.getpid()))
     try:
-        yield one
+        yield opened
     finally:
-        one.close()
+        opened.close()
 
 
 def sweep(cache: Path) -> list[str]:
-    """Remove what dead runs left; the names of what was found."""
+    """Remove what dead runs left; return the names of what was removed."""
     found = []
     for file in sorted((cache / "running").glob("*")):
         with file.open(encoding="utf-8") as lines:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One measurement at a time: two at once would spoil both. One proof of a box at a time, too.
+"""One measurement at a time, as two at once would spoil both; one proof of a box at a time, too.
 
 The lock is an abstract Unix socket (unix(7)): the kernel frees the name when its owner dies,
 however it dies, and SO_PEERCRED tells a second run who holds it.
@@ -28,7 +28,7 @@ def measuring() -> AbstractContextManager[None]:
 
 @contextmanager
 def alone(name: str, what: str) -> Iterator[None]:
-    """Hold the lock called `name`. Raises RunError where another process does `what` already."""
+    """Hold the lock `name`. Raises RunError, with `what` in it, where another process does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
             lock.bind(name)
@@ -37,7 +37,7 @@ def alone(name: str, what: str) -> Iterator[None]:
                 f"{what} on this machine ({_holder(name)}), and two at once would "
                 "spoil both: wait until it has ended."
             ) from error
-        # Nobody is ever accepted: those who asked wait in the queue, which must not be full soon.
+        # No connection is ever accepted: refused runs stay in the queue, which must not fill up.
         lock.listen(ASKERS)
         yield
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A private view of tracefs, so that nothing is mounted on the machine.
+"""A private view of tracefs: nothing is mounted for the rest of the machine.
 
 bpftrace and the function tracer need tracefs at /sys/kernel/tracing. Where it is not mounted
 we mount it in a mount namespace of our own (mount_namespaces(7)), which ends with our last process.
@@ -37,5 +37,5 @@ def private_mounts() -> None:
 
 
 def _mount(*arguments: str) -> None:
-    # A kernel without tracefs or securityfs is found out by the preflight, with a better sentence.
+    # Of a kernel without tracefs or securityfs, the preflight says more.
     subprocess.run(["mount", *arguments], capture_output=True, check=False)

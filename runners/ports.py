@@ -7,7 +7,7 @@ import socket
 
 
 def free_port(how: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port of the loopback that nobody had a moment ago."""
-    with socket.socket(socket.AF_INET, how) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port of the loopback that nobody was using a moment ago."""
+    with socket.socket(socket.AF_INET, how) as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this kernel allows, found by trying it: a version says little about a cloud's kernel."""
+"""What this kernel allows, found by trying: the version of a cloud's kernel says little."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from runners import guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
 
-# Attaching one probe takes 5 s in an emulated guest, and a multiple of that on a busy machine: too
-# little time would pass for a kernel without probes.
+# Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
+# time, a kernel that allows probes would seem to allow none.
 TRY_SECONDS = 90
 SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
@@ -26,12 +27,23 @@ EMULATED = "a guest is emulated, some twenty times slower; its counts are the sa
 CPU = "CPU"
 BARE = "bare loopback"
 QEMU = "qemu"  # systemd-detect-virt(1): "software virtualization, without KVM"
+# What to try, a program that attaches it and exits, what is lost without it.
+BPFTRACE_TRIES = (
+    ("tracepoints", "tracepoint:sched:sched_switch { exit(); }",
+     "no switches, wake-ups and packets from this kernel, only its counters"),
+    ("uprobes", "uprobe:LIBC:getpid { } BEGIN { exit(); }",
+     "the window's markers cannot be seen, so no probe knows when to count"),
+    ("kprobes", "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
+     "kernel functions cannot be counted here; function counts come from a guest"),
+    ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
+     "nothing that kprobes do not give, at a higher cost an event"),
+)  # fmt: skip
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing tried. `detail`: what was seen; `lack`: what its absence costs, what to do."""
+    """One thing that was tried. `detail`: what was seen; `lack`: what is lost without it."""
 
     name: str
     ok: bool
@@ -40,18 +52,17 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Try everything that needs no guest. Needs root for an answer that means anything."""
-    # Threads, since each bpftrace takes its time to start, and none of them works hard.
-    tries: tuple[Callable[[], Check], ...] = (
-        _root, _btf, _lockdown, _tracepoints, _uprobes, _kprobes, _fentry, _function_tracer, _pmu,
-        cpu, bare_loopback,
-    )  # fmt: skip
+    """Try everything that needs no guest. Without root, every probe fails."""
+    # In threads: each bpftrace takes its time to start, and needs little CPU.
+    tries: list[Callable[[], Check]] = [_root, _btf, _lockdown]
+    tries += (partial(_try_bpftrace, *row) for row in BPFTRACE_TRIES)
+    tries += [_function_tracer, _pmu, cpu, bare_loopback]
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda one: one(), tries))
+        return list(pool.map(lambda attempt: attempt(), tries))
 
 
 def kvm(cache: Path, user: tuple[int, int] | None) -> Check:
-    """KVM by a boot: a /dev/kvm under which kernels hang is worse than none."""
+    """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
     if not Path("/dev/kvm").exists():
         return Check("KVM", False, "there is no /dev/kvm", EMULATED)
     try:
@@ -62,7 +73,7 @@ def kvm(cache: Path, user: tuple[int, int] | None) -> Check:
 
 
 def of_guest(machine: guest.Guest) -> Check:
-    """The same, of a guest that has been prepared."""
+    """Whether a prepared guest boots under KVM."""
     return Check("KVM", machine.accelerator == "kvm", machine.why, EMULATED)
 
 
@@ -75,7 +86,7 @@ def rung(found: list[Check]) -> str:
 
 
 def rung_words(name: str) -> str:
-    """What a rung allows, to go after "this kernel allows"."""
+    """What a rung allows, as the end of "this kernel allows …"."""
     return {
         "function": "function probes",
         "tracepoint": "tracepoints, and no function probes",
@@ -135,46 +146,15 @@ def _lockdown() -> Check:
     )
 
 
-def _tracepoints() -> Check:
-    return _try_bpftrace(
-        "tracepoints",
-        "tracepoint:sched:sched_switch { exit(); }",
-        "no switches, wake-ups and packets from this kernel, only its counters",
-    )
-
-
-def _uprobes() -> Check:
-    return _try_bpftrace(
-        "uprobes",
-        f"uprobe:{_libc()}:getpid {{ }} BEGIN {{ exit(); }}",
-        "the window's markers cannot be seen, so no probe knows when to count",
-    )
-
-
 def _libc() -> str:
-    """A library with symbols that is sure to be here: the one that we run on."""
+    """A library that is certainly here and has symbols: the C library of this process."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
 
 
-def _kprobes() -> Check:
-    return _try_bpftrace(
-        "kprobes",
-        "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
-        "kernel functions cannot be counted here; function counts come from a guest",
-    )
-
-
-def _fentry() -> Check:
-    return _try_bpftrace(
-        "fentry",
-        "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
-        "nothing that kprobes do not give, at a higher cost an event",
-    )
-
-
 def _try_bpftrace(name: str, program: str, lack: str) -> Check:
-    """Attach for real. A program that ends by itself with status 0 was attached."""
+    """Attach a program that exits at once: status 0 means that it was attached."""
+    program = program.replace("LIBC", _libc())
     if not shutil.which("bpftrace"):
         return Check(name, False, "bpftrace is not installed", lack)
     try:
@@ -205,7 +185,7 @@ def _function_tracer() -> Check:
 
 
 def _pmu() -> Check:
-    """perf_event_open(2) of user-space cycles for ourselves: the least that a PMU must give."""
+    """Count user-space cycles of this process by perf_event_open(2): every PMU can."""
     attributes = (ctypes.c_uint32 * (PERF_ATTR_SIZE // 4))()
     attributes[1] = PERF_ATTR_SIZE
     attributes[10] = PERF_CYCLES_USER
@@ -219,7 +199,7 @@ def _pmu() -> Check:
 
 
 def cpu() -> Check:
-    """A virtual CPU is a CPU, and an emulated one is a program: systemd asks CPUID which it is."""
+    """Whether QEMU emulates this CPU. A virtual CPU is real enough; systemd reads CPUID."""
     if not shutil.which("systemd-detect-virt"):
         return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
     done = subprocess.run(
@@ -233,7 +213,7 @@ def cpu() -> Check:
 
 
 def bare_loopback() -> Check:
-    """Rules that somebody loaded are part of every packet's path on lo."""
+    """Whether nothing but the network stack is on the path of packets on lo."""
     record = loopback.loopback()
     met, unknown = loopback.met(record), loopback.not_known(record)
     nothing = "no firewall, packet socket, queue or BPF program on it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is being done, how far, and for how long so far."""
+"""Progress on stderr: the step, how far it is, and its seconds so far."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Without a terminal nobody sees a line change: one line a step, and a sign of life now and then.
+# Without a terminal no line can change: each step prints a line, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
 BAR = 20  # characters
 
@@ -28,7 +28,7 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """A named stretch of work; its seconds are kept in `seconds`."""
+        """A named piece of work; `seconds` keeps how long it took."""
         done = threading.Event()
         self._step, self._text, self._began = name, "", time.monotonic()
         self._spoke = self._began
@@ -44,17 +44,17 @@ class Progress:
             self._line(f"{name}: {spent:.1f} s", final=True)
 
     def say(self, text: str) -> None:
-        """What the step is doing now."""
+        """Set what the step is doing now."""
         with self._lock:
             self._text = text
 
     def count(self, done: int, total: int, text: str) -> None:
-        """As `say`, with how far it is; on a terminal also drawn."""
+        """Set what the step is doing and how far it is; a terminal also gets a bar."""
         bar = f"[{'#' * (BAR * done // total):<{BAR}}] " if self._terminal else ""
         self.say(f"{bar}{done}/{total} {text}")
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._line(text, final=True)
 
     def _tick(self, done: threading.Event) -> None:

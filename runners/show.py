@@ -1,39 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What run.sh can tell without measuring: --preflight, --list, --dry-run."""
+"""What run.sh shows without measuring: --preflight, --list, --dry-run."""
 
 from __future__ import annotations
 
 import subprocess
 import textwrap
-from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
-from runners import claims, lanes, mounts, preflight
-from runners.cells import GUEST, HOST
-from runners.collect.plan import Plan
+from runners import mounts, preflight
+from runners.cli import WIDTH
 from runners.collect.scripts import instruments
 from runners.errors import RunError
+from runners.exact import run as exact
 from runners.exact.knobs import described
+from runners.intention import by_kernel, claims_note, seconds
 from runners.invoker import invoker
-from runners.lanes import WORKLOAD, plan_for
-from runners.options import (
-    PATTERNS,
-    PLACEMENTS,
-    SCHEDULERS,
-    TOPOLOGIES,
-    TRANSPORTS,
-    WAITS,
-    Options,
-)
+from runners.lanes import WORKLOAD
+from runners.options import Options
+from runners.plan import factors
+from runners.plan.claims import ClaimsPlanner, planner_of
+from runners.plan.model import Plan
+from runners.plan.planner import lanes_of, plans_of
+from runners.plan.refusals import accept, refuse_cells
+from runners.set_up import set_up
 
-WIDTH = 100
-# Seconds, rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
-SECONDS_PER_MESSAGE = {"host": 17e-6, "vm": 150e-6}
-SECONDS_PER_CELL = {"host": 0.06, "vm": 0.7}
-SECONDS_PER_BYTE = {"host": 0.0, "vm": 45e-9}
-SECONDS_AROUND = {"host": 3, "vm": 25}
-SECONDS_OF_ANALYSIS = 10
+NAME_WIDTH = 18  # of what --list shows
 
 
 def show_preflight(_: Options) -> None:
@@ -47,163 +37,99 @@ def show_preflight(_: Options) -> None:
     for check in [*found, preflight.kvm(who.cache, who.drop)]:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
-            print(
-                textwrap.fill(
-                    check.lack, WIDTH, initial_indent=" " * 22, subsequent_indent=" " * 22
-                )
-            )
+            print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
     print(f"\nThis kernel allows {preflight.rung_words(preflight.rung(found))}.")
 
 
 def show_list(_: Options) -> None:
-    """What can be asked for; where the workload is built, also what is possible here."""
-    for kind, entries in (("transport", TRANSPORTS), ("pattern", PATTERNS)):
-        lacks = impossible_here(kind)
-        print(f"{kind}s")
-        for name in entries:
-            print(
-                textwrap.fill(
-                    f"{name:16}{lacks.get(name, '')}".rstrip(),
-                    WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent=" " * 18,
-                )
-            )
-    for name, words in (
-        ("placements", PLACEMENTS),
-        ("wait", WAITS),
-        ("sched", SCHEDULERS),
-        ("topology", TOPOLOGIES),
+    """Every name that an option takes, with half a line; where known, why it is impossible here."""
+    impossible = impossible_here()
+    for title, names in (
+        ("transports", factors.TRANSPORTS),
+        ("patterns", factors.PATTERNS),
+        ("placements", factors.PLACEMENTS),
+        ("ways of waiting (--wait)", factors.WAITS),
+        ("schedulers (--sched)", factors.SCHEDULERS),
+        ("connections (--topology)", factors.TOPOLOGIES),
+        ("knobs of exact mode (--knob)", described()),
     ):
-        print(f"{name:12}{', '.join(words)}")
-    print("knobs of exact mode")
-    for name, what in described().items():
-        print(
-            textwrap.fill(
-                f"{name:16}{' ' if len(name) > 15 else ''}{what}",
-                WIDTH,
-                initial_indent="  ",
-                subsequent_indent=" " * 18,
-            )
-        )
+        print(title)
+        for name, what in names.items():
+            why = impossible.get((title.rstrip("s"), name))
+            _print_entry(name, f"{what} ({why})" if why else what)
     if not WORKLOAD.exists():
         print("What is possible here is known once the workload is built (./runners/setup.sh).")
 
 
-def impossible_here(kind: str) -> dict[str, str]:
-    """Name → why not, by the workload's own --list; empty where it is not built."""
+def _print_entry(name: str, text: str) -> None:
+    """The name, and its text beside it, or below where the name is too long."""
+    start, indent = f"  {name:{NAME_WIDTH - 2}}", " " * NAME_WIDTH
+    if len(start) > NAME_WIDTH:
+        print(start)
+        start = indent
+    print(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent))
+
+
+def impossible_here() -> dict[tuple[str, str], str]:
+    """(transport or pattern, name) → why not, from the workload's --list; {} where it is not built.
+
+    Every transport runs in the guest (tests/guest/test_transports.py).
+    """
     if not WORKLOAD.exists():
         return {}
     listed = subprocess.run(
         [WORKLOAD, "--list"], capture_output=True, text=True, check=False, timeout=60
     )
-    rows = [line.split("\t") for line in listed.stdout.splitlines()]
-    # Every transport runs in the guest (tests/guest/test_transports.py).
-    elsewhere = "; the guest has it: --lane vm" if kind == "transport" else ""
+    elsewhere = {"transport": "; the guest has it: --lane vm"}
+    rows = (line.split("\t") for line in listed.stdout.splitlines())
     return {
-        row[1]: f"not here: {row[3]}{elsewhere}"
-        for row in rows
-        if row[0] == kind and row[2] == "no"
+        (kind, name): f"not here: {why}{elsewhere.get(kind, '')}"
+        for kind, name, possible, why in rows
+        if possible == "no"
     }
 
 
 def show_dry_run(options: Options) -> None:
-    """Every run of every cell in its order, and the time that is to be expected."""
-    if options.claims is not None:
-        show_claims(options)
-        return
-    lanes = ("host", "vm") if options.lane == "auto" else (options.lane,)
-    total = 0.0
-    for lane in lanes:
-        defaults, rung = (HOST, "tracepoint") if lane == "host" else (GUEST, "function")
-        for kernel in options.kernels if lane == "vm" else ("this kernel",):
-            plan = plan_for(options, defaults, rung, WORKLOAD, None)
-            seconds = _expected(plan, lane)
-            total += seconds
-            print(f"{lane}, {kernel}: {plan.runs} runs, about {seconds:.0f} s")
-            for one in plan.passes:
-                print(
-                    f"  {', '.join(instruments(one.scripts)) or 'no probe'}: "
-                    f"{' '.join(one.scripts)}".rstrip(": ")
-                )
-                for run in one.runs:
-                    print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
-    print(
-        f"about {total:.0f} s in all, without set-up; with --lane auto the guest is left out where"
-    )
-    print("this kernel allows function probes itself (see --preflight).")
+    """Every run of every cell in its order, and the expected time; refuses what a run refuses."""
+    accept(options)
+    if options.exact:
+        return show_exact(options)
+    # The Python of the analysis knows what claims need.
+    planner = planner_of(options, lambda: set_up(install=False, cache=invoker().cache))
+    plans = plans_of(planner, lanes_of(options, planner, "tracepoint"), "tracepoint", None)
+    refuse_cells(plans.values())
+    for lane, kernel, plan in by_kernel(plans, options):
+        print(f"{lane}, {kernel}: {plan.runs} runs, about {seconds(plan, lane):.0f} s")
+        show_plan(plan)
+    if isinstance(planner, ClaimsPlanner):
+        print(claims_note(planner.needs, options, plans))
+    else:
+        total = sum(seconds(plan, lane) for lane, _, plan in by_kernel(plans, options))
+        print(f"about {total:.0f} s in all, without set-up")
+    if options.lane == "auto" and "vm" in plans:
+        print("No guest is booted where this kernel allows function probes (see --preflight).")
+    if not WORKLOAD.exists():
+        print("Which cells are refused is known once the workload is built (./runners/setup.sh).")
+    return None
 
 
-def claims_note(needs: claims.Needs, options: Options, chosen: Sequence[str], rung: str) -> str:
-    """What a run for claims will do, and how long that will take."""
-    who, parts, total = invoker(), [], float(SECONDS_OF_ANALYSIS)
-    plans = []
-    if "host" in chosen:
-        plan = claims.host_plan(needs, options, rung, "vm" not in chosen, who)
-        plans.append(("host", "this kernel", plan))
-    if "vm" in chosen and claims.in_guest(needs):
-        plans += [("vm", kernel, claims.guest_plan(needs, options)) for kernel in options.kernels]
-    for lane, kernel, plan in plans:
-        seconds = _expected(plan, lane)
-        total += seconds
-        parts.append(f"{lane}, {kernel}: {plan.runs} cell runs, about {seconds:.0f} s")
-    takes = {name: _app_seconds(name) for name in options.apps if "host" in chosen}
-    total += sum(takes.values())
-    parts += [f"{name}, about {seconds} s" for name, seconds in takes.items()]
-    asked = [
-        f"asked of each kernel: {', '.join(needs['checks'])}\n" if needs["checks"] else "",
-        f"asked themselves: {', '.join(needs['tools'])}\n" if needs["tools"] else "",
-    ]
-    return (
-        f"claims: {needs['claims']}. {'; '.join(parts)}\n"
-        f"{''.join(asked)}{_apps_note(needs, options)}"
-        f"about {total / 60:.1f} min in all, without set-up"
-    )
+def show_plan(plan: Plan) -> None:
+    for stretch in plan.passes:
+        names = ", ".join(instruments(stretch.scripts)) or "no probe"
+        print(f"  {names}: {' '.join(stretch.scripts)}".rstrip(": "))
+        for run in stretch.runs:
+            print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
 
 
-def _app_seconds(name: str) -> int:
-    """What an experiment takes, as its package says."""
-    seconds: int = import_module(f"runners.programs.{name}").TAKES
-    return seconds
-
-
-def _apps_note(needs: claims.Needs, options: Options) -> str:
-    """Of the articles' experiments only those run that were asked for."""
-    left = [name for name in needs["apps"] if name not in options.apps]
-    return (
-        f"left out: the experiments of {', '.join(left)} (--apps {','.join(left)})\n"
-        if left
-        else ""
-    )
-
-
-def show_claims(options: Options) -> None:
-    """--claims --dry-run: needs the analysis' Python, which set-up makes."""
-    made = subprocess.run(
-        [lanes.REPOSITORY / "runners/setup.sh", "--no-install"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if made.returncode != 0:
-        raise RunError((made.stderr.strip().splitlines() or ["set-up failed."])[-1])
-    needs = claims.read_needs(Path(made.stdout.split()[-1], "bin/python"), options)
-    chosen = ("host", "vm") if options.lane == "auto" else (options.lane,)
-    print(claims_note(needs, options, chosen, "tracepoint"))
-    for kind in claims.KINDS:
-        for cell in needs[kind]:
-            print(f"  {kind:12}{' '.join(map(str, cell.values()))}")
-    print(f"  scripts     {' '.join(claims.scripts(needs, 'function'))}")
-
-
-def _expected(plan: Plan, lane: str) -> float:
-    cells = [run.cell for one in plan.passes for run in one.runs]
-    messages = sum(cell.messages + cell.warmup for cell in cells)
-    payload = sum((cell.messages + cell.warmup) * cell.size for cell in cells)
-    return (
-        messages * SECONDS_PER_MESSAGE[lane]
-        + payload * SECONDS_PER_BYTE[lane]
-        + plan.runs * SECONDS_PER_CELL[lane]
-        + SECONDS_AROUND[lane]
-    )
+def show_exact(options: Options) -> None:
+    """The cells of exact mode, in their order."""
+    cells = exact.plan_cells(options)
+    for kernel in options.kernels:
+        print(f"exact, {kernel}: {len(cells) * (1 + len(options.knobs))} cells")
+        for cell in cells:
+            print(f"  {cell}, {cell.messages} messages")
+        for name in options.knobs:
+            print(f"  the same {len(cells)} with knob {name}")
 
 
 ACTIONS = {"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run}

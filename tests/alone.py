@@ -18,9 +18,9 @@ from pathlib import Path
 
 from runners.bench.in_guest import GatedWorkload
 from runners.collect.bpftrace import NOTIFY
-from runners.collect.children import command
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import PROBES, Script, read_scripts
+from runners.process import command
 
 MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 
-from runners.collect import children
+from runners.process import command
 
 SPIN = """
 import os, sys
@@ -29,7 +29,7 @@ def kept_awake(cpus: Iterable[int]) -> Iterator[None]:
     """Run one spinning process of the idle policy on each of `cpus` until the block ends."""
     with contextlib.ExitStack() as stack:
         for cpu in sorted(set(cpus)):
-            argv = children.command([sys.executable, "-I", "-c", SPIN, str(cpu)])
+            argv = command([sys.executable, "-I", "-c", SPIN, str(cpu)])
             spinner = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.DEVNULL))
             stack.callback(spinner.kill)
         yield

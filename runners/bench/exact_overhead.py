@@ -15,7 +15,7 @@ import statistics
 import sys
 from dataclasses import dataclass, replace
 
-from runners.exact.cells import Cell, plan
+from runners.exact.cells import ExactCell, plan
 from runners.exact.machine.boot import Boot, recorder_options
 from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, prepare_guest, scratch
 from runners.invoker import invoker
@@ -37,7 +37,7 @@ class Pair:
         return self.recorded / self.plain
 
 
-def measure(guest: ExactGuest, cell: Cell, rounds: int) -> list[Pair]:
+def measure(guest: ExactGuest, cell: ExactCell, rounds: int) -> list[Pair]:
     """Pairs of neighbouring runs, every second pair in reverse order."""
     pairs = []
     for number in range(rounds):
@@ -47,7 +47,7 @@ def measure(guest: ExactGuest, cell: Cell, rounds: int) -> list[Pair]:
     return pairs
 
 
-def _seconds(guest: ExactGuest, cell: Cell, recorded: bool) -> float:
+def _seconds(guest: ExactGuest, cell: ExactCell, recorded: bool) -> float:
     with scratch(None) as folder:
         options = ["-incoming", f"file:{guest.stored}"]
         if recorded:

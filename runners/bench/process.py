@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.collect import children
 from runners.errors import RunError
 from runners.ports import free_port
+from runners.process import command
 
 PATIENCE = 60.0  # s, for a run of a second or two
 Process = subprocess.Popen[str]
@@ -35,7 +35,7 @@ def _started(argv: Sequence[str], cpu: int | None, output: int) -> Iterator[Proc
     """A session whose processes all end with the block."""
     pinned = argv if cpu is None else ["taskset", "-c", str(cpu), *argv]
     process = subprocess.Popen(
-        children.command(pinned), stdin=subprocess.DEVNULL, stdout=output,
+        command(pinned), stdin=subprocess.DEVNULL, stdout=output,
         stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
     )  # fmt: skip
     try:

@@ -20,9 +20,9 @@ from pathlib import Path
 from probes.bcc import calls, headers
 from runners.collect import merge
 from runners.collect.bpftrace import NOTIFY
-from runners.collect.children import command, stop
 from runners.collect.ftrace import remove_instance
 from runners.collect.scripts import TRACEFS, Script, read_scripts
+from runners.process import command, stop
 
 SECONDS = 120
 KPROBES = TRACEFS / "kprobe_events"

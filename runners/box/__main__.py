@@ -13,10 +13,10 @@ from runners.box.prove import PATIENCE_MINUTES, prove
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
+from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import invoker
 from runners.leftovers import journal, sweep
-from runners.options import DEFAULT_KERNEL
 from runners.progress import Progress
 
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes

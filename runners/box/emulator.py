@@ -13,12 +13,12 @@ import subprocess
 from pathlib import Path
 
 from runners.box import disk_space
-from runners.collect.children import command
 from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
 from runners.guest.package_sources import PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES, Qemu, prepare_qemu
+from runners.process import command
 
 PROGRAM = "qemu-system-x86_64"
 # Where QEMU finds this name beside its program (here: beside the loader), it takes modules and

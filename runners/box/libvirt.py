@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from runners.collect.children import command, stop
 from runners.errors import RunError
 from runners.guest.process import find_program
+from runners.process import command, stop
 
 # The name of box, folder, network and namespace, and so of machine and volumes. Nothing else has
 # this name.

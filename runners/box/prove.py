@@ -23,12 +23,12 @@ from runners.box.libvirt import NAME, libvirt
 from runners.box.shell import HungError, Shell
 from runners.errors import RunError, UsageError
 from runners.folder import place
+from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
 from runners.lanes import REPOSITORY
 from runners.leftovers import journal, sweep
 from runners.lock import alone
-from runners.options import DEFAULT_KERNEL
 
 LOCK = "\0pathcost-is-proving-a-box"
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.

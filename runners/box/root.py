@@ -14,7 +14,6 @@ import tarfile
 from pathlib import Path
 
 from runners import guest
-from runners.collect.children import command
 from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import find_mirror, kept_configuration
@@ -22,6 +21,7 @@ from runners.guest.image import DISK_ID
 from runners.guest.package_sources import TRIXIE
 from runners.guest.process import SEARCH, environment, find_program
 from runners.lanes import REPOSITORY, source_only
+from runners.process import command
 
 INSIDE = Path(__file__).parent / "inside.sh"
 LOCK_READER = Path(__file__).parent / "lock.py"

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from runners.collect.children import command, stop
 from runners.errors import RunError
+from runners.process import command, stop
 
 # For a command without a boot or a measurement: it takes seconds, even on an emulated CPU.
 SHORT_MINUTES = 10.0

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
-from runners.collect import plan
 from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
@@ -33,6 +32,7 @@ from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
 from runners.collect.workload import CellError, run_cell
+from runners.plan.model import CellRun, Plan, load
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
@@ -61,7 +61,7 @@ class Attached:
 class Collector:
     """Runs a plan. It writes each result to a file in `out` as soon as it is known."""
 
-    def __init__(self, what: plan.Plan, out: Path) -> None:
+    def __init__(self, what: Plan, out: Path) -> None:
         self._plan = what
         self._out = out
         self._missing: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _run_cell(self, run: plan.CellRun, held: list[Attached]) -> dict[str, Any]:
+    def _run_cell(self, run: CellRun, held: list[Attached]) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
         attached = [holder.instrument for holder in held]
         scripts = [name for holder in held for name in holder.scripts]
@@ -220,7 +220,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     source, out = map(Path, argv)
     try:
-        Collector(plan.load(source), out).run()
+        Collector(load(source), out).run()
     except OSError as error:
         print(f"pathcost: collecting failed: {error}.", file=sys.stderr)
         return 1

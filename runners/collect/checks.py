@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User, command
 from runners.collect.workload import private_directory
+from runners.process import User, command
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 NEEDS_ROOT = 3  # the status of a check that has to be root

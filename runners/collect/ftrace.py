@@ -18,8 +18,8 @@ from pathlib import Path
 
 from probes.reasons import missing, reason
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.collect.plan import CellRun
 from runners.collect.scripts import TRACEFS, Script
+from runners.plan.model import CellRun
 
 PREFIX = "pathcost-"
 ENTRY = re.compile(rb": (\S+)$")

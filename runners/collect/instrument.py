@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import ReasonError
-from runners.collect.plan import CellRun
+from runners.plan.model import CellRun
 
 
 class AttachError(ReasonError):

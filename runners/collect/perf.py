@@ -26,10 +26,10 @@ from probes.bcc import frame
 from probes.reasons import Reason, missing, reason
 from probes.tables import read_rows
 from runners.collect import perf_output
-from runners.collect.children import command, stop
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.collect.plan import CellRun
 from runners.collect.scripts import Script
+from runners.plan.model import CellRun
+from runners.process import command, stop
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60

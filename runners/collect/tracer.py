@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from probes.reasons import ReasonError, missing, reason
-from runners.collect.children import command, stop
 from runners.collect.instrument import (
     AttachError,
     Context,
@@ -21,8 +20,9 @@ from runners.collect.instrument import (
     Losses,
     WindowOptions,
 )
-from runners.collect.plan import CellRun
 from runners.collect.programs import Program, Programs
+from runners.plan.model import CellRun
+from runners.process import command, stop
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User, command, stop
 from runners.collect.instrument import WindowOptions
-from runners.collect.plan import CellRun, Plan
+from runners.plan.model import Cell, CellRun, Plan
+from runners.process import User, command, stop
 
 # Capabilities that a transport or a scheduler cannot do without (capabilities(7)); the rest of
 # root's rights is still dropped.
@@ -49,7 +49,8 @@ def run_cell(
     Raises CellError with the workload's message.
     """
     with private_directory(plan.user) as directory:
-        argv = [plan.workload, "--dir", str(directory), *_options(plan, run)]
+        argv = [plan.workload, "--dir", str(directory), *cell_options(run.cell)]
+        argv += ["--cell", str(run.id), "--timeout", str(plan.cell_timeout)]
         written = directory / "samples"
         if samples is not None:
             argv += ["--samples", str(written)]
@@ -63,10 +64,10 @@ def run_cell(
     return result
 
 
-def _options(plan: Plan, run: CellRun) -> list[str]:
-    options = asdict(run.cell) | {"cell": run.id, "timeout": plan.cell_timeout}
-    del options["extra"]  # why a cell is run does not concern the workload
-    given = {name: value for name, value in options.items() if value is not None}
+def cell_options(cell: Cell) -> list[str]:
+    """The cell as the workload's options."""
+    given = {name: value for name, value in asdict(cell).items() if value is not None}
+    del given["extra"]  # why it is run is no concern of the workload
     names = {name: "--" + name.replace("_", "-") for name in given}
     return [word for name, value in given.items() for word in (names[name], str(value))]
 

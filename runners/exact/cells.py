@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cells of exact mode, and what one of them asks of the workload and of the guest."""
+"""The cells of exact mode, and each cell's order to the guest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from runners.exact.knobs import NOTHING, Knob
 
 SCHEDULINGS = ("fifo", "other")
-CPUS = {"same-cpu": 1, "cross-cpu": 2}  # of the machine that a placement asks for
+CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by placement
 # TCP's receive window settles after some thousand round trips, the last tick after four million
 # instructions: enough warm-up for the first, enough laps to see the second for what it is.
 WARMUP = 3_000
@@ -18,9 +18,11 @@ TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is counted in one go. `scheduling` is `fifo` (the path) or `other` (with the fair
-    scheduler); `knob` is what the guest changes before the workload.
+class ExactCell:
+    """What is counted in one boot.
+
+    `scheduling` is `fifo` (the path alone) or `other` (with the fair scheduler's work). The guest
+    changes `knob` before it starts the workload.
     """
 
     id: int
@@ -35,17 +37,17 @@ class Cell:
 
     @property
     def cpus(self) -> int:
-        """Of its machine."""
+        """How many CPUs its machine has."""
         return CPUS[self.placement]
 
     @property
     def round_trips(self) -> int:
-        """Of the window."""
+        """How many the window has."""
         return self.messages // 2
 
     @property
     def order(self) -> list[tuple[str, ...]]:
-        """What the guest's first program is to do."""
+        """What the guest's first program does, step by step."""
         words = {
             "--transport": self.transport,
             "--pattern": self.pattern,
@@ -67,7 +69,7 @@ class Cell:
         ]
 
     def fields(self) -> dict[str, object]:
-        """As a line of cells.jsonl begins."""
+        """What its line in cells.jsonl begins with."""
         return asdict(self) | {"knob": asdict(self.knob) if self.knob.name else None}
 
     def __str__(self) -> str:
@@ -82,10 +84,10 @@ def plan(
     messages: int | None = None,
     placements: Sequence[str] = ("same-cpu",),
     schedulings: Sequence[str] = SCHEDULINGS,
-) -> list[Cell]:
-    """Every combination, transports innermost."""
+) -> list[ExactCell]:
+    """Every combination; transports vary fastest."""
     wanted = [
-        Cell(0, transport, size, scheduling, messages or MESSAGES, placement=placement)
+        ExactCell(0, transport, size, scheduling, messages or MESSAGES, placement=placement)
         for placement in placements
         for scheduling in schedulings
         for size in sizes

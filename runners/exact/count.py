@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.decode.digest import describe, lap_lines, tree_lines
 from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
@@ -29,12 +29,12 @@ RUNS = 6  # at most, until two give the same record
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
-OnCell = Callable[[int, Cell], None]
+OnCell = Callable[[int, ExactCell], None]
 
 
 def count_cells(
     guest: ExactGuest,
-    work: Sequence[tuple[ExactGuest, Cell]],
+    work: Sequence[tuple[ExactGuest, ExactCell]],
     out: Path,
     checkpoints: Checkpoints,
     user: User | None = None,
@@ -69,7 +69,7 @@ def count_cells(
             raise
 
 
-def count(guest: ExactGuest, cell: Cell, user: User | None = None) -> CountedCell:
+def count(guest: ExactGuest, cell: ExactCell, user: User | None = None) -> CountedCell:
     """Count one cell."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
@@ -86,7 +86,7 @@ def count(guest: ExactGuest, cell: Cell, user: User | None = None) -> CountedCel
     return CountedCell(line, "".join(tree), "".join(lap_lines(window)))
 
 
-def payload_is_followed(cell: Cell) -> bool:
+def payload_is_followed(cell: ExactCell) -> bool:
     """Whether payload can be followed in this cell and differs from that of the other cells.
 
     It does not depend on the scheduler. The follower knows the registers of one CPU.
@@ -99,7 +99,7 @@ def payload_is_followed(cell: Cell) -> bool:
     )
 
 
-def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
+def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
     messages = min(cell.messages, PAYLOAD_MESSAGES)
     expected = messages * cell.size
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
@@ -112,7 +112,7 @@ def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
     }
 
 
-def follow_payload(guest: ExactGuest, cell: Cell, user: User | None = None) -> PayloadFlow:
+def follow_payload(guest: ExactGuest, cell: ExactCell, user: User | None = None) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises GuestError."""
     short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
     plugin = guest.plugin | {"memory": "on"}
@@ -122,7 +122,7 @@ def follow_payload(guest: ExactGuest, cell: Cell, user: User | None = None) -> P
 
 
 def measure(
-    guest: ExactGuest, cell: Cell, user: User | None = None, *, fresh: bool = False
+    guest: ExactGuest, cell: ExactCell, user: User | None = None, *, fresh: bool = False
 ) -> tuple[ReplayedWindow, dict[str, Any], str]:
     """The replayed window, the workload's result, and the record's sha256.
 
@@ -145,7 +145,7 @@ def measure(
 
 
 def _record(
-    guest: ExactGuest, cell: Cell, folder: Path, user: User | None, stored: Path | None
+    guest: ExactGuest, cell: ExactCell, folder: Path, user: User | None, stored: Path | None
 ) -> str:
     """Run the cell once, into `folder`; the record's sha256. Raises GuestError."""
     boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user, guest.files)

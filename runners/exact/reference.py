@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runners.exact.cells import Cell, plan
+from runners.exact.cells import ExactCell, plan
 from runners.exact.count import measure
 from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.machine.guest import prepare_guest
@@ -26,7 +26,7 @@ KERNEL = "6.12"
 Table = dict[str, tuple[int, int]]
 
 
-def cells() -> list[Cell]:
+def cells() -> list[ExactCell]:
     """The cells that have a reference: the path alone, with 64 bytes."""
     return [cell for cell in plan(("unix", "tcp"), (64,)) if cell.scheduling == "fifo"]
 

@@ -9,7 +9,7 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 
 from runners.guest.boot import Guest, GuestResult
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
-from runners.guest.kernels import SERIES
+from runners.guest.kernels import SERIES, check_name
 from runners.guest.preparation import prepare
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "GuestResult",
     "NotCachedError",
     "UnknownKernelError",
+    "check_name",
     "prepare",
 ]

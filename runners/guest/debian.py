@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from runners.collect.children import command
 from runners.guest.cache import Say
 from runners.guest.errors import GuestError
 from runners.guest.process import attempt, environment, failed, find_program, run
+from runners.process import command
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.collect.children import command
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import unpack
 from runners.guest.errors import UnknownKernelError
 from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
+from runners.process import command
 
 DEFAULT = "6.12"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -63,10 +63,8 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
     or the path of a bzImage with what the guest needs built in.
     Raises UnknownKernelError if nobody offers it, GuestError if it cannot be had.
     """
-    if "/" in name or Path(name).is_file():
-        return own_kernel(Path(name))
-    if not re.match(r"\d+\.\d+", name):
-        raise unknown(name)
+    if own := check_name(name):
+        return own
 
     def build(partial: Path) -> dict[str, object]:
         series = ".".join(name.split(".")[:2])
@@ -90,6 +88,20 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
     entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)
     return Kernel(entry / "kernel", str(manifest["release"]), str(manifest["version"]), entry.name)
+
+
+def check_name(name: str) -> Kernel | None:
+    """The user's own kernel, where `name` is one; else None. Raises UnknownKernelError.
+
+    Asks no archive: of Debian's kernels only what is older than the newest series is refused here,
+    since only backports move on to another series, and to a newer one.
+    """
+    if "/" in name or Path(name).is_file():
+        return own_kernel(Path(name))
+    series = re.match(r"\d+\.\d+", name)
+    if series is None or (series[0] not in SUITES and _numbers(series[0]) < _numbers(SERIES[-1])):
+        raise unknown(name)
+    return None
 
 
 def unknown(name: str) -> UnknownKernelError:

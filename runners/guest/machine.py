@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, BinaryIO
 
-from runners.collect.children import command
 from runners.guest.errors import GuestError
 from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
+from runners.process import command
 
 User = tuple[int, int]
 

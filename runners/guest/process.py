@@ -9,8 +9,8 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from runners.collect.children import command
 from runners.guest.errors import GuestError
+from runners.process import command
 
 PACKAGE_OF = {
     "apt-cache": "apt",

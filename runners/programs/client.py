@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from threading import Event, Timer
 from typing import Any
 
-from runners.collect.children import User, command
 from runners.collect.instrument import AttachError
+from runners.process import User, command
 from runners.programs import counters
 from runners.programs.probes import Watch
 

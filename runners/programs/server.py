@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
-from runners.collect.children import User, command, stop
 from runners.errors import RunError
+from runners.process import User, command, stop
 from runners.programs.client import SECONDS
 
 

@@ -31,6 +31,7 @@ struct options {
 	unsigned in_flight; /* of pattern pipeline */
 	unsigned clients;   /* of pattern clients */
 	bool list, verify;
+	bool check;  /* refuse an impossible cell, and run nothing */
 	int cpus[2]; /* by role; unused with FREE */
 	unsigned long cell;
 	const char *directory;

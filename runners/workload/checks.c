@@ -11,7 +11,6 @@
 
 #include "errors.h"
 #include "pattern.h"
-#include "process.h"
 #include "transport.h"
 
 /* `messages` must make whole iterations, and equally many for each client. */
@@ -218,5 +217,4 @@ void options_check(struct options *options)
 	check_topology(options);
 	check_waiting(options);
 	check_spinning(options);
-	schedule(options);
 }

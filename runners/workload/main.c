@@ -11,7 +11,7 @@ int main(int argc, char **argv)
 	options_read(argc, argv, &options);
 	if (options.list)
 		list_print(options.directory);
-	else
+	else if (!options.check)
 		cell_run(&options);
 	return 0;
 }

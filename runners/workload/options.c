@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "errors.h"
 #include "pattern.h"
+#include "process.h"
 #include "tables.h"
 #include "transport.h"
 
@@ -25,6 +26,7 @@ static const char help[] =
 	"Runs one cell: two processes exchange messages. Prints a JSON object on stdout.\n"
 	"  --transport NAME, --pattern NAME     see --list (default pattern: pingpong)\n"
 	"  --list             print all transports and patterns and what works here\n"
+	"  --check            run nothing: status 2 and a sentence if the cell is impossible\n"
 	"  --size BYTES       size of a message, 1 to 1073741824 (64)\n"
 	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
@@ -114,6 +116,7 @@ static void print_help(void)
 	ROW("transport", 1, options->transport = known(transport_named(text), name, text)) \
 	ROW("pattern", 1, options->pattern = known(pattern_named(text), name, text))       \
 	ROW("list", 0, options->list = true)                                               \
+	ROW("check", 0, options->check = true)                                             \
 	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                    \
 	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))        \
 	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))            \
@@ -175,6 +178,9 @@ void options_read(int argc, char **argv, struct options *options)
 	}
 	if (optind < argc)
 		impossible("unexpected argument \"%s\": see --help", argv[optind]);
-	if (!options->list)
-		options_check(options);
+	if (options->list)
+		return;
+	options_check(options);
+	if (!options->check)
+		schedule(options);
 }

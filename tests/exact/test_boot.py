@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.count import measure
 from runners.exact.decode.digest import describe
 from runners.exact.machine import boot as booting
@@ -24,7 +24,7 @@ from runners.guest import GuestError
 pytestmark = pytest.mark.emulated
 BOOTS = int(os.environ.get("PATHCOST_EXACT_BOOTS", "2"))
 # A prime number of round trips, and more warm-up than there are surprises.
-CELL = Cell(7, "unix", 64, "fifo", messages=46, warmup=400)
+CELL = ExactCell(7, "unix", 64, "fifo", messages=46, warmup=400)
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def test_a_cell_on_two_cpus_conserves_and_repeats(
     assert _conserved(two_cpu_guest, cell) == (tasks, digest)
 
 
-def _conserved(guest: ExactGuest, cell: Cell) -> tuple[set[str], str]:
+def _conserved(guest: ExactGuest, cell: ExactCell) -> tuple[set[str], str]:
     """The tasks of the steady round trip, and the record's sha256."""
     window, result, digest = measure(guest, cell)
     described = describe(cell, window, result)

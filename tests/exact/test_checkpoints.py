@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.knobs import find
 from runners.exact.machine import boot, checkpoints
 from runners.exact.machine.boot import EmulatedMachine
@@ -23,7 +23,7 @@ from runners.guest.kernels import Kernel
 from runners.guest.machine import User
 from runners.guest.qemu import Qemu
 
-CELL = Cell(1, "unix", 64, "fifo")
+CELL = ExactCell(1, "unix", 64, "fifo")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ class Counting:
         self._error = error
         self._tree = "t" * size
 
-    def __call__(self, _guest: ExactGuest, cell: Cell, _user: User | None) -> CountedCell:
+    def __call__(self, _guest: ExactGuest, cell: ExactCell, _user: User | None) -> CountedCell:
         self.calls += 1
         return CountedCell({"id": cell.id, "error": self._error}, "tree", "lap")
 

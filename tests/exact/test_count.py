@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from runners.exact import count
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.guest import GuestError
 
-CELL = Cell(1, "unix", 64, "fifo", messages=46, warmup=400)
+CELL = ExactCell(1, "unix", 64, "fifo", messages=46, warmup=400)
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, digests: str, cpus: int) -> tuple[str, int]:
@@ -23,7 +23,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, digests: str, cpus: int) -> tuple[
     given: Iterator[str] = iter(digests)
     taken: list[str] = []
 
-    def record(_guest: Any, _cell: Cell, folder: Path, *_: Any) -> str:
+    def record(_guest: Any, _cell: ExactCell, folder: Path, *_: Any) -> str:
         taken.append(next(given))
         (folder / "result.json").write_text(json.dumps({}))
         return taken[-1]

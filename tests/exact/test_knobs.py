@@ -12,7 +12,7 @@ import pytest
 
 from analysis.functions.layers import UNCLASSIFIED, layer_of
 from runners import options
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.count import measure
 from runners.exact.decode.digest import describe
 from runners.exact.decode.iterations import ReplayedWindow
@@ -28,7 +28,7 @@ from runners.guest.package_sources import PackageSources
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
-CELL = Cell(7, "tcp", 64, "fifo", messages=46, warmup=400)
+CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)
 KEYS = {
     *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
     *("code", "shows", "lacks", "image", "messages", "event"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.count import follow_payload
 from runners.exact.decode.payload import OTHER, STRING, register_of
 from runners.exact.machine.guest import ExactGuest
@@ -35,7 +35,7 @@ def test_who_carries_is_read_from_the_instruction(code: str, store: bool, regist
 def test_payload_copied_in_and_out_is_messages_times_size(
     exact_guest: ExactGuest, transport: str
 ) -> None:
-    payload = follow_payload(exact_guest, Cell(1, transport, 64, "fifo", messages=46))
+    payload = follow_payload(exact_guest, ExactCell(1, transport, 64, "fifo", messages=46))
     assert payload.copied["in"] == payload.copied["out"] == 46 * 64
     assert payload.copiers.total() == payload.copied.total()
     # Each copied byte is loaded once and stored once, beside all else.

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from runners.exact import reference
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.count import measure
 from runners.exact.machine.guest import ExactGuest
 from tests.exact.conftest import REPOSITORY
@@ -19,7 +19,7 @@ FOLDER = REPOSITORY / "reports/reference/exact"
 
 @pytest.mark.emulated
 @pytest.mark.parametrize("cell", reference.cells(), ids=str)
-def test_the_reference_is_reproduced(exact_guest: ExactGuest, cell: Cell) -> None:
+def test_the_reference_is_reproduced(exact_guest: ExactGuest, cell: ExactCell) -> None:
     stored = json.loads((FOLDER / "environment.json").read_text(encoding="utf-8"))
     changes = reference.differing(stored, exact_guest.environment())
     expected = reference.read_table(FOLDER / f"{cell.transport}.tsv")

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runners import cells, lanes, options
-from runners.collect.plan import CellRun, Pass, Plan
+from runners import lanes, options
 from runners.collect.scripts import read_scripts
+from runners.plan import cells
+from runners.plan.model import CellRun, Pass, Plan
+from runners.plan.passes import COUNTS as COUNTING
+from runners.plan.planner import OptionsPlanner
 from tests.collected import Collected, segments_again
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
@@ -52,12 +55,12 @@ def plan() -> Plan:
     first = 1
     for stretch, names in stretches.items():
         # What follows is not placed otherwise on two CPUs: one is enough, but for functions.
-        chosen = {cells.COUNTS: every + unusual, "functions": few}.get(stretch, few[:2])
+        chosen = {COUNTING: every + unusual, "functions": few}.get(stretch, few[:2])
         runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
     return replace(
-        lanes.guest_plan(options.parse([])),
+        OptionsPlanner(options.parse([])).guest(),
         passes=tuple(passes),
         checks=CHECKS,
         checks_folder=f"/run/pathcost/{lanes.CHECKS.name}",

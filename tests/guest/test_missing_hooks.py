@@ -18,8 +18,9 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import lanes, options
-from runners.collect.plan import CellRun, Pass
 from runners.invoker import invoker
+from runners.plan.model import CellRun, Pass
+from runners.plan.planner import OptionsPlanner
 from runners.progress import Progress
 from tests.analysis.make_run import manifest
 from tests.collected import Collected
@@ -57,7 +58,7 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run in one boot: the broken scripts, then each tracer."""
     folder = tmp_path_factory.mktemp("run")
     asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
-    plan = lanes.guest_plan(asked)
+    plan = OptionsPlanner(asked).guest()
     cells = [run.cell for run in next(one.runs for one in plan.passes if one.scripts)][:TRANSPORTS]
     passes: list[Pass] = []
     for scripts in (SCRIPTS, *((name,) for name in TRACERS)):

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from runners import cells, lanes, options
-from runners.collect.plan import CellRun, Pass, Plan
+from runners import lanes, options
 from runners.invoker import invoker
+from runners.plan import cells
+from runners.plan.factors import PATTERNS, TRANSPORTS
+from runners.plan.model import CellRun, Pass, Plan
+from runners.plan.planner import OptionsPlanner
 from runners.progress import Progress
 from tests.collected import Collected
 
 pytestmark = pytest.mark.guest
-ASKED = ["--transports", ",".join(options.TRANSPORTS), "--placements", "cross-cpu"]
-EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(options.PATTERNS)]
+ASKED = ["--transports", ",".join(TRANSPORTS), "--placements", "cross-cpu"]
+EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(PATTERNS)]
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +34,10 @@ def plan() -> Plan:
     given = [[*asked, "--messages", "240"] for asked in (ASKED, EVERY_PATTERN)]
     every = [cell for words in given for cell in cells.cells(options.parse(words), cells.GUEST)]
     runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(every, 1))
-    return replace(lanes.guest_plan(options.parse(ASKED)), passes=(Pass((), runs),))
+    return replace(OptionsPlanner(options.parse(ASKED)).guest(), passes=(Pass((), runs),))
 
 
-@pytest.mark.parametrize("transport", options.TRANSPORTS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_every_transport_runs_in_the_guest(collected: Collected, transport: str) -> None:
     cells = [cell for cell in collected.cells if cell["transport"] == transport]
     assert cells
@@ -47,4 +50,4 @@ def test_every_transport_runs_in_the_guest(collected: Collected, transport: str)
 
 def test_vsock_runs_with_every_pattern(collected: Collected) -> None:
     patterns = {cell["pattern"] for cell in collected.cells if cell["transport"] == "vsock"}
-    assert patterns == set(options.PATTERNS)
+    assert patterns == set(PATTERNS)

@@ -32,11 +32,9 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
     [
         (["--transports", "pigeon"], "unknown transport 'pigeon'"),
         (["--sizes", "0"], "size '0'"),
-        (["--sizes", "3G"], "size '3G'"),
         (["--out", "/dev/null"], "--out /dev/null is not a folder"),
         (["--out", "/"], "--out / holds files already"),
         (["--knob", "mitigations=off"], "it needs --exact"),
-        (["--exact", "--knob", "pigeon"], "unknown knob 'pigeon'"),
     ],
 )
 def test_usage(arguments: list[str], said: str) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, options
+from runners import guest
 from runners.guest import image
+from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 from tests.collected import Collected
@@ -73,7 +74,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was made in a guest with this root."""
     folder = tmp_path_factory.mktemp("host-lane")
-    machine = guest.prepare(invoker().cache, options.DEFAULT_KERNEL)
+    machine = guest.prepare(invoker().cache, DEFAULT)
     init = root / image.INIT_PATH
     init.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(image.INIT, init)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from runners import preflight, show
 from runners.lanes import REPOSITORY
-from runners.options import PATTERNS, TRANSPORTS
+from runners.plan.factors import PATTERNS, TRANSPORTS
+from tests.build import make
 
 RUN = REPOSITORY / "runners/run.sh"
 
@@ -30,6 +32,33 @@ def test_list_names_what_can_be_asked_for() -> None:
         assert name in listed
 
 
+@pytest.mark.parametrize("option", ["--list", "--help", "--version"])
+def test_a_reader_who_leaves_is_no_failure(option: str) -> None:
+    """As in `run.sh --list | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([RUN, option], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--out", "/etc/passwd"], "--out /etc/passwd is not a folder"),
+        (["--out", "/etc/passwd/run"], "/etc/passwd is not a folder"),
+        (["--kernel", "4.19"], 'no Debian suite offers a kernel "4.19"'),
+        (["--sched", "fifo", "--wait", "spin", "--placements", "same-cpu"], "no cell can be run"),
+        (["--exact", "--transports", "udp"], "--exact counts unix, tcp so far"),
+    ],
+)
+def test_dry_run_refuses_what_a_run_refuses(arguments: list[str], sentence: str) -> None:
+    make(REPOSITORY / "runners/workload")  # which knows what it refuses
+    done = subprocess.run([RUN, "--dry-run", *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+
+
 def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,10 +69,10 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     program.write_text(f"#!/bin/sh\nprintf '{rows}'\n")
     program.chmod(0o755)
     monkeypatch.setattr(show, "WORKLOAD", program)
-    assert show.impossible_here("transport") == {
-        "vsock": "not here: it has no module; the guest has it: --lane vm"
+    assert show.impossible_here() == {
+        ("transport", "vsock"): "not here: it has no module; the guest has it: --lane vm",
+        ("pattern", "clients"): "not here: nobody came",
     }
-    assert show.impossible_here("pattern") == {"clients": "not here: nobody came"}
 
 
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from runners import cells, lanes, mounts, options, preflight
+from runners import lanes, mounts, options, preflight
+from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
 
@@ -37,7 +38,7 @@ def collected(
     asked = options.parse(
         ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
     )
-    lanes.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
+    planner.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
     subprocess.run(
         [sys.executable, "-m", "runners.collect", folder / "plan.json", out],
         cwd=lanes.REPOSITORY,

@@ -22,7 +22,8 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import cells, lanes, mounts, options, preflight
+from runners import lanes, mounts, options, preflight
+from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
 pytestmark = pytest.mark.root
@@ -55,7 +56,7 @@ def collect(
     """One probed run of each transport on this kernel, analysed."""
     count = ["--messages", str(messages)]
     asked = options.parse([*count, "--repeats", "1", "--placements", "same-cpu"])
-    whole = lanes.plan_for(asked, cells.HOST, "tracepoint", lanes.WORKLOAD, None)
+    whole = planner.plan_for(asked, cells.HOST, "tracepoint", lanes.WORKLOAD, None)
     probed = [replace(one, scripts=scripts) for one in whole.passes if one.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
     raw = folder / "run/raw"

@@ -21,10 +21,10 @@ from analysis.counts.apps import FIGURES
 from analysis.counts.quantities import APPS as PATTERN_APPS
 from analysis.raw.apps import APP_LINES
 from probes.reasons import missing, reason
-from runners import options, run
+from runners import options
 from runners.collect import bcc
 from runners.errors import RunError, UsageError
-from runners.invoker import invoker
+from runners.experiments import Experiments
 from runners.lanes import REPOSITORY
 from runners.ports import free_port
 from runners.programs import (
@@ -294,22 +294,19 @@ def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_an_app_that_cannot_be_built_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def set_up(_: run.Session, word: str) -> Path:
+    def build(word: str) -> None:
         if word == "--gin":
             raise RunError("gin does not compile.")
-        return tmp_path
 
-    monkeypatch.setattr(run, "_setup_sh", set_up)
     monkeypatch.setattr(go, "lack", lambda: "")
     monkeypatch.setattr(go, "run", lambda *_: iter([{"app": "go", "made": "up"}]))
-    (tmp_path / "host").mkdir()
-    session = run.Session(options.parse(["--apps", "go,gin"]), invoker(), Progress(), [])
-    run._set_up_apps(session)
-    assert run._run_apps(session, tmp_path) == [
+    experiments = Experiments(("go", "gin"), Progress())
+    experiments.set_up(build)
+    assert experiments.run(tmp_path, None) == [
         missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
         | {"lane": "host"}
     ]
-    lines = (tmp_path / "host/apps.jsonl").read_text().splitlines()
+    lines = (tmp_path / "apps.jsonl").read_text().splitlines()
     assert lines == ['{"app": "go", "made": "up"}']
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from runners import cells, lanes, options
-from runners.collect import plan
+from runners import options
 from runners.errors import UsageError
+from runners.plan import cells, factors, model, planner
+from runners.plan.passes import passes
 
 
-def order(repeats: int, seed: int = 1) -> tuple[plan.Pass, ...]:
+def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
     todo = cells.cells(options.parse(["--placements", "free"]), cells.GUEST)
-    return cells.passes(todo, repeats, ["copies", "path", "functions"], seed=seed)
+    return passes(todo, repeats, ["copies", "path", "functions"], seed=seed)
 
 
 def test_passes_are_interleaved_a_b_b_a() -> None:
@@ -32,11 +33,11 @@ def test_passes_are_interleaved_a_b_b_a() -> None:
 
 def test_counts_need_fewer_repeats_than_times() -> None:
     """Six repeats, four of them with probes as well: attached twice."""
-    passes = order(6)
-    probed = [one for one in passes if "copies" in one.scripts]
+    planned = order(6)
+    probed = [one for one in planned if "copies" in one.scripts]
     assert len(probed) == 2
     assert {run.repeat for one in probed for run in one.runs} == {0, 1, 2, 3}
-    assert {run.repeat for one in passes if not one.scripts for run in one.runs} == set(range(6))
+    assert {run.repeat for one in planned if not one.scripts for run in one.runs} == set(range(6))
 
 
 FEW = 400  # messages that each script of a stretch of its own takes at most
@@ -46,7 +47,7 @@ TOGETHER = ("switches", "copies", "counts", "stat")
 
 def attached(repeats: int, scripts: list[str]) -> list[tuple[str, ...]]:
     todo = cells.cells(options.parse(["--placements", "free"]), cells.HOST)
-    return [one.scripts for one in cells.passes(todo, repeats, scripts, seed=1)]
+    return [one.scripts for one in passes(todo, repeats, scripts, seed=1)]
 
 
 def test_instruments_count_together_and_each_alone_between_unprobed_runs() -> None:
@@ -67,7 +68,7 @@ def test_few_repeats_are_for_counts(repeats: int) -> None:
 def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
     todo = cells.cells(options.parse([]), cells.HOST)
     asked = [cell for cell in todo if not cell.extra]
-    for one in cells.passes(todo, 6, MIXED[:-1], seed=1):
+    for one in passes(todo, 6, MIXED[:-1], seed=1):
         if one.scripts:
             ran = [run.cell for run in one.runs]
             assert ran[: len(asked)] != ran[len(asked) :]
@@ -77,7 +78,7 @@ def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     def lengths(*argv: str) -> set[tuple[bool, int, int]]:
-        plan = lanes.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
+        plan = planner.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
         return {
             (bool(one.scripts), run.cell.messages, run.cell.warmup)
             for one in plan.passes
@@ -100,7 +101,7 @@ def test_a_seed_draws_the_same_order_again() -> None:
 
 
 def test_cells_fit_their_pattern() -> None:
-    given = options.parse(["--patterns", ",".join(options.PATTERNS), "--clients", "3"])
+    given = options.parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
     for cell in cells.cells(given, cells.HOST):
         each = cells.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
@@ -122,7 +123,7 @@ def test_messages_that_clients_cannot_share_are_refused() -> None:
 
 
 def test_each_probed_run_has_an_unprobed_twin() -> None:
-    runs: dict[bool, list[tuple[plan.Cell, int]]] = {False: [], True: []}
+    runs: dict[bool, list[tuple[model.Cell, int]]] = {False: [], True: []}
     for one in order(3)[:-1]:
         runs[bool(one.scripts)] += [(run.cell, run.repeat) for run in one.runs]
     assert sorted(map(str, runs[False])) == sorted(map(str, runs[True]))
@@ -146,9 +147,9 @@ def test_large_messages_are_fewer() -> None:
 
 
 def test_a_plan_survives_its_file(tmp_path: Path) -> None:
-    written = plan.Plan("/bin/workload", order(2), (1000, 1000))
+    written = model.Plan("/bin/workload", order(2), (1000, 1000))
     written.dump(tmp_path / "plan.json")
-    assert plan.load(tmp_path / "plan.json") == written
+    assert model.load(tmp_path / "plan.json") == written
 
 
 def test_the_default_run_takes_times_apart() -> None:
@@ -160,7 +161,7 @@ def test_the_default_run_takes_times_apart() -> None:
         for transport in ("unix", "tcp")
         for what in (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
     }
-    runs = cells.passes(todo, 2, ["copies", "path"], seed=1)
+    runs = passes(todo, 2, ["copies", "path"], seed=1)
     probed = [run.cell for one in runs if one.scripts for run in one.runs]
     assert probed
     assert not any(cell.extra for cell in probed)
@@ -189,7 +190,7 @@ def test_what_is_asked_for_is_not_added_again() -> None:
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
     asked = options.parse(["--seed", "1"])
     real, emulated = (
-        lanes.plan_for(asked, defaults, "function", Path("w"), None)
+        planner.plan_for(asked, defaults, "function", Path("w"), None)
         for defaults in (cells.HOST, cells.EMULATED)
     )
     assert (real.samples, emulated.samples) == (True, False)

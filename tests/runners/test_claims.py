@@ -13,27 +13,34 @@ from typing import Any
 
 import pytest
 
-from analysis.needs import chosen, needs
+import analysis.errors
+from analysis.needs import chosen, conditions, needs
 from probes.reasons import missing, reason
-from runners import claims, options, show
-from runners.collect import checks, plan
+from runners import intention, options
+from runners.collect import checks
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
-from runners.invoker import Invoker
+from runners.installed import try_tools
 from runners.lanes import CHECKS, REPOSITORY
+from runners.plan import claims
+from runners.plan.cells import unit
+from runners.plan.model import Plan
+from runners.plan.planner import plans_of
 from runners.programs import redis
 from tests.build import make
 
+
+def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
+    """A cell that a claim needs, as analysis.needs prints it."""
+    fields = {"transport": transport, "pattern": pattern, "size": size}
+    return fields | conditions(placement)
+
+
 WANTED: dict[str, Any] = {
     "claims": 3,
-    "timed": [
-        {"transport": name, "pattern": "pingpong", "size": 77, "placement": "same-cpu"}
-        for name in ("unix", "tcp")
-    ],
-    "undisturbed": [
-        {"transport": "unix", "pattern": "pingpong", "size": 77, "placement": "cross-cpu"}
-    ],
-    "counted": [{"transport": "tcp", "pattern": "connect", "size": 17, "placement": "same-cpu"}],
+    "timed": [cell(name, "pingpong", 77, "same-cpu") for name in ("unix", "tcp")],
+    "undisturbed": [cell("unix", "pingpong", 77, "cross-cpu")],
+    "counted": [cell("tcp", "connect", 17, "same-cpu")],
     "quantities": ["segments"],
     "functions": False,
     "checks": [],
@@ -41,11 +48,18 @@ WANTED: dict[str, Any] = {
     "apps": [],
 }
 GIVEN = options.parse(["--claims", "--seed", "1"])
-US = Invoker(os.getuid(), os.getgid(), Path("/"), None)
+
+
+def planner(**changed: Any) -> claims.ClaimsPlanner:
+    return claims.ClaimsPlanner(GIVEN, WANTED | changed)
+
+
+def host_plan(rung: str, *, alone: bool = False, **changed: Any) -> Plan:
+    return planner(**changed).host(rung, None, alone=alone, emulated=False)
 
 
 def test_a_guest_runs_what_is_no_time() -> None:
-    plan = claims.guest_plan(WANTED, GIVEN)
+    plan = planner().guest()
     ran = {(one.scripts, run.cell.pattern, run.cell.placement)
            for one in plan.passes for run in one.runs}  # fmt: skip
     assert ran == {((), "pingpong", "cross-cpu"), (("segments",), "connect", "same-cpu")}
@@ -55,11 +69,7 @@ def test_a_guest_runs_what_is_no_time() -> None:
 
 def test_a_placement_says_how_many_messages_are_on_their_way() -> None:
     placements = ("cross-cpu", "cross-cpu+256-in-flight")
-    timed = [
-        {"transport": "tcp", "pattern": "pipeline", "size": 10, "placement": name}
-        for name in placements
-    ]
-    plan = claims.host_plan(WANTED | {"timed": timed}, GIVEN, "tracepoint", False, US)
+    plan = host_plan("tracepoint", timed=[cell("tcp", "pipeline", 10, name) for name in placements])
     ran = {
         (run.cell.placement, run.cell.in_flight)
         for one in plan.passes
@@ -69,9 +79,17 @@ def test_a_placement_says_how_many_messages_are_on_their_way() -> None:
     assert ran == {("cross-cpu", 8), ("cross-cpu", 256)}
 
 
+def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
+    """`functions` takes 46 messages at most, and four clients share a multiple of 8."""
+    clients = [cell("tcp", "clients", 64, "same-cpu")]
+    plan = planner(counted=clients, functions=True).guest()
+    found = {run.cell for one in plan.passes for run in one.runs if run.cell.pattern == "clients"}
+    assert {cell.messages for cell in found} == {40, 2000}
+    assert all(cell.messages % unit(cell.pattern, cell.clients) == 0 for cell in found)
+
+
 def test_the_host_counts_where_there_is_no_guest() -> None:
-    beside = claims.host_plan(WANTED, GIVEN, "tracepoint", False, US)
-    alone = claims.host_plan(WANTED, GIVEN, "function", True, US)
+    beside, alone = host_plan("tracepoint"), host_plan("function", alone=True)
     assert {one.scripts for one in beside.passes} == {()}
     assert {one.scripts for one in alone.passes} == {(), ("segments",)}
     assert {run.cell.size for one in beside.passes for run in one.runs} == {77}
@@ -80,14 +98,15 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = options.parse(["--claims", "--apps", "redis"])
     monkeypatch.setattr(redis, "TAKES", 600)
-    said = show.claims_note(WANTED, asked, ("host",), "tracepoint")
+    plans = plans_of(planner(), ("host",), "tracepoint", None)
+    said = intention.claims_note(WANTED, asked, plans)
     assert "redis, about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
 
 def test_what_a_rung_cannot_count_is_said() -> None:
-    assert claims.scripts(WANTED, "tracepoint") == []
-    assert claims.lacking(WANTED, "tracepoint") == [
+    assert planner().scripts("tracepoint") == []
+    assert planner().uncounted("host", "tracepoint", alone=True) == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
 
@@ -111,11 +130,8 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
         claims.read_needs(Path(sys.executable), options.parse(["--claims", "made-up"]))
-
-
-def test_exact_mode_and_claims_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="ask for one of them"):
-        options.parse(["--claims", "--exact"])
+    with pytest.raises(analysis.errors.UsageError, match="'go-afeco': did you mean 'go-af"):
+        chosen(["go-afeco"])
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +144,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
         patch.setattr(tempfile, "tempdir", "/tmp")  # where everybody may pass, as in a run
         for name in (*needs(chosen([]))["checks"], "made-up-check"):
             found[name] = checks.run_check(CHECKS / "build", name, None)
-    claims.ask_tools(
-        WANTED | {"tools": {"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}}, out
-    )
+    try_tools({"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}, out)
     for line in (out / "tools.jsonl").read_text().splitlines():
         row = json.loads(line)
         found[row["tool"]] = [row]
@@ -138,17 +152,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 
 def test_each_kernel_is_asked() -> None:
-    asked = WANTED | {"checks": ["sun-path"]}
-    plans = (
-        claims.host_plan(asked, GIVEN, "tracepoint", False, US),
-        claims.guest_plan(asked, GIVEN),
-    )
+    plans = plans_of(planner(checks=["sun-path"]), ("host", "vm"), "tracepoint", None).values()
     assert [one.checks for one in plans] == [("sun-path",)] * 2
 
 
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
     make(CHECKS)
-    asked = plan.Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
+    asked = Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
     asked.dump(tmp_path / "plan.json")
     assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
     (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()

@@ -78,8 +78,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from runners import leftovers
-from runners.cells import HOST, cells
-from runners.collect.plan import CellRun, Plan
+from runners.plan.cells import HOST, cells
+from runners.plan.model import CellRun, Plan
 from runners.collect.workload import run_cell
 from runners.options import parse
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners import options
+from runners.plan import factors
 
 from .conftest import Listed
 from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, run
@@ -79,13 +79,13 @@ def test_list_names_what_the_tests_know(listed: Listed) -> None:
 
 
 def test_options_know_what_the_program_lists(listed: Listed) -> None:
-    for kind, names in (("transport", options.TRANSPORTS), ("pattern", options.PATTERNS)):
-        assert names == tuple(name for which, name in listed if which == kind)
+    for kind, names in (("transport", factors.TRANSPORTS), ("pattern", factors.PATTERNS)):
+        assert tuple(names) == tuple(name for which, name in listed if which == kind)
 
 
 @pytest.mark.parametrize("option", ["wait", "sched", "topology"])
 def test_options_know_the_words_of(program: Path, private: Path, option: str) -> None:
-    known = {"wait": options.WAITS, "sched": options.SCHEDULERS, "topology": options.TOPOLOGIES}
+    known = {"wait": factors.WAITS, "sched": factors.SCHEDULERS, "topology": factors.TOPOLOGIES}
     ended = run(program, "--transport", "unix", "--dir", private, f"--{option}", "?")
     assert ended.stderr.endswith(f'"?": there is {", ".join(known[option])}\n')
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.decode.iterations import IterationShape, ReplayedWindow
 from runners.exact.decode.replay import CallTree, Counts
 
@@ -18,7 +18,7 @@ NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
 
 
-def describe(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
+def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
     """The results in a cell's line of cells.jsonl."""
     checks = list(_checks(cell, window, result))
     return {
@@ -70,7 +70,9 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]
     return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
 
 
-def _checks(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _checks(
+    cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
     """The checks that a valid cell passes, each with the figures that it compares."""
 
     def check(name: str, ok: bool, detail: str) -> dict[str, Any]:

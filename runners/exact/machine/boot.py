@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runners.collect.children import command
 from runners.exact.machine import initramfs
 from runners.exact.machine.elf import strip_elf
 from runners.exact.machine.one_cpu import on_one_cpu
@@ -27,6 +26,7 @@ from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, User, explain, watch
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
+from runners.process import command
 
 REPOSITORY = Path(__file__).parents[3]
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"

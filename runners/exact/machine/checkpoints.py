@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runners.exact.cells import Cell
+from runners.exact.cells import ExactCell
 from runners.exact.machine.boot import PLUGIN, digest
 from runners.exact.machine.guest import ExactGuest, is_unused, room_in_cache
 from runners.guest.machine import User
@@ -26,7 +26,7 @@ class CountedCell(NamedTuple):
     lap: str
 
 
-Count = Callable[[ExactGuest, Cell, User | None], CountedCell]
+Count = Callable[[ExactGuest, ExactCell, User | None], CountedCell]
 
 
 class Checkpoints:
@@ -43,7 +43,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def get_or_count(
-        self, guest: ExactGuest, cell: Cell, user: User | None, count: Count
+        self, guest: ExactGuest, cell: ExactCell, user: User | None, count: Count
     ) -> CountedCell:
         """The cell's checkpoint; without one, count the cell, and keep it unless it failed.
 

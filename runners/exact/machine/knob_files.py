@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runners.collect.children import command
 from runners.exact.knobs import module_names
 from runners.guest import GuestError
 from runners.guest.cache import Cache, read_manifest
@@ -23,6 +22,7 @@ from runners.guest.modules import module_packages
 from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES
+from runners.process import command
 
 # Program → its package, and its path in the package.
 PROGRAMS = {

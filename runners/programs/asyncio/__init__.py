@@ -15,9 +15,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 from runners.programs.client import run_counted
 from runners.programs.probes import Probes, rounds
 from runners.programs.server import serving

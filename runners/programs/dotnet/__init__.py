@@ -12,8 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User
 from runners.collect.workload import private_directory
+from runners.process import User
 from runners.programs.client import run_whole
 from runners.programs.probes import Probes, rounds
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User
+from runners.process import User
 from runners.programs import echo
 from runners.programs.probes import Probes
 

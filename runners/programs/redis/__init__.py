@@ -18,9 +18,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.collect.children import User
 from runners.collect.workload import private_directory
 from runners.ports import free_port
+from runners.process import User
 from runners.programs.client import SECONDS, run_whole
 from runners.programs.probes import Probes, Watch, rounds
 from runners.programs.server import serving

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The plan: which cells run, how often, in what order, with which instrument attached."""
+"""The plan as the collector reads it: passes of cell runs. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit that is run. `size` in bytes; `messages` and `warmup` count single sends."""
+    """One combination of factors: the unit that is run.
+
+    `size` is in bytes; `messages` and `warmup` count single sends.
+    """
 
     transport: str
     pattern: str
@@ -23,7 +26,7 @@ class Cell:
     topology: str = "one"
     in_flight: int | None = None  # pipeline
     clients: int | None = None  # clients
-    extra: bool = False  # not asked for: run for its time, never probed (runners/cells.py)
+    extra: bool = False  # the planner adds it for its time, and never probes it
 
     def __str__(self) -> str:
         words = [self.transport, self.pattern, f"{self.size} B", self.placement]
@@ -34,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellRun:
-    """One run of a cell. `id` is what the workload's marker carries: unique in a lane."""
+    """One run of a cell. The workload's markers carry `id`, which is unique in a lane."""
 
     id: int
     cell: Cell
@@ -43,7 +46,7 @@ class CellRun:
 
 @dataclass(frozen=True)
 class Pass:
-    """Cell runs that share what is attached: scripts of probes/scripts.tsv, or nothing."""
+    """Cell runs under the same attached scripts of probes/scripts.tsv, or under none."""
 
     scripts: tuple[str, ...]
     runs: tuple[CellRun, ...]
@@ -51,11 +54,11 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one lane does. `user` is the (uid, gid) that the workload runs as, None for our own.
+    """What one lane does. The workload runs as `user` (uid, gid); None means as ourselves.
 
-    `samples`: keep each round-trip time, which costs a reading of the clock each.
-    `own_kernel`: this kernel is ours alone, so that settings of it may be changed between cells.
-    `checks`: programs of `checks_folder` that ask this kernel something, after the cells.
+    `samples`: keep every round-trip time, at the cost of one clock reading each.
+    `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
+    `checks`: programs of `checks_folder` that test this kernel after the cells.
     """
 
     workload: str
@@ -72,7 +75,13 @@ class Plan:
 
     @property
     def runs(self) -> int:
-        return sum(len(one.runs) for one in self.passes)
+        """How many cell runs there are."""
+        return sum(len(stretch.runs) for stretch in self.passes)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cell of every run, in order."""
+        return [run.cell for stretch in self.passes for run in stretch.runs]
 
 
 def load(path: Path) -> Plan:
@@ -80,10 +89,10 @@ def load(path: Path) -> Plan:
     data = json.loads(path.read_text(encoding="utf-8"))
     passes = tuple(
         Pass(
-            tuple(one["scripts"]),
-            tuple(CellRun(run["id"], Cell(**run["cell"]), run["repeat"]) for run in one["runs"]),
+            tuple(entry["scripts"]),
+            tuple(CellRun(run["id"], Cell(**run["cell"]), run["repeat"]) for run in entry["runs"]),
         )
-        for one in data["passes"]
+        for entry in data["passes"]
     )
     lists = {
         "passes": passes,

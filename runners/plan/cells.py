@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From options to cells: every combination of factors, and what a lane does by default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from runners.errors import UsageError
+from runners.options import Options
+from runners.plan.model import Cell
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a lane does when no option says otherwise. `bytes` bounds a cell of large messages.
+
+    `watched`: the most messages in a probed window, whose warm-up is at most a guest's. Times need
+    many round trips; counts do not.
+    """
+
+    lane: str
+    messages: int
+    watched: int
+    warmup: int
+    repeats: int
+    bytes: int
+
+
+# Fewer than six repeats give a median no interval of 95 % (analysis/intervals.py).
+HOST = Defaults("host", messages=10_000, watched=2_000, warmup=2_000, repeats=6, bytes=1 << 30)
+# An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
+# they repeat.
+GUEST = Defaults("vm", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
+# This machine's own kernel on an emulated CPU gives counts, as slowly as a guest.
+EMULATED = replace(GUEST, lane="host")
+# Patterns in which one thread holds both ends.
+ONE_THREAD = ("selfloop", "selfecho")
+# The two transports whose times every report takes apart.
+DECOMPOSED = ("unix", "tcp")
+
+
+def cells(options: Options, defaults: Defaults) -> list[Cell]:
+    """Every combination that the options name. Transports vary fastest, so they run side by side.
+
+    A cell that the workload refuses is planned like any other: the report shows the reason.
+    """
+    named = [
+        _filled(
+            Cell(transport, pattern, size, placement, 0, 0, wait, sched, topology),
+            options,
+            defaults,
+        )
+        for pattern in options.patterns
+        for size, placement, wait, sched, topology, transport in product(
+            options.sizes,
+            _placements(options, pattern),
+            *(options.waits, options.scheds, options.topologies, options.transports),
+        )
+    ]
+    # An emulated CPU's times are not times, so a guest has none to take apart.
+    return named + (_extra(named) if defaults is HOST else [])
+
+
+def unit(pattern: str, clients: int | None) -> int:
+    """The number of messages that a window of this pattern is a multiple of."""
+    return {"stream": 1, "selfloop": 1, "clients": 2 * (clients or 1)}.get(pattern, 2)
+
+
+def shortened(cell: Cell, messages: int | None, warmup: int | None = None) -> Cell:
+    """The cell with at most so many messages in its window and before it, in whole units."""
+    each = unit(cell.pattern, cell.clients)
+    if messages is not None:
+        cell = replace(cell, messages=min(cell.messages, max(each, messages // each * each)))
+    if warmup is not None:
+        cell = replace(cell, warmup=min(cell.warmup, warmup // each * each))
+    return cell
+
+
+def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
+    """The cell with its numbers of messages, and with the factors that only its pattern has."""
+    each = unit(cell.pattern, options.clients)
+    affordable = max(each, min(defaults.messages, defaults.bytes // cell.size) // each * each)
+    messages = options.messages or affordable
+    if messages % each:
+        raise UsageError(
+            f"--messages {messages} is not a multiple of {each}, "
+            f"as {cell.pattern} with {options.clients} clients needs it."
+        )
+    return replace(
+        cell,
+        messages=messages,
+        warmup=min(defaults.warmup, messages) // each * each,
+        in_flight=options.in_flight if cell.pattern == "pipeline" else None,
+        clients=options.clients if cell.pattern == "clients" else None,
+    )
+
+
+def _placements(options: Options, pattern: str) -> tuple[str, ...]:
+    """One thread has no second CPU: beside other placements, cross-cpu is left out."""
+    fitting = tuple(name for name in options.placements if name != "cross-cpu")
+    return fitting if pattern in ONE_THREAD and fitting else options.placements
+
+
+def _extra(named: Sequence[Cell]) -> list[Cell]:
+    """Cells that take a message's time apart, where ping-pong runs on one CPU and on two.
+
+    They have the smallest size. One is the path alone: a thread that plays ping-pong with itself.
+    The other is two CPUs that never sleep.
+    """
+    smallest = min(cell.size for cell in named)
+    usual = [cell for cell in named if _usual(cell) and cell.size == smallest]
+    extra = []
+    for cell in usual:
+        beside = replace(cell, placement="same-cpu")
+        if cell.placement == "cross-cpu" and beside in usual:
+            extra += [replace(beside, pattern="selfecho"), replace(cell, wait="spin")]
+    return [replace(cell, extra=True) for cell in extra if cell not in named]
+
+
+def _usual(cell: Cell) -> bool:
+    factors = (cell.pattern, cell.wait, cell.sched, cell.topology)
+    return factors == ("pingpong", "block", "other", "one") and cell.transport in DECOMPOSED

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--claims: the plan of a lane has the cells that the chosen claims need, and no more.
+
+The claims belong to the analysis, which reads them in its own Python and prints what they need
+(`python -m analysis.needs`). So a wrong claims file ends a run before anything is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from probes.reasons import missing, reason
+from runners.collect.scripts import read_scripts
+from runners.errors import RunError, UsageError
+from runners.lanes import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
+from runners.options import Options
+from runners.plan import factors
+from runners.plan.cells import GUEST, HOST, Defaults, cells
+from runners.plan.model import Cell, Pass, Plan
+from runners.plan.passes import claimed
+from runners.plan.planner import OptionsPlanner, Planner
+from runners.process import User
+
+FUNCTIONS = "functions"  # the script that sees every function
+# Cells that run for their times, without probes for their counts, and with probes.
+KINDS = ("timed", "undisturbed", "counted")
+# The fields of a cell that a claim names, each with the values that the workload knows.
+FACTORS = {
+    "pattern": factors.PATTERNS,
+    "placement": factors.PLACEMENTS,
+    "wait": factors.WAITS,
+    "sched": factors.SCHEDULERS,
+    "topology": factors.TOPOLOGIES,
+    "transport": factors.TRANSPORTS,
+}
+# All that two cells of a claim share, whatever their transports.
+CONDITION = ("pattern", "size", "placement", "wait", "sched", "topology", "in_flight")
+Needs = dict[str, Any]
+
+
+def planner_of(options: Options, python: Callable[[], Path]) -> Planner:
+    """The planner of a run; for claims it needs the Python of the analysis. See read_needs."""
+    if options.claims is None:
+        return OptionsPlanner(options)
+    return ClaimsPlanner(options, read_needs(python(), options))
+
+
+def read_needs(python: Path, options: Options) -> Needs:
+    """What the claims that --claims names need. Raises UsageError, RunError."""
+    found = subprocess.run(
+        [python, "-B", "-m", "analysis.needs", *(options.claims or ())],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    if found.returncode != 0:
+        lines = found.stderr.strip().splitlines() or ["the claims could not be read."]
+        sentence = lines[-1].removeprefix("pathcost: ")
+        raise (UsageError if found.returncode == 2 else RunError)(sentence)
+    needs: Needs = json.loads(found.stdout)
+    for cell in (cell for kind in KINDS for cell in needs[kind]):
+        for factor, known in FACTORS.items():
+            if cell[factor] not in known:
+                raise UsageError(
+                    f"a claim needs the {factor} '{cell[factor]}': there is {', '.join(known)}."
+                )
+    return needs
+
+
+@dataclass(frozen=True)
+class ClaimsPlanner:
+    """Cells without probes, interleaved; then the counted cells under the scripts they need."""
+
+    options: Options
+    needs: Needs
+
+    @property
+    def counts(self) -> bool:
+        return any(self.needs[kind] for kind in KINDS[1:])
+
+    def host(self, rung: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+        """Everything without probes; the counts too where no guest runs beside."""
+        return Plan(
+            str(WORKLOAD),
+            self._passes(HOST, ("timed", "undisturbed"), rung if alone else None),
+            user,
+            samples=not emulated,
+            checks=tuple(self.needs["checks"]),
+            checks_folder=str(CHECKS / "build"),
+        )
+
+    def guest(self) -> Plan:
+        """Everything but times."""
+        return Plan(
+            str(GUEST_FOLDER / WORKLOAD.name),
+            self._passes(GUEST, ("undisturbed",), "function"),
+            GUEST_NOBODY,
+            own_kernel=True,
+            checks=tuple(self.needs["checks"]),
+            checks_folder=str(GUEST_FOLDER / CHECKS.name),
+        )
+
+    def uncounted(self, lane: str, rung: str, *, alone: bool) -> list[Missing]:
+        able, table = self.scripts(rung), read_scripts()
+        return [
+            missing(table[name][0].quantities, reason("needs-function-probes", script=name))
+            for name in (self.scripts("function") if alone else ())
+            if name not in able
+        ]
+
+    def scripts(self, rung: str) -> list[str]:
+        """For each quantity the first script that counts it, where this rung can run it."""
+        table = read_scripts()
+        chosen = {
+            next((name for name, rows in table.items() if quantity in rows[0].quantities), "")
+            for quantity in self.needs["quantities"]
+        }
+        if self.needs["functions"]:
+            chosen.add(FUNCTIONS)
+        return [name for name, rows in table.items() if name in chosen and rows[0].runs_on(rung)]
+
+    def _passes(
+        self, defaults: Defaults, bare: Iterable[str], rung: str | None
+    ) -> tuple[Pass, ...]:
+        """Cells of the kinds `bare`; where `rung` is given, the counted cells too."""
+        unprobed = [cell for kind in bare for cell in self.needs[kind]]
+        return claimed(
+            self._cells(unprobed, defaults),
+            self._cells(self.needs["counted"] if rung else (), GUEST),
+            self.options.repeats or defaults.repeats,
+            self.scripts(rung) if rung else (),
+            seed=self.options.seed,
+        )
+
+    def _cells(self, wanted: Iterable[dict[str, Any]], defaults: Defaults) -> list[Cell]:
+        """In the order of the claims, with the transports of one condition side by side."""
+        transports: dict[tuple[Any, ...], dict[str, None]] = {}
+        for cell in wanted:
+            condition = tuple(cell[factor] for factor in CONDITION)
+            transports.setdefault(condition, {})[cell["transport"]] = None
+        made = []
+        for condition, names in transports.items():
+            pattern, size, placement, wait, sched, topology, in_flight = condition
+            named = replace(
+                self.options,
+                transports=tuple(names),
+                patterns=(pattern,),
+                sizes=(size,),
+                placements=(placement,),
+                waits=(wait,),
+                scheds=(sched,),
+                topologies=(topology,),
+                in_flight=in_flight or factors.USUAL_IN_FLIGHT,
+            )
+            made += [cell for cell in cells(named, defaults) if not cell.extra]
+        return made

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From cells to passes: how often each cell runs, in what order, under which scripts.
+
+Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
+on both alike. Where several instruments count, it is A C C B B D D A E E A: B has all of them
+together, the others have one each. Two repeats are a block: its cells run in an order drawn for
+it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring stretches with the
+same scripts are one pass: probes are attached once for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from random import Random
+
+from runners.collect.scripts import read_scripts
+from runners.plan.cells import GUEST, shortened
+from runners.plan.model import Cell, CellRun, Pass
+
+# The stretch whose scripts count, and that unprobed runs are interleaved with.
+COUNTS = "counts"
+# With fewer repeats each instrument is not attached alone: all of them together give the counts.
+LEAST_ALONE = 3
+# How often claims run a counted cell: counts repeat, and the second run shows it.
+COUNTED_REPEATS = 2
+
+# A run before it has a number: the scripts over it, the cell, the repeat.
+Planned = tuple[tuple[str, ...], Cell, int]
+
+
+def passes(
+    todo: Sequence[Cell],
+    repeats: int,
+    scripts: Sequence[str],
+    *,
+    seed: int,
+    watched: int | None = None,
+) -> tuple[Pass, ...]:
+    """Each cell `repeats` times without probes and with the scripts that count, then the rest.
+
+    An extra cell is there for its time: it runs without probes only. `watched`: the most messages
+    in a probed window.
+    """
+    warmup = None if watched is None else GUEST.warmup
+    stretches = _stretches(scripts)
+    counting = stretches.pop(COUNTS, ())
+    order = [
+        (names, shortened(cell, watched, warmup) if names else cell, repeat)
+        for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
+    ]
+    probed = [shortened(cell, watched, warmup) for cell in todo if not cell.extra]
+    return _numbered([*order, *_probed(probed, stretches)])
+
+
+def claimed(
+    bare: Sequence[Cell],
+    counted: Sequence[Cell],
+    repeats: int,
+    scripts: Sequence[str],
+    *,
+    seed: int,
+) -> tuple[Pass, ...]:
+    """Bare cells `repeats` times without probes, interleaved; then each counted cell with them."""
+    order = _interleaved(bare, repeats, Random(seed), ())
+    return _numbered([*order, *_probed(counted, _stretches(scripts))])
+
+
+def _stretches(scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Scripts by stretch: those of one stretch watch the same cell runs."""
+    table = read_scripts()
+    found: dict[str, tuple[str, ...]] = {}
+    for name in scripts:
+        stretch = table[name][0].stretch
+        found[stretch] = (*found.get(stretch, ()), name)
+    return found
+
+
+def _probed(todo: Sequence[Cell], stretches: dict[str, tuple[str, ...]]) -> Iterator[Planned]:
+    """Every cell under each stretch of scripts, as short as the scripts need it.
+
+    A script that writes out each event needs few messages (`most` in probes/scripts.tsv).
+    """
+    table = read_scripts()
+    for stretch, names in stretches.items():
+        most = min((limit for name in names if (limit := table[name][0].most)), default=None)
+        for repeat in range(COUNTED_REPEATS if stretch == COUNTS else 1):
+            for cell in todo:
+                yield names, shortened(cell, most), repeat
+
+
+def _numbered(order: Iterable[Planned]) -> tuple[Pass, ...]:
+    """Neighbours with the same scripts share a pass; every run gets its number."""
+    runs = [
+        (names, CellRun(number, cell, repeat))
+        for number, (names, cell, repeat) in enumerate(order, 1)
+    ]
+    return tuple(
+        Pass(names, tuple(run for _, run in stretch))
+        for names, stretch in groupby(runs, key=lambda entry: entry[0])
+    )
+
+
+def _interleaved(
+    todo: Sequence[Cell], repeats: int, random: Random, counting: tuple[str, ...]
+) -> Iterator[Planned]:
+    """Each repeat without probes, and between two of them the probed runs of both."""
+    gaps = _gaps(counting, repeats) if counting else {}
+    orders = list(_orders(todo, repeats, random))
+    for repeat, order in enumerate(orders):
+        yield from (((), cell, repeat) for cell in order)
+        for scripts in gaps.get(repeat, ()):
+            for probed in range(repeat, min(repeat + 2, repeats)):
+                yield from ((scripts, cell, probed) for cell in orders[probed] if not cell.extra)
+
+
+def _orders(todo: Sequence[Cell], repeats: int, random: Random) -> Iterator[list[Cell]]:
+    """The order of cells in each repeat: drawn for every other one, reversed in the next."""
+    block = list(todo)
+    for repeat in range(repeats):
+        if repeat % 2 == 0:
+            random.shuffle(block)
+        yield block[:: 1 if repeat % 2 == 0 else -1]
+
+
+def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, ...]]]:
+    """Repeat → the scripts that are attached after it, for its probed run and the next repeat's.
+
+    Attaching costs seconds, and counts repeat. So all instruments run together once, in the same
+    cell runs, so that their counts can be compared; and each runs alone once, which shows its cost.
+    The first instrument runs alone before that, the second after it, so that what two neighbours
+    share is attached once. Further repeats are for times only.
+    """
+    by_instrument: dict[str, list[str]] = {}
+    for name in counting:
+        by_instrument.setdefault(read_scripts()[name][0].instrument, []).append(name)
+    alone = [tuple(names) for names in by_instrument.values()]
+    if repeats < LEAST_ALONE:
+        return {0: [counting]}
+    if len(alone) == 1:
+        return {0: alone, 2: alone}
+    gaps = {0: [alone[0], counting, alone[1]]}
+    for number, names in enumerate(alone[2:], 1):
+        gaps.setdefault(min(number, repeats - 2), []).append(names)
+    return gaps
