@@ -8,13 +8,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 needs=(--dev --claims --redis)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
-environment=$(./runners/setup.sh "${needs[@]}" | tee /dev/stderr | tail -n 1)
+environment=$(./runners/setup.sh "${needs[@]}" | tee >(cat >&2) | tail -n 1)
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 
 shellcheck -x runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
 shfmt -d runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run
 clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/apps/*/*.c probes/exact/*.[ch]
-[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/apps | tee /dev/stderr)"
+[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/apps | tee >(cat >&2))"
 ruff check .
 ruff format --check .
 mypy
