@@ -23,11 +23,14 @@ from tests.docs.test_transcripts import STEPS
 
 ENTRIES, SHOWN = shown.entries(), shown.commands()
 TIERS = {
-    None: [],
+    None: [pytest.mark.slow],
     "root": [pytest.mark.root],
     "emulated": [pytest.mark.emulated],
     "guest": [pytest.mark.guest],
-    "chromium": [pytest.mark.skipif(browser.CHROMIUM is None, reason="no chromium is installed")],
+    "chromium": [
+        pytest.mark.slow,
+        pytest.mark.skipif(browser.CHROMIUM is None, reason="no chromium is installed"),
+    ],
 }
 RUNS = {entry.run: TIERS[entry.tier] for entry in ENTRIES.values() if entry.run}
 HEADERS = [

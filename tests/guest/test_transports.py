@@ -13,7 +13,7 @@ from runners.invoker import invoker
 from runners.progress import Progress
 from tests.collected import Collected
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 ASKED = ["--transports", ",".join(options.TRANSPORTS), "--placements", "cross-cpu"]
 EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(options.PATTERNS)]
 
