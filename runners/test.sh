@@ -19,7 +19,7 @@ cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would l
 mkdir -p "$cache"
 scripts=(runners/*.sh runners/apps/*.sh runners/box/*.sh .ci/run)
 pytest=(python -m pytest -o "cache_dir=$cache/pytest")
-machine='root or guest or emulated' # these have the machine to themselves
+machine='root or guest' # these have the machine to themselves
 
 checks() {
 	shellcheck -x "${scripts[@]}"
@@ -38,7 +38,7 @@ if [ "${1-}" = --fast ]; then
 	# Nothing is started here that would leave its byte code in the cache.
 	unset PYTHONDONTWRITEBYTECODE
 	export PYTHONPYCACHEPREFIX=$cache/bytecode
-	"${pytest[@]}" --numprocesses auto --dist worksteal -m "not (slow or matrix or $machine)" "${@:2}" || status=$?
+	"${pytest[@]}" --numprocesses auto --dist worksteal -m "not (slow or emulated or matrix or $machine)" "${@:2}" || status=$?
 	wait $checking || status=$?
 	cat "$cache/checks.log"
 	exit "$status"
