@@ -134,7 +134,7 @@ def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
     for path in made:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     subprocess.run(["chown", "-R", f"{USER}:{USER}", copy], check=True)
-    (environment,) = job.cache.glob("python-*")
+    environment = next(job.cache.glob("python-*"))
     again = subprocess.run(
         [*AS_USER, environment / "bin/python", "-m", "analysis", copy],
         capture_output=True,
