@@ -37,6 +37,9 @@ from analysis.verdicts.observed import Observed, read_observed
 from analysis.verdicts.verdict import CELLS, NOT_MEASURED, Verdict, tally
 from analysis.wording import probes_text, size_text
 
+# A run's tables are small: strings of pyarrow would make an analysis take a third longer.
+pd.options.mode.string_storage = "python"
+
 
 @dataclass(frozen=True)
 class Analysis:

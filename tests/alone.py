@@ -26,7 +26,7 @@ MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
 BCC_TOOLS = ("counts", "stacks", "latency")
 AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
-SECONDS = 120
+SECONDS = 300  # a tool takes minutes to start in an emulated guest on a busy machine
 ENTRY = re.compile(r"@(\w+)\[(\d+)(?:, ([^\]]*))?\]: (\d+)")
 # What a message needs on every kernel, and what is so but for an ACK now and then.
 EXACT = (

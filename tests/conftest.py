@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
+# Fixtures that run make.
+COMPILED = {"program", "sanitized", "planted", "extended", "built", "answers"}
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need root say so instead of failing."""
-    if os.geteuid() == 0:
-        return
+    """Tests that need root say so instead of failing; tests that need a compiler are slow."""
     for item in items:
+        if COMPILED & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+        if os.geteuid() == 0:
+            continue
         if item.get_closest_marker("root") or item.get_closest_marker("guest"):
             item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))
 

@@ -22,7 +22,10 @@ from analysis.__main__ import main
 from tests.browser import CHROMIUM, SECONDS, ask, chromium, screenshot
 from tests.exact.test_analysis import write_run
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed"),
+]
 PHONE = (500, 900)  # headless Chromium has no narrower window
 DARK = "--blink-settings=preferredColorScheme=0"
 AXE = "axe-core@4.14.1"

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from runners.lanes import REPOSITORY
 
 PAGES = (
-    *(REPOSITORY / "README.md", REPOSITORY / "reports/README.md"),
+    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md")),
     *sorted((REPOSITORY / "docs").rglob("*.md")),
     *sorted((REPOSITORY / "probes").rglob("*.md")),
     *sorted((REPOSITORY / "runners").rglob("*.md")),

@@ -23,6 +23,7 @@ def test_there_are_three() -> None:
 
 
 @pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)
+@pytest.mark.slow
 def test_a_notebook_prints_what_it_shows(page: Path) -> None:
     kept, now = nbformat.read(page, as_version=4), notebooks.executed(page)
     wrong = [
@@ -42,6 +43,7 @@ def test_a_notebook_teaches_in_the_lessons_form(page: Path) -> None:
     assert page.with_suffix(".md").exists()  # the lesson that it belongs to
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_fails_the_notebook(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
     page = tmp_path / "page.ipynb"
@@ -50,6 +52,7 @@ def test_a_cell_that_fails_fails_the_notebook(tmp_path: Path) -> None:
         notebooks.executed(page)
 
 
+@pytest.mark.slow
 def test_a_refreshed_notebook_holds(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(source) for source in ("print(6 * 7)", "6 * 7")]
     page = tmp_path / "page.ipynb"

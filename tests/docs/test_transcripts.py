@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.lanes import REPOSITORY
+from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step
 
@@ -23,9 +24,10 @@ def a_step(*shown: str, exact: bool = False) -> Step:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy that the lessons' runs are left in."""
+    """A copy of the tree, with the workload built, where the lessons leave their runs."""
     folder = tmp_path_factory.mktemp("lessons") / "pathcost"
     transcripts.clone(folder)
+    make(folder / "runners/workload")
     return folder
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from runners import mounts
 from runners.lanes import REPOSITORY
 
 SECONDS = 900
@@ -67,10 +68,24 @@ def steps(page: Path) -> Iterator[Step]:
             )
 
 
+def lacks_root(step: Step) -> bool:
+    """Whether the command needs sudo, and this user cannot use it without a password."""
+    if os.geteuid() == 0 or not SUDO.search(step.command):
+        return False
+    return (
+        shutil.which("sudo") is None
+        or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode != 0
+    )
+
+
 def run(step: Step, folder: Path) -> list[str]:
-    """What the command prints, started in `folder`; raises RuntimeError where it fails."""
-    # Whoever runs this is root already, on machines without sudo as well.
-    command = SUDO.sub("", step.command) if os.geteuid() == 0 else step.command
+    """Run the command in `folder` and return its lines; raises RuntimeError where it fails.
+
+    As root it runs without sudo, which a container may not have, and finds mounted what run.sh
+    mounts for itself.
+    """
+    root = os.geteuid() == 0
+    command = SUDO.sub("", step.command) if root else step.command
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
@@ -78,6 +93,7 @@ def run(step: Step, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         timeout=SECONDS,
+        preexec_fn=mounts.private_mounts if root else None,
     )
     if done.returncode:
         raise RuntimeError(f"{step.name}: status {done.returncode}\n{done.stderr[-2000:]}")

@@ -6,9 +6,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from runners.exact.machine.elf import strip_elf
 
 
+@pytest.mark.slow
 def test_a_bare_program_runs_and_does_not_know_where_it_was_built(tmp_path: Path) -> None:
     found = set()
     for name in ("here", "somewhere-else"):

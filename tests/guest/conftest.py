@@ -11,9 +11,12 @@ import pytest
 
 from runners import guest, lanes, options
 from runners.invoker import invoker
+from runners.options import DEFAULT_KERNEL as DEFAULT
 from runners.progress import Progress
 from tests.collected import Collected
 from tests.guest import exactness
+
+MATRIX = [pytest.param(name, marks=pytest.mark.matrix) for name in guest.SERIES if name != DEFAULT]
 
 
 @pytest.fixture(scope="session")
@@ -27,12 +30,12 @@ def cache_folder() -> Path:
 def machine(cache_folder: Path) -> guest.Guest:
     """A guest with the default kernel; skips where none can be had, with the reason."""
     try:
-        return guest.prepare(cache_folder, "6.12")
+        return guest.prepare(cache_folder, DEFAULT)
     except guest.GuestError as error:
         pytest.skip(error.sentence)
 
 
-@pytest.fixture(scope="session", params=guest.SERIES)
+@pytest.fixture(scope="session", params=[DEFAULT, *MATRIX])
 def kernel(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -12,10 +12,12 @@ import pytest
 
 from runners import guest, lanes
 from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
+from runners.guest.kernels import DEFAULT
 from tests import alone
 
 pytestmark = pytest.mark.guest
 MESSAGES = 46
+NEWEST = pytest.param(guest.SERIES[-1], marks=pytest.mark.matrix)
 ORDER = f"""
 import json, sys
 from runners.bench.in_guest import measure
@@ -31,14 +33,17 @@ alone.main(sys.argv[1], "out/alone.json", "function")
 """
 
 
-@pytest.fixture(scope="module", params=(guest.SERIES[-1],))
-def out(
-    request: pytest.FixtureRequest, cache_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+@pytest.fixture(scope="module", params=(DEFAULT, NEWEST))
+def kernel(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the tools left in one boot."""
     folder = tmp_path_factory.mktemp("calls")
     try:
-        machine = guest.prepare(cache_folder, request.param)
+        machine = guest.prepare(cache_folder, kernel)
     except guest.GuestError as error:
         pytest.skip(error.sentence)
     with tarfile.open(folder / "in.tar", "w") as tar:
@@ -50,7 +55,7 @@ def out(
     order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{lanes.WORKLOAD.name}"'
     machine.run(
         *(folder / "in.tar", folder / "out", ["sh", "-c", order, "sh", ORDER]),
-        timeout=240,
+        timeout=900,
         on_line=print,
         memory=lanes.GUEST_MEMORY,
     )
@@ -72,9 +77,9 @@ def said(out: Path) -> dict[str, dict[str, str]]:
 
 
 def test_each_function_script_alone_counts_what_its_header_shows(
-    said: dict[str, dict[str, str]],
+    said: dict[str, dict[str, str]], kernel: str
 ) -> None:
-    rows = alone.rows_of("function", guest.SERIES[-1])
+    rows = alone.rows_of("function", kernel)
     assert {row.name for row in rows} == set(said["scripts"])
     for row in rows:
         text = said["scripts"][row.name]

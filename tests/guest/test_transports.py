@@ -16,7 +16,7 @@ from runners.plan.planner import OptionsPlanner
 from runners.progress import Progress
 from tests.collected import Collected
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 ASKED = ["--transports", ",".join(TRANSPORTS), "--placements", "cross-cpu"]
 EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(PATTERNS)]
 

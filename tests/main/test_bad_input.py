@@ -27,6 +27,7 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
     return done.returncode, sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -24,7 +24,7 @@ from runners.invoker import invoker
 from runners.lanes import REPOSITORY
 from tests.collected import Collected
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 SEED = "busybox-static,ca-certificates"
 IN_CHROOT = "cd /root/pathcost && ./runners/setup.sh"
 # The guest's root cannot be written: the cache that set-up made is reached through links.

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,15 +23,28 @@ HOST = ("--lane", "host")
 GUEST = ("--lane", "vm")
 # Exact mode keeps the cells that it has finished; the rest goes.
 KEPT = r"(nothing was kept|[1-9]\d* finished cells are kept, for the same command to go on)\."
-MOMENTS = [
-    pytest.param((*HOST, *LONG), "pathcost-workload", id="host-workload"),
-    pytest.param((*HOST, *LONG), "bpftrace", id="host-bpftrace"),
-    pytest.param(GUEST, "qemu-system-x86_64", id="guest"),
-    pytest.param(("--exact",), "qemu-system-x86_64", id="exact"),
-]
-# Probes on a program are attached after its timed runs.
-REDIS = ("--claims", "redis-documentation", "--apps", "redis", *HOST)
-PROBED_REDIS = pytest.param(REDIS, "bcc/syscount.py", id="redis")
+# Name → a run's arguments, and the program that runs when the signal comes.
+MOMENTS = {
+    "host-workload": ((*HOST, *LONG), "pathcost-workload"),
+    "host-bpftrace": ((*HOST, *LONG), "bpftrace"),
+    "guest": (GUEST, "qemu-system-x86_64"),
+    "exact": (("--exact",), "qemu-system-x86_64"),
+    # Probes on a program are attached after its timed runs.
+    "redis": (("--claims", "redis-documentation", "--apps", "redis", *HOST), "bcc/syscount.py"),
+}
+
+
+def moments(*plain: str, matrix: tuple[str, ...]) -> list[Any]:
+    """Moments that every test run tries, and moments that only the matrix tries."""
+    return [
+        *(pytest.param(*MOMENTS[name], id=name) for name in plain),
+        *(pytest.param(*MOMENTS[name], id=name, marks=pytest.mark.matrix) for name in matrix),
+    ]
+
+
+INTERRUPTED = moments("host-workload", "guest", "exact", matrix=("host-bpftrace",))
+KILLED = moments("host-workload", "guest", matrix=("host-bpftrace", "exact", "redis"))
+SIGTERM = pytest.param(signal.SIGTERM, marks=pytest.mark.matrix)  # one handler takes both
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +54,8 @@ def _nothing_kept() -> None:
         kept.unlink()
 
 
-@pytest.mark.parametrize(("arguments", "program"), MOMENTS)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("arguments", "program"), INTERRUPTED)
+@pytest.mark.parametrize("how", [signal.SIGINT, SIGTERM])
 def test_an_interrupted_run_leaves_nothing(
     run_sh: Start, arguments: tuple[str, ...], program: str, how: signal.Signals
 ) -> None:
@@ -57,7 +71,7 @@ def test_an_interrupted_run_leaves_nothing(
     assert not run.out.exists()
 
 
-@pytest.mark.parametrize(("arguments", "program"), [*MOMENTS, PROBED_REDIS])
+@pytest.mark.parametrize(("arguments", "program"), KILLED)
 def test_what_sigkill_leaves_is_cleared_by_the_next_run(
     run_sh: Start, arguments: tuple[str, ...], program: str
 ) -> None:

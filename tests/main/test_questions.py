@@ -21,10 +21,12 @@ def asked(*arguments: str) -> str:
     return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_help_needs_nothing() -> None:
     assert "sudo ./runners/run.sh" in asked("--help")
 
 
+@pytest.mark.slow
 def test_list_names_what_can_be_asked_for() -> None:
     """Names, and where the workload is built a reason beside each that is not possible here."""
     listed = [line.split()[0] for line in asked("--list").splitlines() if line.startswith("  ")]
@@ -75,6 +77,7 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     }
 
 
+@pytest.mark.slow
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
     said = asked("--dry-run", "--lane", "vm", "--sizes", "1,4K", "--repeats", "1")
     assert "unix pingpong 4096 B cross-cpu" in said

@@ -18,6 +18,7 @@ ROWS = [row for rows in read_scripts().values() for row in rows if row.instrumen
 
 
 @pytest.mark.parametrize("tool", [name for name in BCC_TOOLS if name not in MODULES])
+@pytest.mark.slow
 def test_a_bcc_tool_says_what_it_is_without_root_and_without_bcc(tool: str, tmp_path: Path) -> None:
     done = subprocess.run(
         ["/usr/bin/python3", "-I", PROBES / "bcc" / tool, "--help"],
@@ -28,6 +29,7 @@ def test_a_bcc_tool_says_what_it_is_without_root_and_without_bcc(tool: str, tmp_
         assert word in done.stdout
 
 
+@pytest.mark.slow
 def test_a_bcc_tool_names_a_task_that_is_not_there(tmp_path: Path) -> None:
     done = subprocess.run(
         ["/usr/bin/python3", PROBES / "bcc/stacks.py", "-p", "none"],

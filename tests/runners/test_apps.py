@@ -55,6 +55,7 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
         APP_LINES.validate_json(json.dumps(line))
 
 
+@pytest.mark.slow
 def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
@@ -71,6 +72,7 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert all(one["window_ns"] > 0 for one in new)
 
 
+@pytest.mark.slow
 def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "REPEATS", 1)
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
@@ -84,6 +86,7 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
         assert len(one["laps_ns"]) == (2 if one["variant"] == "pingpong" else 0)
 
 
+@pytest.mark.slow
 def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,6 +108,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
 
 
 @pytest.mark.parametrize(("app", "tools"), [(go, ["go"]), (java, ["go", "javac"])])
+@pytest.mark.slow
 def test_every_line_comes_back(
     monkeypatch: pytest.MonkeyPatch, app: ModuleType, tools: list[str]
 ) -> None:
@@ -127,6 +131,7 @@ def test_every_line_comes_back(
     assert all(one["counters"]["data"] > least for one in found if one["transport"] != "unix")
 
 
+@pytest.mark.slow
 def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := gin.lack():
         pytest.skip(why)

@@ -125,6 +125,7 @@ def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
     assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time asks for no probed cells
 
 
+@pytest.mark.slow
 def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     both = claims.read_needs(Path(sys.executable), options.parse(["--claims", "go-afecho"]))
     assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
@@ -156,6 +157,7 @@ def test_each_kernel_is_asked() -> None:
     assert [one.checks for one in plans] == [("sun-path",)] * 2
 
 
+@pytest.mark.slow
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
     make(CHECKS)
     asked = Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
@@ -208,6 +210,7 @@ def test_checks_say_under_which_circumstances(answers: dict[str, list[dict[str, 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.slow
 def test_a_folder_that_is_closed_to_others_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from .workload import Ended, run
 
+pytestmark = pytest.mark.slow
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1

@@ -54,6 +54,7 @@ def test_a_peer_that_prints_no_figure(peer: Peer, text: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.title)
+@pytest.mark.slow
 def test_a_peer_that_is_here_measures(peer: Peer) -> None:
     if absent := peer.missing():
         pytest.skip(f"{', '.join(absent)} is not installed (package {peer.package})")
@@ -132,6 +133,7 @@ def test_a_whole_comparison(
     assert len(out.read_text().splitlines()) == 1 + 2 * len(here)
 
 
+@pytest.mark.slow
 def test_a_cpu_is_kept_awake_by_a_process_of_the_idle_policy() -> None:
     with awake.kept_awake([HERE.client]):
         (pid,) = _children()
