@@ -6,7 +6,7 @@
     counts     measures, ledger, agreement of instruments
     functions  kernel functions: calls, layers, stacks
     exact      the emulated CPU's round trip, instruction by instruction
-    times      medians, intervals, regimes, what a message waits for
+    times      medians, intervals, conditions, what a message waits for
     verdicts   the claims (data in claims/), judged
     analyse.py puts all of it together; nothing before it writes a file
     report     pages, terminal, exports

@@ -78,7 +78,7 @@ def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
     first = analysis.ledgers[0]
     return (
         *draw_counts(first, analysis.measured),
-        *draw_times(first, analysis.regimes, analysis.parts, analysis.laps),
+        *draw_times(first, analysis.timings, analysis.parts, analysis.iterations),
     )
 
 

@@ -7,29 +7,29 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis import loopback
-from analysis.answer import answer
-from analysis.counts import apps
 from analysis.counts.agreement import Agreement, Comparison, agreements, compare
-from analysis.counts.bistable import Regimes, switch_regimes
+from analysis.counts.bistable import SwitchModes, switch_modes
 from analysis.counts.kernels import Kernels, compare_kernels
 from analysis.counts.ledger import Ledger, build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
-from analysis.counts.programs import Row, program_rows
-from analysis.counts.quantities import APPS
-from analysis.counts.twins import Calls, Survival, calls_by_name, survivals
+from analysis.counts.quantities import PROGRAMS
 from analysis.exact import cells as exact
 from analysis.exact.files import read_exact
 from analysis.exact.knobs import KnobTable, knob_tables
-from analysis.functions import calltree, ways
+from analysis.functions import calltree, wakeups
 from analysis.functions.crosscheck import Crosscheck, crosschecks
 from analysis.functions.profile import Profile, profiles
 from analysis.functions.table import FunctionTable, function_tables
+from analysis.programs import records
+from analysis.programs.c_baseline import Calls, Survival, calls_by_name, survivals
+from analysis.programs.table import Row, program_rows
 from analysis.raw.cells import Cell
-from analysis.raw.run import Lane, Missing, Run
+from analysis.raw.run import Missing, Run, Target
+from analysis.summary import summary
 from analysis.tables import Tables, build_tables
-from analysis.times.laps import Key, Laps, read_laps
+from analysis.times.iterations import Iterations, Key, read_iterations
 from analysis.times.probe_cost import ProbeCost, probe_costs
-from analysis.times.timing import Regime, build_regimes
+from analysis.times.timing import Timing, build_timings
 from analysis.times.waterfall import Decomposition, decompose
 from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
@@ -51,19 +51,19 @@ class Analysis:
     ledgers: tuple[Ledger, ...]
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
-    laps: dict[Key, list[Laps]]
-    switching: tuple[Regimes, ...]
+    iterations: dict[Key, list[Iterations]]
+    switching: tuple[SwitchModes, ...]
     agreements: tuple[Agreement, ...]
-    regimes: tuple[Regime, ...]
+    timings: tuple[Timing, ...]
     parts: tuple[Decomposition, ...]
     functions: tuple[FunctionTable, ...]
-    path: tuple[ways.Latency, ...]
-    wakeups: tuple[ways.Wakeups, ...]
+    path: tuple[wakeups.Latency, ...]
+    wakeups: tuple[wakeups.Wakeups, ...]
     trees: list[tuple[str, list[calltree.Message]]]
     profiles: tuple[Profile, ...]
     kernels: Kernels
     costs: tuple[ProbeCost, ...]
-    answer: tuple[str, ...]
+    summary: tuple[str, ...]
     exact: tuple[exact.Comparison, ...]
     crosschecks: tuple[Crosscheck, ...]
     knobs: tuple[KnobTable, ...]
@@ -73,8 +73,8 @@ class Analysis:
 
     @property
     def folders(self) -> dict[tuple[str, str], str]:
-        """(lane, kernel) → the folder of its raw files; exact mode has one for both schedulers."""
-        found = {(lane.lane, lane.kernel): lane.folder for lane in self.run.lanes}
+        """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
+        found = {(target.target, target.kernel): target.folder for target in self.run.targets}
         exact = {one.kernel for comparison in self.exact for one in comparison.cells}
         schedulings = ("fifo", "other")
         return found | {
@@ -91,32 +91,32 @@ class Analysis:
             for cell in one.cells
         }
         named = {
-            (CELLS, lane.folder, cell.id): (_of_cell(cell), self._raw_files(lane, cell))
-            for lane in self.run.lanes
-            for cell in lane.cells
+            (CELLS, target.folder, cell.id): (_of_cell(cell), self._raw_files(target, cell))
+            for target in self.run.targets
+            for cell in target.cells
         } | self._program_runs()
         return [(*one, *named.get(one, ("", (one[0],)))) for one in sorted(wanted)]
 
     def _program_runs(self) -> dict[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
         """The same of articles' programs, which are lines of one file."""
         rows = self.tables.tidy
-        runs = rows[rows["pattern"].isin(APPS)].drop_duplicates(["lane", "kernel", "cell"])
+        runs = rows[rows["pattern"].isin(PROGRAMS)].drop_duplicates(["target", "kernel", "cell"])
         found: dict[tuple[str, str, int], tuple[str, tuple[str, ...]]] = {}
         for _, row in runs.iterrows():
-            folder = self.folders[str(row["lane"]), str(row["kernel"])]
-            where = (apps.FILE, folder, int(row["cell"]))
+            folder = self.folders[str(row["target"]), str(row["kernel"])]
+            where = (records.FILE, folder, int(row["cell"]))
             names = str(row["transport"]), str(row["pattern"]), str(row["placement"])
             probes = probes_text("bcc" if row["probed"] else "", "")
             words = _run_text(*names, int(row["size"]), int(row["repeat"]), probes)
-            found[where] = (words, (apps.FILE,))
+            found[where] = (words, (records.FILE,))
         return found
 
     @staticmethod
-    def _raw_files(lane: Lane, cell: Cell) -> tuple[str, ...]:
-        """Its line, what the instruments left, and the time of each lap."""
+    def _raw_files(target: Target, cell: Cell) -> tuple[str, ...]:
+        """Its line, what the instruments left, and the time of each iteration."""
         samples = f"samples/{cell.id}.u32"
-        laps = [samples] if (lane.path / samples).exists() else []
-        return (CELLS, *(f"{name}/" for name in cell.instruments), *laps)
+        iterations = [samples] if (target.path / samples).exists() else []
+        return (CELLS, *(f"{name}/" for name in cell.instruments), *iterations)
 
     @property
     def disagreements(self) -> tuple[Comparison, ...]:
@@ -143,16 +143,16 @@ def analyse(run: Run) -> Analysis:
     everything = _asked(run, tables, cells)
     measured = measure_all(everything, quantities(claims))
     # An article's program has a table of its own, and no ledger.
-    asked = everything[~everything["pattern"].isin(APPS)]
-    workload = measured[~measured["pattern"].isin(APPS)]
+    asked = everything[~everything["pattern"].isin(PROGRAMS)]
+    workload = measured[~measured["pattern"].isin(PROGRAMS)]
     figures = over_repeats(workload)
     ledgers = build_ledgers(figures, tables.missing)
-    unsound = {(one.lane.folder, one.cell.id) for one in tables.unsound}
-    laps = read_laps(run, unsound)
-    regimes = build_regimes(tables.tidy, laps)
+    invalid = {(one.target.folder, one.cell.id) for one in tables.invalid}
+    iterations = read_iterations(run, invalid)
+    timings = build_timings(tables.tidy, iterations)
     parts = decompose(tables.tidy)
     folders: dict[tuple[str, str], str] = {
-        (lane.lane, lane.kernel): lane.folder for lane in run.lanes
+        (target.target, target.kernel): target.folder for target in run.targets
     }
     verdicts = _concerned(run, judge(claims, measured, tables.missing, read_observed(run)))
     return Analysis(
@@ -162,23 +162,23 @@ def analyse(run: Run) -> Analysis:
         ledgers=ledgers,
         verdicts=verdicts,
         comparisons=compare(tables.tidy),
-        laps=laps,
-        switching=switch_regimes(workload),
+        iterations=iterations,
+        switching=switch_modes(workload),
         agreements=agreements(tables.tidy),
-        regimes=regimes,
+        timings=timings,
         parts=parts,
         functions=function_tables(asked),
-        path=ways.latencies(tables.tidy),
-        wakeups=ways.wakeups(tables.tidy),
-        trees=calltree.regimes(calltree.messages(run)),
-        profiles=profiles(run, unsound),
+        path=wakeups.latencies(tables.tidy),
+        wakeups=wakeups.wakeups(tables.tidy),
+        trees=calltree.all_conditions(calltree.messages(run)),
+        profiles=profiles(run, invalid),
         kernels=compare_kernels(run, figures, asked, tables.missing),
         costs=probe_costs(asked[asked["instrument"] != "exact"], tables.probes, folders),
-        answer=_answer(
+        summary=_summary(
             run,
             verdicts,
             (
-                *answer(ledgers[0] if ledgers else None, regimes, parts),
+                *summary(ledgers[0] if ledgers else None, timings, parts),
                 *loopback.sentences(run),
             ),
         ),
@@ -191,11 +191,11 @@ def analyse(run: Run) -> Analysis:
     )
 
 
-def _answer(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -> tuple[str, ...]:
+def _summary(run: Run, verdicts: tuple[Verdict, ...], figures: tuple[str, ...]) -> tuple[str, ...]:
     """A run that was made for claims begins with what became of them."""
     if not run.for_claims:
         return figures
-    return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.lanes) else ()))
+    return (f"{tally(verdicts)}.", *(figures if any(one.cells for one in run.targets) else ()))
 
 
 def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -231,7 +231,10 @@ def _asked(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell]) -> 
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
     tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
     extra = {
-        (lane.lane, lane.kernel, cell.id) for lane in run.lanes for cell in lane.cells if cell.extra
+        (target.target, target.kernel, cell.id)
+        for target in run.targets
+        for cell in target.cells
+        if cell.extra
     }
-    cells = zip(tidy["lane"], tidy["kernel"], tidy["cell"], strict=True)
+    cells = zip(tidy["target"], tidy["kernel"], tidy["cell"], strict=True)
     return tidy[pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)]

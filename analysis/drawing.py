@@ -99,5 +99,5 @@ def drawn(
 
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:
-    """`lacks`: what follows "this run has", such as "no sound counts"."""
+    """`lacks`: what follows "this run has", such as "no valid counts"."""
     return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")

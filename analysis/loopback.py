@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What else lies on loopback's path, as a run recorded it: firewalls, taps, queues, BPF."""
 
-from analysis.raw.run import Lane, Loopback, Run
+from analysis.raw.run import Loopback, Run, Target
 from analysis.wording import listed
 
 KEY = "loopback"  # of environment.json
@@ -9,19 +9,19 @@ MOST_NAMED = 3  # in the sentence; the table of the environment names all
 IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
 
 
-def words(lane: Lane) -> dict[str, str]:
+def words(target: Target) -> dict[str, str]:
     """What was asked → what was found, to be compared."""
     return {
         f"{KEY}: {name}": f"unknown: {answer.unknown}"
         if answer.unknown is not None
         else ", ".join(answer.found) or "none"
-        for name, answer in _answers(lane).items()
+        for name, answer in _answers(target).items()
     }
 
 
-def row(lane: Lane) -> str:
+def row(target: Target) -> str:
     """What is there, what is not, and what could not be told and why; empty of an older run."""
-    answers = _answers(lane).items()
+    answers = _answers(target).items()
     found = [f"{name}: {', '.join(answer.found)}" for name, answer in answers if answer.found]
     none = [name for name, answer in answers if answer.unknown is None and not answer.found]
     unknown = [f"{name} ({answer.unknown})" for name, answer in answers if answer.unknown]
@@ -30,26 +30,26 @@ def row(lane: Lane) -> str:
 
 
 def sentences(run: Run) -> tuple[str, ...]:
-    """One for each lane whose packets met something."""
+    """One for each target whose packets met something."""
     return tuple(
         (
-            f"On their way TCP's packets also met {listed(found)} ({lane.lane}): TCP's times and "
+            f"On their way TCP's packets also met {listed(found)} ({target.target}): TCP's times "
             "counts include that; a Unix socket's have none of it."
         )
-        for lane in run.lanes
-        if (found := _on_the_path(lane))
+        for target in run.targets
+        if (found := _on_the_path(target))
     )
 
 
-def _on_the_path(lane: Lane) -> list[str]:
-    """What packets of this lane's transports met."""
-    transports = {cell.transport for cell in lane.cells}
+def _on_the_path(target: Target) -> list[str]:
+    """What packets of this target's transports met."""
+    transports = {cell.transport for cell in target.cells}
     if not any("tcp" in one or one == "udp" for one in transports):
         return []
     also_ipv6 = "tcp6" in transports
     found = {
         name: [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)]
-        for name, answer in _answers(lane).items()
+        for name, answer in _answers(target).items()
         if also_ipv6 or not name.startswith(IPV6)
     }
     return [_named(name, items) for name, items in found.items() if items]
@@ -66,5 +66,5 @@ def _named(name: str, items: list[str]) -> str:
     return f"{name} ({listed(names)})"
 
 
-def _answers(lane: Lane) -> dict[str, Loopback]:
-    return lane.environment.loopback or {}
+def _answers(target: Target) -> dict[str, Loopback]:
+    return target.environment.loopback or {}

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.counts import apps
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
-from analysis.counts.soundness import unsound_reasons
+from analysis.counts.validity import invalid_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
+from analysis.programs import records
 from analysis.raw.cells import Cell, Result
 from analysis.raw.failures import failures
 from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
-from analysis.raw.run import Lane, Missing, Run
+from analysis.raw.run import Missing, Run, Target
 
 COLUMNS = (
-    "run", "lane", "kernel", "rung", "instrument", "transport", "pattern", "size", "placement",
-    "repeat", "cell", "probed", "quantity", "key", "value", "unit", "messages", "sound",
+    "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
+    "placement", "repeat", "cell", "probed", "quantity", "key", "value", "unit", "messages",
+    "valid",
 )  # fmt: skip
 
 # What /proc counts over a window: file, quantity, key, how to read it.
@@ -51,10 +52,10 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Unsound:
+class Invalid:
     """A cell run that no verdict may use, and why."""
 
-    lane: Lane
+    target: Target
     cell: Cell
     reasons: tuple[str, ...]
 
@@ -64,7 +65,7 @@ class Tables:
     """The tidy table, and what has to be said about it."""
 
     tidy: pd.DataFrame
-    unsound: tuple[Unsound, ...]
+    invalid: tuple[Invalid, ...]
     missing: tuple[Missing, ...]
     # (kernel's folder, cell) → what was attached: instruments, scripts
     probes: dict[tuple[str, int], tuple[str, str]]
@@ -73,32 +74,34 @@ class Tables:
 def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""
     rows: list[tuple[object, ...]] = []
-    unsound: list[Unsound] = []
+    invalid: list[Invalid] = []
     missing = list(run.missing)
-    for lane in run.lanes:
-        scripts = read_scripts(lane)
-        missing += failures(lane)
-        for cell in lane.cells:
-            missing += _missing(lane, cell, scripts)
+    for target in run.targets:
+        scripts = read_scripts(target)
+        missing += failures(target)
+        for cell in target.cells:
+            missing += _missing(target, cell, scripts)
             if cell.result is None:
                 continue
-            figures = list(_figures(lane, cell, cell.result, scripts))
-            reasons = unsound_reasons(cell, cell.result, [_as_tuple(f) for f in figures])
+            figures = list(_figures(target, cell, cell.result, scripts))
+            reasons = invalid_reasons(cell, cell.result, [_as_tuple(f) for f in figures])
             if reasons:
-                unsound.append(Unsound(lane, cell, tuple(reasons)))
-            rows += (_row(run, lane, cell, figure, not reasons) for figure in _once(figures))
+                invalid.append(Invalid(target, cell, tuple(reasons)))
+            rows += (_row(run, target, cell, figure, not reasons) for figure in _once(figures))
     rows += exact.rows(run, cells)
-    app_rows, app_failures = apps.read_apps(run)
-    rows += app_rows
-    missing += app_failures
+    program_rows, program_failures = records.read_programs(run)
+    rows += program_rows
+    missing += program_failures
     missing += exact_files.failures(run)
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
-    probes = {(lane.folder, cell.id): cell.probes for lane in run.lanes for cell in lane.cells}
-    return Tables(tidy.astype({"value": "float64"}), tuple(unsound), tuple(missing), probes)
+    probes = {
+        (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
+    }
+    return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
 
 
 def _once(figures: list[Figure]) -> Iterable[Figure]:
-    """Each figure once: two scripts may count the same thing (soundness has compared them)."""
+    """Each figure once: two scripts may count the same thing (validity has compared them)."""
     return {(f.instrument, f.quantity, f.key): f for f in figures}.values()
 
 
@@ -106,27 +109,27 @@ def _as_tuple(figure: Figure) -> tuple[str, str, str, float]:
     return figure.instrument, figure.quantity, figure.key, figure.value
 
 
-def _row(run: Run, lane: Lane, cell: Cell, f: Figure, sound: bool) -> tuple[object, ...]:
-    where = (run.name, lane.lane, lane.kernel, lane.rung, f.instrument)
+def _row(run: Run, target: Target, cell: Cell, f: Figure, valid: bool) -> tuple[object, ...]:
+    where = (run.name, target.target, target.kernel, target.probe_level, f.instrument)
     conditions = str(cell.conditions)
     what = (cell.transport, cell.pattern, cell.size, conditions, cell.repeat, cell.id)
     figure = (cell.probed, f.quantity, f.key, f.value, unit_of(f.quantity))
-    return (*where, *what, *figure, cell.messages, sound)
+    return (*where, *what, *figure, cell.messages, valid)
 
 
-def _figures(lane: Lane, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Figure]:
+def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Figure]:
     """All figures of one cell run. Times of an emulated CPU, or a guest's, end here."""
     sources = (
         _from_workload(cell, result),
         _from_kernel(result),
-        _from_samples(lane, cell),
+        _from_samples(target, cell),
         _from_scripts(cell, scripts),
-        _from_ftrace(lane, cell),
-        _from_programs(lane, cell),
+        _from_ftrace(target, cell),
+        _from_programs(target, cell),
     )
     for source in sources:
         for figure in source:
-            if lane.timed or figure.quantity not in TIMES:
+            if target.timed or figure.quantity not in TIMES:
                 yield figure
 
 
@@ -158,10 +161,10 @@ def _from_kernel(result: Result) -> Iterator[Figure]:
             yield Figure("kernel", quantity, key, grown)
 
 
-def _from_samples(lane: Lane, cell: Cell) -> Iterator[Figure]:
-    if not lane.timed or "ftrace" in cell.instruments:
+def _from_samples(target: Target, cell: Cell) -> Iterator[Figure]:
+    if not target.timed or "ftrace" in cell.instruments:
         return
-    samples = read_samples(lane, cell)
+    samples = read_samples(target, cell)
     if not len(samples):
         return
     time = SAMPLED.get(cell.pattern, "rtt_ns")
@@ -185,27 +188,27 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
             yield Figure(by, count.quantity, count.key, count.value)
 
 
-def _from_programs(lane: Lane, cell: Cell) -> Iterator[Figure]:
+def _from_programs(target: Target, cell: Cell) -> Iterator[Figure]:
     """What an instrument's BPF programs took; an emulated CPU's time is no time."""
-    for instrument, ran in cell.programs.items():
+    for instrument, ran in cell.bpf_programs.items():
         if ran.runs:  # else the kernel keeps no such statistics
             yield Figure(instrument, "program_runs", "", ran.runs)
-            if lane.timed:
+            if target.timed:
                 yield Figure(instrument, "program_ns", "", ran.ns)
 
 
-def _from_ftrace(lane: Lane, cell: Cell) -> Iterator[Figure]:
+def _from_ftrace(target: Target, cell: Cell) -> Iterator[Figure]:
     if cell.lost:
         by = cell.instruments[-1] if cell.instruments else "ftrace"
         yield Figure(by, "lost", by, cell.lost)
     if "ftrace" not in cell.instruments:
         return
-    calls = read_ftrace(lane, cell)
+    calls = read_ftrace(target, cell)
     for function, count in sorted((calls or {}).items()):
         yield Figure("ftrace", "function_calls", function, count)
 
 
-def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
+def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
     if cell.error is not None:
         return
@@ -215,14 +218,14 @@ def _missing(lane: Lane, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
         if script not in files and not scripts.of(cell.id, script):
             yield Missing(
                 f"{name}: {scripts.instrument(script)} {script}",
-                lane.folder,
+                target.folder,
                 "the script was attached and left no count for this cell",
             )
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
-        if not (lane.path / files[script]).exists():
+        if not (target.path / files[script]).exists():
             yield Missing(
-                f"{name}: ftrace {script}", lane.folder, "it was attached and left no file"
+                f"{name}: ftrace {script}", target.folder, "it was attached and left no file"
             )

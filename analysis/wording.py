@@ -101,11 +101,11 @@ def transport_text(transport: str) -> str:
     return TRANSPORTS.get(transport, transport)
 
 
-def source_text(instrument: str, lane: str, kernel: str, probed: bool) -> str:
+def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:
     """`kernel counters, no probe attached · host · 6.1.0`."""
     if instrument == "kernel":
         instrument = f"kernel counters, {'probes' if probed else 'no probe'} attached"
-    return f"{instrument} · {lane} · {kernel}"
+    return f"{instrument} · {target} · {kernel}"
 
 
 def probes_text(instruments: str, scripts: str) -> str:

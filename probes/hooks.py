@@ -20,7 +20,7 @@ PROBES = Path(__file__).parent
 PAGE = PROBES.parent / "docs/hooks.md"
 ROWS = re.compile(r"(\|(?: --- \|)+\n)(?:\|.*\n)*")  # below a table's head
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
-RUNGS = ("function", "tracepoint", "counters")
+PROBE_LEVELS = ("function", "tracepoint", "counters")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Hook:
 
     quantities: list[str]
     script: str
-    rung: str
+    probe_level: str
     hooks: list[str]
     kernels: list[str]
     why: str
@@ -38,7 +38,7 @@ class Hook:
 def read_hooks() -> list[Hook]:
     return [
         Hook(
-            *(row["quantities"].split(), row["script"], row["rung"]),
+            *(row["quantities"].split(), row["script"], row["probe_level"]),
             *(row["hooks"].split(), row["kernels"].split(), row["why"]),
         )
         for row in read_rows(PROBES / "hooks.tsv")
@@ -53,14 +53,16 @@ def page(text: str) -> str:
 
 def _hooks() -> Iterator[str]:
     entries = [(quantity, hook) for hook in read_hooks() for quantity in hook.quantities]
-    for quantity, hook in sorted(entries, key=lambda entry: (entry[0], RUNGS.index(entry[1].rung))):
+    for quantity, hook in sorted(
+        entries, key=lambda entry: (entry[0], PROBE_LEVELS.index(entry[1].probe_level))
+    ):
         names = ", ".join(f"`{name}`" for name in hook.hooks)
         words = names if hook.script else " ".join(hook.hooks)
         where = KERNELS if hook.kernels == ["all"] else hook.kernels
         there = " | ".join("yes" if kernel in where else "no" for kernel in KERNELS)
         script = f"`{hook.script}`" if hook.script else "the program"
         name = quantity.replace(".", ", ")
-        yield f"{name} | {hook.rung} | {words} | {script} | {there} | {hook.why}"
+        yield f"{name} | {hook.probe_level} | {words} | {script} | {there} | {hook.why}"
 
 
 def _bcc() -> Iterator[str]:
@@ -79,9 +81,9 @@ def _scripts() -> Iterator[str]:
     """One row for each script, even where it has a file for each of several kernels."""
     rows = {row["script"]: row for row in reversed(read_rows(PROBES / "scripts.tsv"))}
     for name, row in reversed(rows.items()):
-        lanes, quantities = (", ".join(row[key].split()) for key in ("headline", "quantities"))
-        about = f"{name} | {row['instrument']} | {row['rung']} | {lanes}"
-        yield f"{about} | {row['stretch']} | {quantities}"
+        targets, quantities = (", ".join(row[key].split()) for key in ("headline", "quantities"))
+        about = f"{name} | {row['instrument']} | {row['probe_level']} | {targets}"
+        yield f"{about} | {row['group']} | {quantities}"
 
 
 def _named(row: dict[str, str]) -> str:

@@ -52,15 +52,15 @@ class ReasonError(Exception):
 
 
 def missing(
-    what: Iterable[str], why: Reason, *, by: str = "", asked: bool = True
+    what: Iterable[str], why: Reason, *, by: str = "", requested: bool = True
 ) -> dict[str, Any]:
-    """An entry of `missing` in run.json, but for its lane.
+    """An entry of `missing` in run.json, but for its target.
 
     `what` names quantities, or one other thing; `by` is the tool that would have counted them;
-    `asked` is false where nobody wanted it.
+    `requested` is false where nobody wanted it.
     """
     names = list(dict.fromkeys(what))
-    return {"what": names, "code": why.code, "values": why.values, "by": by, "asked": asked}
+    return {"what": names, "code": why.code, "values": why.values, "by": by, "requested": requested}
 
 
 def add(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from runners.errors import RunError
 from runners.invoker import Invoker
-from runners.lanes import REPOSITORY
 from runners.process import command
+from runners.targets import REPOSITORY
 
 
 def analyse(python: Path, who: Invoker, destination: Path) -> None:

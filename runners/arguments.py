@@ -14,10 +14,10 @@ from runners.collect.scripts import instruments, read_scripts
 from runners.exact import knobs as knob_table
 from runners.guest.kernels import DEFAULT
 from runners.plan import factors
-from runners.programs import APPS
+from runners.programs import PROGRAMS
 from runners.values import choice, choices, sizes, unknown, whole_number, words
 
-LANES = ("auto", "host", "vm")
+TARGETS = ("auto", "host", "guest")
 KERNEL = "kernel"  # the instrument that is always there
 
 DESCRIPTION = """\
@@ -81,14 +81,14 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          str(factors.USUAL_CLIENTS), "start N clients, with --patterns clients"),
         ("--claims", LIST, claims, None,
          "run only what these claims or sources need; without LIST, all claims"),
-        ("--apps", LIST, choices("app", APPS, "all"), None,
-         f"also run the programs of articles: {_listed(APPS)}, all"),
+        ("--program", LIST, choices("program", PROGRAMS, "all"), None,
+         f"also run the programs of articles: {_listed(PROGRAMS)}, all"),
         ("--knob", LIST, knobs, None,
          "with --exact, also count with each of these knobs of --list changed"),
     ),
     WHERE: (
-        ("--lane", "LANE", choice("lane", LANES), "auto",
-         "measure on host, in vm (a guest in QEMU), or where it is best"),
+        ("--target", "TARGET", choice("target", TARGETS), "auto",
+         "measure on host, in guest (a guest in QEMU), or where it is best"),
         ("--kernel", LIST, kernels, DEFAULT,
          f"boot in guests: {_listed(guest.SERIES)}, all, or bzImages"),
         ("--instruments", LIST,
@@ -96,9 +96,9 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          "headline",
          f"attach {_listed((*instruments(), KERNEL))}, scripts, all"),
         ("--messages", N, whole_number("--messages"), None,
-         "send N messages in each measurement window (default: by lane)"),
+         "send N messages in each measurement window (default: by target)"),
         ("--repeats", N, whole_number("--repeats"), None,
-         "run each cell N times, interleaved (default: by lane)"),
+         "run each cell N times, interleaved (default: by target)"),
         ("--seed", N, whole_number("--seed"), None,
          "draw the order of cells from N (default: random; run.json keeps it)"),
     ),

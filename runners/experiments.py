@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--apps: the experiments of articles, each set up and run by itself.
+"""--program: the experiments of articles, each set up and run by itself.
 
 Where one of them cannot be built or run here, the others run all the same.
 """
@@ -45,7 +45,7 @@ class Experiments:
                 self.progress.note(f"without {name}: {error}")
 
     def run(self, out: Path, user: User | None) -> list[dict[str, Any]]:
-        """Run each on this kernel into `out`/apps.jsonl; what could not run, for run.json."""
+        """Run each on this kernel into `out`/programs.jsonl; what could not run, for run.json."""
         lacks: list[dict[str, Any]] = []
         probes = Probes()
         for name in self.names:
@@ -54,11 +54,11 @@ class Experiments:
             with self.progress.step(f"host: {name}"):
                 try:
                     for record in () if why else module.run(user, self.progress.say, probes):
-                        with (out / "apps.jsonl").open("a", encoding="utf-8") as lines:
+                        with (out / "programs.jsonl").open("a", encoding="utf-8") as lines:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
             if why:
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the experiment {name}"], failed))
-        return [lack | {"lane": "host"} for lack in (*lacks, *probes.lacks)]
+        return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]

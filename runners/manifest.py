@@ -14,7 +14,7 @@ from typing import Any
 from runners.cli import version
 from runners.options import Options
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Manifest:
     began: float = field(default_factory=time.monotonic)
 
     def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:
-        """The whole file. `parts`: lanes, exact, preflight and missing, where there are any."""
+        """The whole file. `parts`: targets, exact, preflight and missing, where there are any."""
         options = asdict(self.options) | {"out": str(destination)}
         entries = {
             "format": FORMAT,
@@ -38,7 +38,7 @@ class Manifest:
             "seconds": round(time.monotonic() - self.began, 1),
             "seconds_by_step": seconds_by_step,
             "options": options,
-            **{"lanes": [], "preflight": [], "missing": []},
+            **{"targets": [], "preflight": [], "missing": []},
             **parts,
         }
         return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.arguments import ACTIONS, LANES, build_parser
+from runners.arguments import ACTIONS, TARGETS, build_parser
 from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 from runners.plan.factors import SCHEDULERS
@@ -21,13 +21,13 @@ EFFECTIVE = {
     "--diff": OUTPUT,
     "--exact": OUTPUT
     | {"--transports", "--sizes", "--placements", "--sched", "--messages", "--kernel", "--knob"},
-    "--claims": OUTPUT | {"--apps", "--lane", "--kernel", "--messages", "--repeats", "--seed"},
+    "--claims": OUTPUT | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to do. `messages` and `repeats` are None where each lane has its own default."""
+    """What to do. `messages` and `repeats` are None where each target has its own default."""
 
     transports: tuple[str, ...]
     patterns: tuple[str, ...]
@@ -41,15 +41,15 @@ class Options:
     seed: int
     messages: int | None
     repeats: int | None
-    lane: str
+    target: str
     kernels: tuple[str, ...]
-    scripts: dict[str, tuple[str, ...]]  # by lane
+    scripts: dict[str, tuple[str, ...]]  # by target
     out: Path | None
     install: bool
     exact: bool
     knobs: tuple[str, ...]
     claims: tuple[str, ...] | None  # None: no --claims; (): all of them
-    apps: tuple[str, ...]
+    programs: tuple[str, ...]
     diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
     action: str
     sched_given: bool  # exact mode has a default of its own
@@ -70,11 +70,11 @@ def parse(argv: list[str]) -> Options:
             # run.json keeps a number that nobody chose.
             "seed": given["seed"] or secrets.randbelow(MILLIONS) + 1,
             "knobs": given["knobs"] or (),
-            "apps": given["apps"] or (),
+            "programs": given["programs"] or (),
             "diff": tuple(given["diff"]),
             "scheds": given["scheds"] or tuple(SCHEDULERS)[:1],
             "sched_given": given["scheds"] is not None,
-            "scripts": {lane: scripts(chosen, lane) for lane in LANES[1:]},
+            "scripts": {target: scripts(chosen, target) for target in TARGETS[1:]},
         }
     )
 
@@ -88,21 +88,25 @@ def refuse_without_effect(named: set[str], given: dict[str, Any]) -> None:
         ("--knob", given["exact"], "--exact, as a knob changes a guest of exact mode"),
         ("--in-flight", "pipeline" in given["patterns"], "--patterns pipeline"),
         ("--clients", "clients" in given["patterns"], "--patterns clients"),
-        ("--kernel", given["lane"] != "host" or given["exact"], "a guest: --lane auto or vm"),
-        ("--apps", given["lane"] != "vm", "this kernel: --lane auto or host"),
+        (
+            "--kernel",
+            given["target"] != "host" or given["exact"],
+            "a guest: --target auto or guest",
+        ),
+        ("--program", given["target"] != "guest", "this kernel: --target auto or host"),
     ):
         if name in named and not useful:
             raise UsageError(f"{name} has no effect: it needs {needed}.")
 
 
-def scripts(chosen: tuple[str, ...], lane: str) -> tuple[str, ...]:
+def scripts(chosen: tuple[str, ...], target: str) -> tuple[str, ...]:
     """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway.
 
-    The headline depends on the lane: in an emulated guest attaching is expensive.
+    The headline depends on the target: in an emulated guest attaching is expensive.
     """
     return tuple(
         name
         for name, rows in read_scripts().items()
         if {name, rows[0].instrument, "all"} & set(chosen)
-        or ("headline" in chosen and lane in rows[0].headline)
+        or ("headline" in chosen and target in rows[0].headline)
     )

@@ -77,7 +77,7 @@ def of_guest(machine: guest.Guest) -> Check:
     return Check("KVM", machine.accelerator == "kvm", machine.why, EMULATED)
 
 
-def rung(found: list[Check]) -> str:
+def probe_level(found: list[Check]) -> str:
     """The strongest kind of probe: `function`, `tracepoint` or `counters`."""
     able = {check.name for check in found if check.ok}
     if {"tracepoints", "uprobes", "kprobes"} <= able:
@@ -85,8 +85,8 @@ def rung(found: list[Check]) -> str:
     return "tracepoint" if {"tracepoints", "uprobes"} <= able else "counters"
 
 
-def rung_words(name: str) -> str:
-    """What a rung allows, as the end of "this kernel allows …"."""
+def probe_level_words(name: str) -> str:
+    """What a probe level allows, as the end of "this kernel allows …"."""
     return {
         "function": "function probes",
         "tracepoint": "tracepoints, and no function probes",
@@ -100,7 +100,7 @@ def emulated(found: list[Check]) -> bool:
 
 
 def why_not_function(found: list[Check]) -> str:
-    """What keeps this kernel from the function rung: `kprobes: …`, or nothing."""
+    """What keeps this kernel from the function probe level: `kprobes: …`, or nothing."""
     needed = ("tracepoints", "uprobes", "kprobes")
     return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
 

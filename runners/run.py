@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One run: set-up, preflight, plan, lanes, manifest, analysis."""
+"""One run: set-up, preflight, plan, targets, manifest, analysis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners import guest, lanes, leftovers, mounts, preflight
+from runners import guest, leftovers, mounts, preflight, targets
 from runners.analyse import analyse, analysis
 from runners.errors import RunError
 from runners.exact import run as exact
@@ -24,7 +24,7 @@ from runners.manifest import Manifest
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import Planner, lanes_of, plans_of
+from runners.plan.planner import Planner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.progress import Progress
 from runners.set_up import set_up
@@ -51,7 +51,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What set-up and preflight found, and what each lane will do."""
+    """What set-up and preflight found, and what each target will do."""
 
     python: Path
     checks: list[preflight.Check]
@@ -111,21 +111,21 @@ def measure_with_probes(session: Session, destination: Path, argv: list[str]) ->
 
 
 def prepare(session: Session) -> Prepared:
-    """Packages, environment, workload; what this kernel allows; the plan of each lane."""
+    """Packages, environment, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     with progress.step("set-up"):
         python = session.set_up(*(["--claims"] if options.claims is not None else []))
         mounts.private_mounts()
-    experiments = Experiments(options.apps, progress)
+    experiments = Experiments(options.programs, progress)
     experiments.set_up(session.set_up)
     planner = planner_of(options, lambda: python)
     with progress.step("preflight"):
         checks = preflight.checks()
-    rung, emulated = preflight.rung(checks), preflight.emulated(checks)
-    chosen = lanes_of(options, planner, rung)
-    plans = plans_of(planner, chosen, rung, session.invoker.drop, emulated=emulated)
+    probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
+    chosen = targets_of(options, planner, probe_level)
+    plans = plans_of(planner, chosen, probe_level, session.invoker.drop, emulated=emulated)
     refuse_cells(plans.values())
-    if "vm" in plans:
+    if "guest" in plans:
         with progress.step("set-up for the guest"):
             session.set_up("--guest")
     progress.note(intention(options, planner, plans, checks))
@@ -135,11 +135,11 @@ def prepare(session: Session) -> Prepared:
 
 
 def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> dict[str, list[Any]]:
-    """Run every lane; the parts of run.json. Raises UsageError, RunError."""
+    """Run every target; the parts of run.json. Raises UsageError, RunError."""
     options, who, progress = session.options, session.invoker, session.progress
     try:
-        guests = lanes.prepare_guests(options, who, progress) if "vm" in prepared.plans else []
-        done = run_lanes(session, prepared, guests, raw, scratch)
+        guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
+        done = run_targets(session, prepared, guests, raw, scratch)
         lacks = prepared.experiments.run(raw / "host", who.drop) if "host" in prepared.plans else []
         # Claims are settled by probes and times: exact mode is not among what they need.
         counting = guests and options.claims is None
@@ -148,33 +148,36 @@ def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> d
         raise RunError(str(error)) from error
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
     return {
-        "lanes": [lane.entry for lane in done],
+        "targets": [target.entry for target in done],
         **({"exact": counted} if counted else {}),
         "preflight": [asdict(check) for check in checks],
-        "missing": [*(lack for lane in done for lack in lane.missing), *lacks, *uncounted],
+        "missing": [*(lack for target in done for lack in target.missing), *lacks, *uncounted],
     }
 
 
-def run_lanes(
+def run_targets(
     session: Session,
     prepared: Prepared,
     guests: Sequence[guest.Guest],
     raw: Path,
     scratch: Path,
-) -> list[lanes.FinishedLane]:
-    """Carry out the plan of each lane."""
+) -> list[targets.FinishedTarget]:
+    """Carry out the plan of each target."""
     done, plans, planner = [], prepared.plans, prepared.planner
     if "host" in plans:
-        rung, emulated = preflight.rung(prepared.checks), preflight.emulated(prepared.checks)
-        uncounted = planner.uncounted("host", rung, alone="vm" not in plans)
-        where = (rung, raw, scratch, session.progress, uncounted)
-        done.append(lanes.run_plan_on_host(plans["host"], *where, emulated=emulated))
+        probe_level, emulated = (
+            preflight.probe_level(prepared.checks),
+            preflight.emulated(prepared.checks),
+        )
+        uncounted = planner.uncounted("host", probe_level, alone="guest" not in plans)
+        where = (probe_level, raw, scratch, session.progress, uncounted)
+        done.append(targets.run_plan_on_host(plans["host"], *where, emulated=emulated))
         if isinstance(planner, ClaimsPlanner):
             try_tools(planner.needs["tools"], raw / "host")
     for machine in guests:
         around = (machine, raw, scratch, session.invoker, session.progress)
-        uncounted = planner.uncounted("vm", "function", alone=False)
-        done.append(lanes.run_plan_in_guest(plans["vm"], *around, uncounted))
+        uncounted = planner.uncounted("guest", "function", alone=False)
+        done.append(targets.run_plan_in_guest(plans["guest"], *around, uncounted))
     return done
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runners.errors import RunError
-from runners.lanes import REPOSITORY
 from runners.process import command
+from runners.targets import REPOSITORY
 
 COMPILER_LINES = 6  # of a complaint: what a compiler said last
 Say = Callable[[str], None]

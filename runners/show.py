@@ -14,14 +14,14 @@ from runners.exact import run as exact
 from runners.exact.knobs import described
 from runners.intention import by_kernel, claims_note, seconds
 from runners.invoker import invoker
-from runners.lanes import WORKLOAD
 from runners.options import Options
 from runners.plan import factors
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import lanes_of, plans_of
+from runners.plan.planner import plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.set_up import set_up
+from runners.targets import WORKLOAD
 
 NAME_WIDTH = 18  # of what --list shows
 
@@ -38,7 +38,7 @@ def show_preflight(_: Options) -> None:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
-    print(f"\nThis kernel allows {preflight.rung_words(preflight.rung(found))}.")
+    print(f"\nThis kernel allows {preflight.probe_level_words(preflight.probe_level(found))}.")
 
 
 def show_list(_: Options) -> None:
@@ -80,7 +80,7 @@ def impossible_here() -> dict[tuple[str, str], str]:
     listed = subprocess.run(
         [WORKLOAD, "--list"], capture_output=True, text=True, check=False, timeout=60
     )
-    elsewhere = {"transport": "; the guest has it: --lane vm"}
+    elsewhere = {"transport": "; the guest has it: --target guest"}
     rows = (line.split("\t") for line in listed.stdout.splitlines())
     return {
         (kind, name): f"not here: {why}{elsewhere.get(kind, '')}"
@@ -96,17 +96,17 @@ def show_dry_run(options: Options) -> None:
         return show_exact(options)
     # The Python of the analysis knows what claims need.
     planner = planner_of(options, lambda: set_up(install=False, cache=invoker().cache))
-    plans = plans_of(planner, lanes_of(options, planner, "tracepoint"), "tracepoint", None)
+    plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint", None)
     refuse_cells(plans.values())
-    for lane, kernel, plan in by_kernel(plans, options):
-        print(f"{lane}, {kernel}: {plan.runs} runs, about {seconds(plan, lane):.0f} s")
+    for target, kernel, plan in by_kernel(plans, options):
+        print(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
         show_plan(plan)
     if isinstance(planner, ClaimsPlanner):
         print(claims_note(planner.needs, options, plans))
     else:
-        total = sum(seconds(plan, lane) for lane, _, plan in by_kernel(plans, options))
+        total = sum(seconds(plan, target) for target, _, plan in by_kernel(plans, options))
         print(f"about {total:.0f} s in all, without set-up")
-    if options.lane == "auto" and "vm" in plans:
+    if options.target == "auto" and "guest" in plans:
         print("No guest is booted where this kernel allows function probes (see --preflight).")
     if not WORKLOAD.exists():
         print("Which cells are refused is known once the workload is built (./runners/setup.sh).")
@@ -114,10 +114,10 @@ def show_dry_run(options: Options) -> None:
 
 
 def show_plan(plan: Plan) -> None:
-    for stretch in plan.passes:
-        names = ", ".join(instruments(stretch.scripts)) or "no probe"
-        print(f"  {names}: {' '.join(stretch.scripts)}".rstrip(": "))
-        for run in stretch.runs:
+    for group in plan.passes:
+        names = ", ".join(instruments(group.scripts)) or "no probe"
+        print(f"  {names}: {' '.join(group.scripts)}".rstrip(": "))
+        for run in group.runs:
             print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
 
 

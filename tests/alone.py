@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Each tool of probes/ alone, as a learner runs it, beside a running workload.
 
-`python3 -m tests.alone WORKLOAD OUT RUNG` writes what each tool of a rung printed to OUT, as JSON.
-Standard library only: it runs in a guest as well.
+`python3 -m tests.alone WORKLOAD OUT RUNG` writes what each tool of a probe level printed to OUT, as
+JSON. Standard library only: it runs in a guest as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXACT = (
 )
 PACKETS = (
     *("lo_packets", "lo_bytes", "lo_header_bytes", "softirqs", "receives", "segments"),
-    *("checksum_calls", "checksum_bytes", "stranger_packets", "skb_allocs"),
+    *("checksum_calls", "checksum_bytes", "background_packets", "skb_allocs"),
 )
 LATE_ACKS = 2
 MORE = 16  # calls of the workload between its gate and its window, and after it
@@ -120,12 +120,12 @@ def run_bcc(workload: str) -> dict[str, str]:
     return said
 
 
-def rows_of(rung: str, kernel: str) -> list[Script]:
-    """The bpftrace scripts of one rung, one row of each: that of this series of kernels."""
+def rows_of(probe_level: str, kernel: str) -> list[Script]:
+    """The bpftrace scripts of one probe level, one row of each: that of this series of kernels."""
     return [
         next((row for row in rows if kernel in row.kernels), rows[0])
         for rows in read_scripts().values()
-        if (rows[0].instrument, rows[0].rung) == ("bpftrace", rung)
+        if (rows[0].instrument, rows[0].probe_level) == ("bpftrace", probe_level)
     ]
 
 
@@ -176,10 +176,10 @@ def check_bcc(said: dict[str, str]) -> None:
         assert MESSAGES <= times + int((awake or ["0"])[0]) <= MESSAGES + MORE, said
 
 
-def main(workload: str, out: str, rung: str) -> None:
+def main(workload: str, out: str, probe_level: str) -> None:
     kernel = ".".join(os.uname().release.split(".")[:2])
     found = {
-        "scripts": run_scripts(workload, rows_of(rung, kernel)),
+        "scripts": run_scripts(workload, rows_of(probe_level, kernel)),
         "bcc": run_bcc(workload),
     }
     Path(out).write_text(json.dumps(found), encoding="utf-8")

@@ -12,7 +12,7 @@ Counts = dict[str, int]
 
 
 class Collected:
-    """A `raw/<lane>/` folder."""
+    """A `raw/<target>/` folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

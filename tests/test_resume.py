@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 pytestmark = pytest.mark.slow
 TESTS = """

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, order
-from analysis.counts.measures import REGIME
+from analysis.counts.measures import CONDITIONS
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
@@ -26,8 +26,8 @@ WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
 WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
-CELL = ("lane", "kernel", *REGIME, "transport", "quantity", "key")
-# `messages` includes partial calls for a probe; soundness compares it. The rest has one source.
+CELL = ("target", "kernel", *CONDITIONS, "transport", "quantity", "key")
+# `messages` includes partial calls for a probe; validity compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
 APART = ("bpftrace", "ftrace")
 NOT_COMPARED = (
@@ -46,7 +46,7 @@ class Comparison:
     pattern: str
     size: int
     placement: str
-    lane: str
+    target: str
     kernel: str
     first: str
     second: str
@@ -82,9 +82,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Quantity by instrument, for each transport of one regime on one kernel."""
+    """Quantity by instrument, for each transport of one set of conditions on one kernel."""
 
-    lane: str
+    target: str
     kernel: str
     pattern: str
     size: int
@@ -114,7 +114,7 @@ class Agreement:
 
 
 def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
-    """All comparisons that sound cells allow, those that disagree first."""
+    """All comparisons that valid cells allow, those that disagree first."""
     rows = _comparable(tidy)
     found = [*_pairs(_together(rows), INSTRUMENTS, together=True), *_apart(rows)]
     return tuple(
@@ -125,18 +125,18 @@ def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
 
 
 def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
-    """One table for each kernel and regime: quantities that two instruments counted in one run."""
+    """For each kernel and conditions: the quantities that two instruments counted in one run."""
     table = _together(_comparable(tidy))
     table = table[table.notna().sum(axis=1) > 1]
     if table.empty:
         return ()
-    regimes = table.groupby(level=["lane", "kernel", *REGIME], sort=True)
-    return tuple(_agreement(regime, group) for regime, group in regimes)
+    conditions = table.groupby(level=["target", "kernel", *CONDITIONS], sort=True)
+    return tuple(_agreement(conditions, group) for conditions, group in conditions)
 
 
 def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
     return tidy[
-        tidy["sound"]
+        tidy["valid"]
         & ~tidy["quantity"].isin(NOT_COMPARED)
         & tidy["instrument"].isin(INSTRUMENTS)
         & ~tidy["quantity"].isin(TIMES)
@@ -188,8 +188,8 @@ def _apart(rows: pd.DataFrame) -> Iterator[Comparison]:
     watched, traced = (
         table.groupby(level=level)[name].transform("count") > 0
         for name, level in (
-            ("bpftrace", ["lane", "kernel", "quantity", "key"]),
-            ("ftrace", ["lane", "kernel", *REGIME, "transport", "quantity"]),
+            ("bpftrace", ["target", "kernel", "quantity", "key"]),
+            ("ftrace", ["target", "kernel", *CONDITIONS, "transport", "quantity"]),
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are
@@ -249,8 +249,8 @@ def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> l
     return whys
 
 
-def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
-    lane, kernel, pattern, size, placement = regime
+def _agreement(conditions: Any, group: pd.DataFrame) -> Agreement:
+    target, kernel, pattern, size, placement = conditions
     by_transport: dict[str, set[str]] = {}
     rows: dict[tuple[str, str], dict[str, Counts]] = {}
     for cell, runs in group.groupby(level=list(CELL), sort=True):
@@ -267,7 +267,7 @@ def _agreement(regime: Any, group: pd.DataFrame) -> Agreement:
     messages = int(group.index.get_level_values("messages").max())
     shown = tuple((*what, by) for what, by in sorted(rows.items()))
     return Agreement(
-        str(lane), str(kernel), str(pattern), int(size), str(placement), messages, columns, shown
+        str(target), str(kernel), str(pattern), int(size), str(placement), messages, columns, shown
     )
 
 

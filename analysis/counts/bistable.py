@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which cells have one regime of context switches, and which go from one to another.
+"""Which cells have one mode of context switches, and which go from one to another.
 
 A round trip has a whole number of switches. Where a window's mean is no whole number, its round
 trips are of several kinds; where repeats of one cell differ, the scheduler has taken several ways.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, order, placement_order
-from analysis.counts.measures import REGIME, best_source
+from analysis.counts.measures import CONDITIONS, best_source
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.wording import number, source_text
 
@@ -21,7 +21,7 @@ STEADY, MIXED, BISTABLE, ONCE = "steady", "mixed", "bistable", "measured once"
 
 
 @dataclass(frozen=True)
-class Regimes:
+class SwitchModes:
     """Switches of a round trip in one cell, both processes together, over its repeats."""
 
     pattern: str
@@ -51,22 +51,22 @@ class Regimes:
         }[self.kind]
 
 
-def switch_regimes(measured: pd.DataFrame) -> tuple[Regimes, ...]:
-    """One of each cell with sound counts on each kernel: the host's, where cells ran there."""
-    rows = measured[(measured["measure"] == "switches") & measured["sound"].astype(bool)]
-    host = rows[rows["lane"] == "host"]
-    return tuple(sorted(_regimes(rows if host.empty else host), key=_order))
+def switch_modes(measured: pd.DataFrame) -> tuple[SwitchModes, ...]:
+    """One of each cell with valid counts on each kernel: the host's, where cells ran there."""
+    rows = measured[(measured["measure"] == "switches") & measured["valid"].astype(bool)]
+    host = rows[rows["target"] == "host"]
+    return tuple(sorted(_modes(rows if host.empty else host), key=_order))
 
 
-def _regimes(rows: pd.DataFrame) -> Iterator[Regimes]:
+def _modes(rows: pd.DataFrame) -> Iterator[SwitchModes]:
     measure = MEASURE_BY_ID["switches"]
-    for cell_of, cell in rows.groupby(["kernel", *REGIME, "transport"], sort=True):
+    for cell_of, cell in rows.groupby(["kernel", *CONDITIONS, "transport"], sort=True):
         _, pattern, size, placement, transport = cell_of
         best = best_source(cell, measure)
         first = best.iloc[0]
-        where = (first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
+        where = (first["instrument"], first["target"], first["kernel"], bool(first["probed"]))
         values = tuple(float(value) for value in best.sort_values("repeat")["value"])
-        yield Regimes(
+        yield SwitchModes(
             str(pattern),
             int(str(size)),
             str(placement),
@@ -76,6 +76,6 @@ def _regimes(rows: pd.DataFrame) -> Iterator[Regimes]:
         )
 
 
-def _order(one: Regimes) -> tuple[object, ...]:
+def _order(one: SwitchModes) -> tuple[object, ...]:
     transport = order(one.transport, FIRST_TRANSPORTS)
     return one.pattern, one.size, placement_order(one.placement), transport

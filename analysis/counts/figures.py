@@ -37,29 +37,29 @@ FUNCTIONS = {
 
 def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     """The figures of a ledger, in the order of the report; of many transports the first few."""
-    regime = f"{ledger.pattern}, {size_text(ledger.size)}"
+    conditions = f"{ledger.pattern}, {size_text(ledger.size)}"
     all_of_them, ledger = ledger, ledger.narrow(MOST_TOGETHER)
     if ledger is not all_of_them:
-        regime = f"{regime}, {listed(ledger.transports)}: the others are in the full ledger"
+        conditions = f"{conditions}, {listed(ledger.transports)}: the others are in the full ledger"
         measured = measured[measured["transport"].isin(ledger.transports)]
     return (
-        _ledger(ledger, regime),
-        _switches(ledger, measured, regime),
-        _functions(ledger, regime),
+        _ledger(ledger, conditions),
+        _switches(ledger, measured, conditions),
+        _functions(ledger, conditions),
     )
 
 
 def _from(lines: list[Line]) -> str:
-    sources = [source_text(one.instrument, one.lane, one.kernel, one.probed) for one in lines]
+    sources = [source_text(one.instrument, one.target, one.kernel, one.probed) for one in lines]
     return f"Numbers: {listed(list(dict.fromkeys(sources)))}."
 
 
 def _best(rows: list[Row]) -> list[tuple[Row, Line]]:
-    """Rows with their best line, where that has a sound figure."""
+    """Rows with their best line, where that has a valid figure."""
     return [
         (row, row.lines[0])
         for row in rows
-        if row.lines and any(entry.sound for entry in row.lines[0].entries.values())
+        if row.lines and any(entry.valid for entry in row.lines[0].entries.values())
     ]
 
 
@@ -70,11 +70,11 @@ def _points(
         for (where, transport), e in sorted(
             line.entries.items(), key=lambda kv: order(kv[0][1], FIRST_TRANSPORTS)
         ):
-            if where == placement and transport in transports and e.sound:
+            if where == placement and transport in transports and e.valid:
                 yield Point(transport, label, e.value, e.low, e.high)
 
 
-def _ledger(ledger: Ledger, regime: str) -> Drawn:
+def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
     best = _best([ledger.row(name) for name in PER_MESSAGE])
     labelled = [(row.measure.words, line) for row, line in best]
@@ -85,10 +85,10 @@ def _ledger(ledger: Ledger, regime: str) -> Drawn:
         if (points := tuple(_points(labelled, place, ledger.transports)))
     )
     if not panels:
-        return not_drawn("ledger", title, "no sound counts")
+        return not_drawn("ledger", title, "no valid counts")
     caption = (
         "Read the line between the two marks: its length is the difference between the transports "
-        f"({regime}; copies are per payload byte, all else per message; median over repeats). "
+        f"({conditions}; copies are per payload byte, all else per message; median over repeats). "
         "Where the marks lie on each other, the transports cost the same."
     )
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
@@ -104,22 +104,24 @@ def _ledger(ledger: Ledger, regime: str) -> Drawn:
     )
 
 
-def _switches(ledger: Ledger, measured: pd.DataFrame, regime: str) -> Drawn:
+def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
     title = "Context switches of a round trip, repeat by repeat"
     here = (measured["pattern"] == ledger.pattern) & (measured["size"] == ledger.size)
-    rows = measured[here & measured["measure"].isin(list(KINDS)) & measured["sound"].astype(bool)]
+    rows = measured[here & measured["measure"].isin(list(KINDS)) & measured["valid"].astype(bool)]
     if rows.empty:
-        return not_drawn("switches", title, "no sound count of switches")
+        return not_drawn("switches", title, "no valid count of switches")
     best = best_source(rows, MEASURE_BY_ID["switches"])
     panels = tuple(
         Panel(words, tuple(_repeats(best[best["measure"] == kind])))
         for kind, words in KINDS.items()
     )
     first = best.iloc[0]
-    source = source_text(first["instrument"], first["lane"], first["kernel"], bool(first["probed"]))
+    source = source_text(
+        first["instrument"], first["target"], first["kernel"], bool(first["probed"])
+    )
     caption = (
-        f"Each mark is one repeat ({regime}), both processes together. Marks of one column that "
-        f"form two groups tell of two regimes; their median would hide it. Numbers: {source}."
+        f"Each mark is one repeat ({conditions}), both processes together. Marks of a column that "
+        f"form two groups tell of two conditions; their median would hide it. Numbers: {source}."
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
     return drawn(
@@ -141,7 +143,7 @@ def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
         yield Point(transport, placement, value, value, value)
 
 
-def _functions(ledger: Ledger, regime: str) -> Drawn:
+def _functions(ledger: Ledger, conditions: str) -> Drawn:
     title = "Kernel functions behind a message"
     best = _best([ledger.row("functions_hit"), ledger.row("function_calls")])
     if not best:
@@ -157,8 +159,8 @@ def _functions(ledger: Ledger, regime: str) -> Drawn:
         panels.append(Panel(FUNCTIONS[row.measure.id], points))
     caption = (
         "Left, how many different kernel functions ran at least once a round trip; right, how "
-        f"often they were called for one message ({regime}). More calls are a longer path, not the "
-        "same as more time."
+        f"often they were called for one message ({conditions}). More calls make a longer path, "
+        "which is not the same as more time."
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
     return drawn(

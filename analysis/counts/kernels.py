@@ -11,21 +11,21 @@ from analysis.counts.ledger import (
     FIRST_TRANSPORTS,
     Entry,
     Row,
+    all_conditions,
     build_ledgers,
     order,
-    regimes,
     version,
 )
 from analysis.counts.measures import round_trips
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing, Run
 
-LANE = "vm"  # kernels are compared in guests: the host is one machine with one kernel
+TARGET = "guest"  # kernels are compared in guests: the host is one machine with one kernel
 
 
 @dataclass(frozen=True)
 class KernelTable:
-    """The ledger of one regime with a column for each transport and kernel."""
+    """The ledger of one set of conditions with a column for each transport and kernel."""
 
     pattern: str
     size: int
@@ -56,23 +56,27 @@ class Kernels:
 def compare_kernels(
     run: Run, figures: pd.DataFrame, tidy: pd.DataFrame, missing: Iterable[Missing]
 ) -> Kernels:
-    """Tables of every regime, by `measures.over_repeats`; functions of the first regime."""
-    kernels = sorted({lane.kernel for lane in run.lanes if lane.lane == LANE}, key=version)
-    figures = figures[figures["lane"] == LANE]
+    """Tables of every conditions, by `measures.over_repeats`; functions of the first conditions."""
+    kernels = sorted(
+        {target.kernel for target in run.targets if target.target == TARGET}, key=version
+    )
+    figures = figures[figures["target"] == TARGET]
     if len(kernels) < 2 or figures.empty:
         return Kernels()
     missing = tuple(missing)
-    tables = tuple(_table(figures, regime, kernels, missing) for regime in regimes(figures))
-    return Kernels(tables, _changes(tidy[tidy["lane"] == LANE], kernels))
+    tables = tuple(
+        _table(figures, conditions, kernels, missing) for conditions in all_conditions(figures)
+    )
+    return Kernels(tables, _changes(tidy[tidy["target"] == TARGET], kernels))
 
 
 def _table(
     figures: pd.DataFrame,
-    regime: tuple[str, int, str],
+    conditions: tuple[str, int, str],
     kernels: list[str],
     missing: tuple[Missing, ...],
 ) -> KernelTable:
-    pattern, size, placement = regime
+    pattern, size, placement = conditions
     same = (figures["pattern"] == pattern) & (figures["size"] == size)
     here = figures[same & (figures["placement"] == placement)]
     transports = sorted({str(t) for t in here["transport"]}, key=_transport_order)
@@ -107,11 +111,11 @@ def _entry(row: Row | None, placement: str, transport: str) -> Entry | None:
 
 
 def _changes(tidy: pd.DataFrame, kernels: list[str]) -> tuple[FunctionChange, ...]:
-    rows = tidy[tidy["sound"] & (tidy["instrument"] == "ftrace")]
+    rows = tidy[tidy["valid"] & (tidy["instrument"] == "ftrace")]
     rows = rows[rows["value"] >= round_trips(rows)]
     if rows.empty:
         return ()
-    pattern, size, placement = regimes(rows)[0]
+    pattern, size, placement = all_conditions(rows)[0]
     same = (rows["pattern"] == pattern) & (rows["size"] == size)
     rows = rows[same & (rows["placement"] == placement)]
     changes = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis.conditions import Conditions
-from analysis.counts.measures import REGIME, SOURCE, source_rank
+from analysis.counts.measures import CONDITIONS, SOURCE, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
 
@@ -27,7 +27,7 @@ class Entry:
     low: float
     high: float
     repeats: int
-    sound: bool
+    valid: bool
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Line:
     """One source's figures for a row."""
 
     instrument: str
-    lane: str
+    target: str
     kernel: str
-    rung: str
+    probe_level: str
     probed: bool
     entries: dict[Column, Entry]
 
@@ -136,7 +136,7 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
-        failed = any(lack.asked for lack in _about(measure, missing))
+        failed = any(lack.requested for lack in _about(measure, missing))
         return Row(measure, (), why_missing(measure, missing), failed)
     lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
     lines.sort(key=lambda line: version(line.kernel), reverse=True)
@@ -146,31 +146,31 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
 def _line(source: pd.DataFrame) -> Line:
     entries = {
         (str(row["placement"]), str(row["transport"])): Entry(
-            row["value"], row["low"], row["high"], row["repeats"], bool(row["sound"])
+            row["value"], row["low"], row["high"], row["repeats"], bool(row["valid"])
         )
         for row in source.to_dict("records")
     }
     first = source.iloc[0]
     return Line(
         str(first["instrument"]),
-        str(first["lane"]),
+        str(first["target"]),
         str(first["kernel"]),
-        str(first["rung"]),
+        str(first["probe_level"]),
         bool(first["probed"]),
         entries,
     )
 
 
 def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Sound figures first, then the better source; of equal ones who fills more columns.
+    """Valid figures first, then the better source; of equal ones who fills more columns.
 
     Of several kernels that are alike in this, the newest stands first.
     """
-    sound = any(entry.sound for entry in line.entries.values())
+    valid = any(entry.valid for entry in line.entries.values())
     rank, fills = source_rank(measure, line), -len(line.entries)
     if measure.undisturbed:
-        return (int(not sound), *rank, fills)
-    return (int(not sound), *rank[:2], fills, *rank[2:])
+        return (int(not valid), *rank, fills)
+    return (int(not valid), *rank[:2], fills, *rank[2:])
 
 
 def version(kernel: str) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
     shown = {measure.quantity for measure in MEASURES if measure.ledger}
     found: dict[str, list[str]] = {}
     for lack in missing:
-        if lack.asked and shown.isdisjoint(lack.quantities):
+        if lack.requested and shown.isdisjoint(lack.quantities):
             found.setdefault(lack.why, []).append(lack.what)
     return found
 
@@ -198,12 +198,14 @@ def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
     return [lack for lack in missing if measure.quantity in lack.quantities]
 
 
-def regimes(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
-    """The regimes that a table of figures holds, in reading order."""
-    found = {(str(p), int(s), str(c)) for p, s, c in figures[list(REGIME)].itertuples(index=False)}
-    return sorted(found, key=_regime_order)
+def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
+    """The conditions that a table of figures holds, in reading order."""
+    found = {
+        (str(p), int(s), str(c)) for p, s, c in figures[list(CONDITIONS)].itertuples(index=False)
+    }
+    return sorted(found, key=_conditions_order)
 
 
-def _regime_order(regime: tuple[str, int, str]) -> tuple[object, ...]:
-    pattern, size, placement = regime
+def _conditions_order(conditions: tuple[str, int, str]) -> tuple[object, ...]:
+    pattern, size, placement = conditions
     return order(pattern, FIRST_PATTERNS), size, placement_order(placement)

@@ -16,14 +16,14 @@ from analysis.counts.quantities import (
 )
 from analysis.wording import listed
 
-# The regime of a figure, and where it comes from.
-REGIME = ("pattern", "size", "placement")
-SOURCE = ("instrument", "lane", "kernel", "rung", "probed")
-# Of probes on one rung: whose figure stands first. perf's window is one for both processes.
+# The conditions of a figure, and where it comes from.
+CONDITIONS = ("pattern", "size", "placement")
+SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
+# Of probes on one probe level: whose figure stands first. perf's window is one for both processes.
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
-RUN_OF_CELL = (*REGIME, "transport", "repeat", "cell", *SOURCE, "messages", "sound")
+RUN_OF_CELL = (*CONDITIONS, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
 
 
 def measure_of(name: str) -> Measure | None:
@@ -90,7 +90,7 @@ def _calls(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """
     rows = tidy[tidy["quantity"] == measure.quantity]
     found = []
-    for _, traced in rows.groupby(["instrument", "lane", "kernel"], sort=True):
+    for _, traced in rows.groupby(["instrument", "target", "kernel"], sort=True):
         if set(measure.keys) <= set(traced["key"]):
             value = traced["value"].where(traced["key"].isin(measure.keys), 0.0)
             found.append(
@@ -124,14 +124,14 @@ def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
 
 
 def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
-    """Median, lowest and highest over repeats; sound repeats only, where there is one.
+    """Median, lowest and highest over repeats; valid repeats only, where there is one.
 
-    Columns: `measure`, the regime, `transport`, the source, `value`, `low`, `high`, `repeats`,
-    `sound`.
+    Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
+    `valid`.
     """
-    by = ["measure", *REGIME, "transport", *SOURCE]
-    any_sound = measured.groupby(by)["sound"].transform("any")
-    used = measured[measured["sound"] | ~any_sound.astype(bool)]
+    by = ["measure", *CONDITIONS, "transport", *SOURCE]
+    any_valid = measured.groupby(by)["valid"].transform("any")
+    used = measured[measured["valid"] | ~any_valid.astype(bool)]
     return (
         used.groupby(by, sort=True)
         .agg(
@@ -139,7 +139,7 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
             low=("value", "min"),
             high=("value", "max"),
             repeats=("value", "size"),
-            sound=("sound", "all"),
+            valid=("valid", "all"),
         )
         .reset_index()
     )
@@ -153,14 +153,14 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     """
     probe = row.instrument not in ("kernel", "workload")
     by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
-    rung = ("function", "tracepoint", "counters").index(row.rung)
-    host = 0 if row.lane == "host" else 1
+    probe_level = ("function", "tracepoint", "counters").index(row.probe_level)
+    host = 0 if row.target == "host" else 1
     if measure.undisturbed:
-        return (int(row.probed), host, int(probe), rung, by)
-    return (int(not probe), rung if probe else 0, int(row.probed), host, by)
+        return (int(row.probed), host, int(probe), probe_level, by)
+    return (int(not probe), probe_level if probe else 0, int(row.probed), host, by)
 
 
 def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """The rows of one measure and regime that come from the best source."""
+    """The rows of one measure and conditions that come from the best source."""
     groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
     return min(groups, key=lambda group: source_rank(measure, group.iloc[0]))

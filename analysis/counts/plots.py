@@ -79,7 +79,7 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
 
 
 def switches_plot(panels: tuple[Panel, ...]) -> Figure:
-    """Each dot is one repeat. Two groups in a column are two regimes."""
+    """Each dot is one repeat. Two groups in a column are two conditions."""
     transports = _transports(panels)
     figure, axes = axes_row(len(panels), 9, 3.6, sharey=True)
     for ax, panel in zip(axes, panels, strict=True):

@@ -20,7 +20,7 @@ ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
 # Patterns that a program of an article's makes, and not the workload: which one.
-APPS = {
+PROGRAMS = {
     **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
     **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
     **{f"dotnet-{variant}": "dotnet" for variant in ("written", "corrected")},

@@ -2,8 +2,8 @@
 """Two runs compared: two kernels, two machines, or two settings.
 
 What is compared was measured alike in both: the same pattern, size, placement and transport, by the
-same instrument, in the same lane, with or without probes. Kernels of one release are compared with
-each other; where each run has one other kernel in a lane, these two are.
+same instrument, in the same target, with or without probes. Kernels of one release are compared
+with each other; where each run has one other kernel in a target, these two are.
 """
 
 from collections.abc import Iterator
@@ -23,16 +23,16 @@ from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
 from analysis.exact.cells import ExactCell, scheduling_text
 from analysis.exact.knobs import Change, most_alike
 from analysis.intervals import LEAST_REPEATS, RESAMPLES, SEED
-from analysis.raw.run import Lane
+from analysis.raw.run import Target
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
-REGIME = ("pattern", "size", "placement", "transport")
+CONDITIONS = ("pattern", "size", "placement", "transport")
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A measure in both runs: medians over sound repeats, and what can be said of the change.
+    """A measure in both runs: medians over valid repeats, and what can be said of the change.
 
     `low` and `high` are the 95 % interval of the change of medians (bootstrap over repeats, each
     run drawn by itself), None where it was not needed or there are too few repeats.
@@ -44,7 +44,7 @@ class Shift:
     placement: str
     transport: str
     instrument: str
-    lane: str
+    target: str
     probed: bool
     kernels: tuple[str, str]
     before: float
@@ -55,7 +55,7 @@ class Shift:
     verdict: str
 
     @property
-    def regime_words(self) -> str:
+    def conditions_words(self) -> str:
         return f"{self.pattern} · {size_text(self.size)} · {self.placement} · {self.transport}"
 
     @property
@@ -138,8 +138,8 @@ class Diff:
 def compare(before: Analysis, after: Analysis) -> Diff:
     """Everything that both runs measured."""
     kernels = {
-        lane: pair_kernels(_kernels(before, lane), _kernels(after, lane))
-        for lane in ("host", "vm", "exact")
+        target: pair_kernels(_kernels(before, target), _kernels(after, target))
+        for target in ("host", "guest", "exact")
     }
     shifts, alone = _shifts(before.measured, after.measured, kernels)
     pairs, exact_alone = _exact_pairs(before, after, kernels["exact"])
@@ -154,10 +154,10 @@ def compare(before: Analysis, after: Analysis) -> Diff:
     )
 
 
-def _kernels(one: Analysis, lane: str) -> list[str]:
-    if lane == "exact":
+def _kernels(one: Analysis, target: str) -> list[str]:
+    if target == "exact":
         return sorted({cell.kernel for c in one.exact for cell in c.cells})
-    return sorted({each.kernel for each in one.run.lanes if each.lane == lane})
+    return sorted({each.kernel for each in one.run.targets if each.target == target})
 
 
 def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
@@ -184,31 +184,31 @@ def _shifts(
     met = set(wanted.values())
     alone = [("first", key) for key, other in wanted.items() if other not in groups[1]]
     alone += [("second", key) for key in groups[1] if key not in met]
-    words = dict.fromkeys((which, _regime_words(key)) for which, key in alone)
+    words = dict.fromkeys((which, _conditions_words(key)) for which, key in alone)
     return tuple(sorted(found, key=_shift_order)), list(words)
 
 
 def _groups(measured: pd.DataFrame) -> dict[Any, pd.DataFrame]:
-    """By measure, regime, instrument, lane, probed, kernel; sound figures; exact ones apart."""
-    rows = measured[measured["sound"].astype(bool) & (measured["instrument"] != "exact")]
-    by = ["measure", *REGIME, "instrument", "probed", "lane", "kernel"]
+    """By measure, conditions, instrument, target, probed, kernel; valid figures, exact apart"""
+    rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
+    by = ["measure", *CONDITIONS, "instrument", "probed", "target", "kernel"]
     return dict(iter(rows.groupby(by, sort=True)))
 
 
-def _regime_words(key: Any) -> str:
-    _, pattern, size, placement, transport, *_, lane, kernel = key
-    return f"{pattern}, {size} B, {placement}, {transport} ({lane} {kernel})"
+def _conditions_words(key: Any) -> str:
+    _, pattern, size, placement, transport, *_, target, kernel = key
+    return f"{pattern}, {size} B, {placement}, {transport} ({target} {kernel})"
 
 
 def _shift(key: Any, other: Any, first: pd.DataFrame, second: pd.DataFrame) -> Shift | None:
-    measure_id, pattern, size, placement, transport, instrument, probed, lane, kernel = key
+    measure_id, pattern, size, placement, transport, instrument, probed, target, kernel = key
     measure = measure_of(measure_id)
-    if measure is None or measure.again or (measure.quantity in TIMES and lane != "host"):
+    if measure is None or measure.again or (measure.quantity in TIMES and target != "host"):
         return None  # said by another row, or a time of an emulated CPU
     a, b = (table["value"].to_numpy(dtype=float) for table in (first, second))
     low, high, verdict = judge(a, b)
     return Shift(
-        measure, pattern, int(size), placement, transport, instrument, lane, bool(probed),
+        measure, pattern, int(size), placement, transport, instrument, target, bool(probed),
         (kernel, other[-1]), float(np.median(a)), float(np.median(b)), (len(a), len(b)),
         low, high, verdict,
     )  # fmt: skip
@@ -240,7 +240,7 @@ def _change_of_medians(a: Any, b: Any, axis: int) -> Any:
 
 def _shift_order(one: Shift) -> tuple[object, ...]:
     where = _cell_order((one.pattern, one.size, one.placement, one.transport))
-    return *where, one.lane, one.instrument, one.probed, one.kernels
+    return *where, one.target, one.instrument, one.probed, one.kernels
 
 
 def _cell_order(key: Any) -> tuple[object, ...]:
@@ -258,22 +258,22 @@ def _traced(
     first, second = (_hit(one.tables.tidy) for one in (before, after))
     found = []
     for key in sorted(first, key=_cell_order):
-        pattern, size, placement, transport, lane, kernel = key
-        other = kernels.get(lane, {}).get(kernel, "")
+        pattern, size, placement, transport, target, kernel = key
+        other = kernels.get(target, {}).get(kernel, "")
         if now := second.get((*key[:-1], other)):
-            words = f"{pattern} · {size_text(int(size))} · {placement} · {transport} · {lane}"
+            words = f"{pattern} · {size_text(int(size))} · {placement} · {transport} · {target}"
             found.append(Traced(words, (kernel, other), fates(first[key], now)))
     return tuple(found)
 
 
 def _hit(tidy: pd.DataFrame) -> dict[Any, dict[str, dict[str, float]]]:
-    """Cell, lane and kernel → function → calls a message; who calls is not known."""
-    rows = tidy[tidy["sound"].astype(bool) & (tidy["instrument"] == "ftrace")]
+    """Cell, target and kernel → function → calls a message; who calls is not known."""
+    rows = tidy[tidy["valid"].astype(bool) & (tidy["instrument"] == "ftrace")]
     rows = rows[rows["value"] >= round_trips(rows)]
     rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
     return {
         key: {str(name): {UNKNOWN_CALLER: calls} for name, calls in medians.items()}
-        for key, group in rows.groupby([*REGIME, "lane", "kernel"], sort=True)
+        for key, group in rows.groupby([*CONDITIONS, "target", "kernel"], sort=True)
         for medians in (group.groupby("key")["calls"].median(),)
     }
 
@@ -315,18 +315,18 @@ def _settings(
 ) -> Iterator[tuple[str, str, str, str]]:
     """What was asked for, and what the machines say of themselves, where that differs."""
     yield from _differing("asked for", *(one.run.manifest.options for one in (before, after)))
-    second = {(lane.lane, lane.kernel): lane for lane in after.run.lanes}
-    for lane in before.run.lanes:
-        other = second.get((lane.lane, kernels.get(lane.lane, {}).get(lane.kernel, "")))
+    second = {(target.target, target.kernel): target for target in after.run.targets}
+    for target in before.run.targets:
+        other = second.get((target.target, kernels.get(target.target, {}).get(target.kernel, "")))
         if other:
-            yield from _differing(lane.lane, *(_environment(one) for one in (lane, other)))
+            yield from _differing(target.target, *(_environment(one) for one in (target, other)))
 
 
-def _environment(lane: Lane) -> dict[str, Any]:
+def _environment(target: Target) -> dict[str, Any]:
     """Tools and settings among the rest."""
-    environment = lane.environment
+    environment = target.environment
     rest = environment.model_dump(exclude={loopback.KEY, "tools", "settings"})
-    return {**loopback.words(lane), **rest, **environment.tools, **environment.settings}
+    return {**loopback.words(target), **rest, **environment.tools, **environment.settings}
 
 
 def _differing(

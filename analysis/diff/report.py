@@ -157,7 +157,7 @@ def _table(diff: Diff, terminal: bool) -> Table:
         table.add_column(name, overflow="fold", justify="right" if number else "left")
     for shift in diff.of(BEYOND)[:MOST_ROWS]:
         texts = (
-            shift.measure.words, shift.regime_words, words.value(shift, shift.before),
+            shift.measure.words, shift.conditions_words, words.value(shift, shift.before),
             words.value(shift, shift.after), words.change(shift),
             words.source(shift),
         )  # fmt: skip

@@ -22,7 +22,7 @@ MOST_TIMES = 4  # sentences
 
 
 def answer(diff: Diff) -> list[str]:
-    """A sentence for each exact round trip of the first regime, each median time, and the rest."""
+    """A sentence for each exact round trip of the first conditions, each median time, the rest."""
     sentences = [*_exact(diff), *_times(diff)]
     told = [shift for shift in diff.shifts if shift.verdict != UNKNOWN]
     changed = len(diff.of(BEYOND))
@@ -70,7 +70,7 @@ def _round_trip(pair: ExactPair) -> str:
 
 
 def _times(diff: Diff) -> Iterator[str]:
-    found = [s for s in diff.shifts if s.measure.id == "rtt_p50" and s.lane == "host"]
+    found = [s for s in diff.shifts if s.measure.id == "rtt_p50" and s.target == "host"]
     for shift in found[:MOST_TIMES]:
         told = f", 95 % interval of the change {interval(shift)}" if shift.low is not None else ""
         yield (
@@ -85,9 +85,9 @@ def repeats(shift: Shift) -> str:
     return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
 
 
-def by_regime(shifts: list[Shift]) -> list[tuple[str, list[Shift]]]:
+def by_conditions(shifts: list[Shift]) -> list[tuple[str, list[Shift]]]:
     """In the order in which they stand, one CPU before two and unix before tcp."""
-    groups = groupby(shifts, key=lambda shift: shift.regime_words)
+    groups = groupby(shifts, key=lambda shift: shift.conditions_words)
     return [(words, list(group)) for words, group in groups]
 
 
@@ -111,7 +111,7 @@ def interval(shift: Shift) -> str:
 def source(shift: Shift) -> str:
     first, second = shift.kernels
     kernels = first if first == second else f"{first} → {second}"
-    return source_text(shift.instrument, shift.lane, kernels, shift.probed)
+    return source_text(shift.instrument, shift.target, kernels, shift.probed)
 
 
 def signed(figure: int) -> str:

@@ -3,7 +3,7 @@
 
 In the tidy table a row of the instrument `exact` is the steady round trip, so `messages` is 2
 whatever the window held (for copies, a short window of its own); the two schedulings are the
-lanes `exact-fifo` and `exact-other`.
+targets `exact-fifo` and `exact-other`.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.conditions import Conditions
-from analysis.exact.lap import PROCESSES, Stretch
+from analysis.exact.iteration import PROCESSES, Span
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine, Payload
 from analysis.raw.run import Run
@@ -62,11 +62,11 @@ class ExactCell(ExactLine):
     cpu: str
     nodes: tuple[Node, ...]
     broken: tuple[str, ...]
-    lap: tuple[Stretch, ...] = ()
+    iteration: tuple[Span, ...] = ()
     """The steady round trip in its order; empty in older runs."""
 
     def as_variant(self, number: int) -> "ExactCell":
-        """The cell as its laps of another variant went, from 1 up; 0 is the usual one."""
+        """The cell as its iterations of another variant went, from 1 up; 0 is the usual one."""
         if not number:
             return self
         usual = {";".join(node.path): (node.calls, node.self_) for node in self.nodes}
@@ -89,14 +89,14 @@ class ExactCell(ExactLine):
 
     @property
     def share(self) -> float:
-        """The part of the laps that were of the steady shape."""
-        return self.shapes[0].laps / self.laps
+        """The part of the iterations that were of the steady shape."""
+        return self.shapes[0].iterations / self.iterations
 
     def rounds(self) -> list[str]:
-        """Cycles of several laps, in words."""
+        """Cycles of several iterations, in words."""
         return [
             (
-                f"{counted(cycle.laps, 'lap')} in rounds of {len(cycle.shapes)} "
+                f"{counted(cycle.iterations, 'iteration')} in rounds of {len(cycle.shapes)} "
                 f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
             )
             for cycle in self.cycles
@@ -146,7 +146,7 @@ class ExactCell(ExactLine):
 
     def switches(self) -> tuple[int, int]:
         """Of the two processes, in a round trip: voluntary and not. No row of the tidy table: the
-        steady round trip of an emulated machine is no mean over a scheduler's regimes.
+        steady round trip of an emulated machine is no mean over a scheduler's conditions.
 
         As the kernel's __schedule() tells them apart: by whether a task sleeps or is preempted,
         here by who called it.
@@ -230,15 +230,15 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
             *(("instructions", name, n) for name, n in cell.functions().items()),
             *(("function_calls", name, n) for name, n in cell.calls().items() if n),
         ]
-        lane = f"exact-{cell.scheduling}"
-        where = (run.name, lane, cell.kernel, "function", "exact")
+        target = f"exact-{cell.scheduling}"
+        where = (run.name, target, cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         for quantity, key, value in figures:
             yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
         if cell.payload:
             for way, size in cell.payload.copied.items():
                 bytes_row = ("copy_bytes", way, size, "bytes", cell.payload.messages)
-                yield (*where, *what, *bytes_row, cell.payload.sound)
+                yield (*where, *what, *bytes_row, cell.payload.valid)
             for key, size in _traffic(cell.payload):
                 bytes_row = ("memory_bytes", key, size, "bytes", cell.payload.messages)
                 yield (*where, *what, *bytes_row, not cell.broken)

@@ -68,7 +68,7 @@ def _read_journey(found: Sequence[Journey], where: str) -> str:
     return (
         f"From the sender's system call to the receiver's return from its own: {listed(costs)} "
         f"({where}). Read it from left to right, and down into the kernel: a box lies below the "
-        "layer that called it and is as wide as its instructions, both lanes on one scale."
+        "layer that called it and is as wide as its instructions, both targets on one scale."
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
-from analysis.exact.lap import Stretch
+from analysis.exact.iteration import Span
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import AGAIN, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, read_cells
@@ -14,7 +14,7 @@ from analysis.raw.run import ExactEntry, Missing, Run, read_cells
 
 def read_exact(run: Run) -> tuple[ExactCell, ...]:
     """The exact cells of a run that have figures. Raises RunError for damaged files."""
-    return tuple(cell for entry in run.manifest.exact for cell in _read_lane(run.path, entry))
+    return tuple(cell for entry in run.manifest.exact for cell in _read_target(run.path, entry))
 
 
 def failures(run: Run) -> Iterator[Missing]:
@@ -29,7 +29,7 @@ def failures(run: Run) -> Iterator[Missing]:
 
 
 def _missing(what: str, entry: ExactEntry, error: str) -> Missing:
-    return Missing(what=what, lane=entry.folder, why=error.split("\n")[0])
+    return Missing(what=what, target=entry.folder, why=error.split("\n")[0])
 
 
 def _name(line: FailedExactLine) -> str:
@@ -42,7 +42,7 @@ def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, .
     return read_cells(run / "raw" / entry.folder, entry, EXACT_LINES)
 
 
-def _read_lane(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
+def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
     path, raw = run / "raw" / entry.folder, f"raw/{entry.folder}"
     why = "without it no figure can say in which machine it was counted"
     name = f"{raw}/environment.json"
@@ -50,28 +50,30 @@ def _read_lane(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
     for line in _lines(run, entry):
         if isinstance(line, ExactLine):
             nodes = _nodes(path / f"tree/{line.id}.tsv", f"{raw}/tree/{line.id}.tsv")
-            lap = _lap(path / f"lap/{line.id}.tsv", f"{raw}/lap/{line.id}.tsv", nodes)
+            iteration = _iteration(
+                path / f"iteration/{line.id}.tsv", f"{raw}/iteration/{line.id}.tsv", nodes
+            )
             yield ExactCell(
                 **dict(line),
                 kernel=environment.kernel,
                 qemu=environment.qemu,
                 cpu=environment.cpu,
                 nodes=nodes,
-                lap=lap,
-                broken=tuple(_broken(line, nodes, lap)),
+                iteration=iteration,
+                broken=tuple(_broken(line, nodes, iteration)),
             )
 
 
-def _broken(line: ExactLine, nodes: tuple[Node, ...], lap: tuple[Stretch, ...]) -> Iterator[str]:
+def _broken(line: ExactLine, nodes: tuple[Node, ...], iteration: tuple[Span, ...]) -> Iterator[str]:
     yield from (f"{check.name}: {check.detail}" for check in line.checks if not check.ok)
     if not line.shapes or line.shapes[0].steps != sum(node.self_ for node in nodes):
         yield "the stored tree does not sum to the steady round trip"
-    if lap and line.shapes and line.shapes[0].steps != sum(stretch.steps for stretch in lap):
-        yield "the stored lap does not sum to the steady round trip"
+    if iteration and line.shapes and line.shapes[0].steps != sum(span.steps for span in iteration):
+        yield "the stored iteration does not sum to the steady round trip"
 
 
-def _lap(path: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Stretch, ...]:
-    """Runs of before laps were kept have none."""
+def _iteration(path: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
+    """Runs of before iterations were kept have none."""
     if not path.exists():
         return ()
     text = read_text(path, name, "the order of what ran is lost")
@@ -79,7 +81,7 @@ def _lap(path: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Stretch, ...]:
         rows = [tuple(map(int, line.split("\t"))) for line in text.splitlines()[1:]]
         if any(line < 1 for _, line, _ in rows):
             raise ValueError
-        return tuple(Stretch(cpu, nodes[line - 1].path, steps) for cpu, line, steps in rows)
+        return tuple(Span(cpu, nodes[line - 1].path, steps) for cpu, line, steps in rows)
     except (ValueError, IndexError):
         raise RunError(f"{name} is damaged. {AGAIN}") from None
 

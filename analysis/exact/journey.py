@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The journey of one message: from the sender's system call to the receiver's return from its own.
 
-Out of exact mode's steady round trip (analysis/exact/lap.py), in the order in which it ran.
+Out of exact mode's steady round trip (analysis/exact/iteration.py), in the order in which it ran.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from itertools import pairwise
 import pandas as pd
 
 from analysis.exact.cells import PREEMPTION, Comparison, ExactCell
-from analysis.exact.lap import Path, Slice, Stretch, layers, message, slices
+from analysis.exact.iteration import Path, Slice, Span, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
@@ -57,12 +57,12 @@ class Journey:
 
 
 def journeys(comparison: Comparison) -> tuple[Journey, ...]:
-    """One for each transport whose lap the run kept."""
+    """One for each transport whose iteration the run kept."""
     return tuple(found for cell in comparison.cells if (found := _journey(cell, comparison)))
 
 
 def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
-    way = message(cell.lap)
+    way = message(cell.iteration)
     if not way:
         return None
     copiers = frozenset(cell.payload.copiers) if cell.payload else _copiers(comparison)
@@ -83,7 +83,7 @@ def _copiers(comparison: Comparison) -> frozenset[str]:
     )
 
 
-def _softirq(way: Sequence[Stretch]) -> dict[str, int]:
+def _softirq(way: Sequence[Span]) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for one in way:
         if SOFTIRQ in one.path:
@@ -91,11 +91,11 @@ def _softirq(way: Sequence[Stretch]) -> dict[str, int]:
     return dict(sums)
 
 
-def _whose(one: Stretch) -> str:
+def _whose(one: Span) -> str:
     return f"the {one.task}'s {one.call}()"
 
 
-def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:
+def _stages(way: Sequence[Span]) -> Iterator[Slice]:
     """The way into a system call and out of it belongs to that call."""
     calls = [one.call for one in way]
     for task in {one.task for one in way}:  # each by itself: on two CPUs they take turns
@@ -108,15 +108,15 @@ def _stages(way: Sequence[Stretch]) -> Iterator[Slice]:
     return slices(way, lambda one: named[id(one)])
 
 
-def _stage(one: Stretch, call: str) -> str:
+def _stage(one: Span, call: str) -> str:
     where = f"{call}()" if call else "user space" if one.in_user else "kernel"
     return f"{one.task}: {where}"
 
 
-def _marks(way: Sequence[Stretch], copiers: frozenset[str]) -> Iterator[Mark]:
+def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
     """Copies by who copies payload, as exact mode's payload window saw it."""
     at = 0
-    nobody = Stretch(way[0].cpu, (way[0].task,), 0)
+    nobody = Span(way[0].cpu, (way[0].task,), 0)
     for before, one in pairwise((nobody, *way)):
         if one.cpu == before.cpu and one.task != before.task:
             kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws the journey of a message: a lane for each transport, on one scale."""
+"""Draws the journey of a message: a target for each transport, on one scale."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing import CARD, INK, RULE, colour
+from analysis.exact.iteration import Slice
 from analysis.exact.journey import Journey
-from analysis.exact.lap import Slice
 from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
 
 ROW = 0.24  # inches

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a knob changes: the same exact cell without and with it, by layer and by function.
 
-Laps of the steady round trip differ by some instructions where a clock or a timer has moved on (the
-variants of probes/exact/README.md), and which variant is the most frequent is chance. So those two
-are compared, of those without and those with the knob, that are most alike, function by function.
+Iterations of the steady round trip differ by some instructions where a clock or a timer has moved
+on (the variants of probes/exact/README.md), and which variant is the most frequent is chance. So
+those two are compared, of those without and those with the knob, that are most alike, function by
+function.
 """
 
 from collections import Counter
@@ -50,7 +51,7 @@ class Change:
         return self.after.transport
 
     @property
-    def sound(self) -> bool:
+    def valid(self) -> bool:
         return not self.before.broken and not self.after.broken
 
     @property
@@ -145,7 +146,7 @@ class KnobTable:
             for row in self.rows:
                 for change in row.changes:
                     knob = change.after.knob
-                    if change.transport == transport and change.sound and knob and knob.one:
+                    if change.transport == transport and change.valid and knob and knob.one:
                         counted.setdefault(knob.one, []).append(change)
             found += [_cost(one, transport, those) for one, those in counted.items()]
         return found

@@ -8,14 +8,14 @@ import json
 from typing import Any
 
 from analysis.exact.cells import ExactCell, Node
-from analysis.exact.lap import PROCESSES, Stretch
+from analysis.exact.iteration import PROCESSES, Span
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(cell: ExactCell, name: str) -> str:
-    """A profile for each task; in order where the lap was kept, else by the call tree."""
-    parts: tuple[Stretch | Node, ...] = cell.lap or cell.nodes
+    """A profile for each task; in order where the iteration was kept, else by the call tree."""
+    parts: tuple[Span | Node, ...] = cell.iteration or cell.nodes
     places: dict[str, int] = {}
     profiles = []
     tasks = sorted({one.path[0] for one in parts}, key=lambda task: (task not in PROCESSES, task))
@@ -41,5 +41,5 @@ def speedscope(cell: ExactCell, name: str) -> str:
     return json.dumps(file, separators=(",", ":"))
 
 
-def _steps(one: Stretch | Node) -> int:
-    return one.steps if isinstance(one, Stretch) else one.self_
+def _steps(one: Span | Node) -> int:
+    return one.steps if isinstance(one, Span) else one.self_

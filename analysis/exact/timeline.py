@@ -14,7 +14,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 from analysis.exact.cells import ExactCell
-from analysis.exact.lap import Path, Slice, Stretch, slices
+from analysis.exact.iteration import Path, Slice, Span, slices
 from analysis.functions.layers import own_layer
 
 SEQUENCE = 1  # the only writer of the trace
@@ -25,42 +25,42 @@ def trace(cell: ExactCell, copiers: Set[str]) -> bytes:
     """The steady round trip of an exact cell, as Perfetto's protobuf; `copiers` copy payload."""
     builder = TraceProtoBuilder()
     numbers = count(1)
-    cpus = sorted({one.cpu for one in cell.lap})
+    cpus = sorted({one.cpu for one in cell.iteration})
     for cpu in cpus:
-        _track(builder, next(numbers), f"CPU {cpu}", _cpu(cell.lap, cpu))
-    for task in dict.fromkeys(one.task for one in cell.lap):
-        _track(builder, next(numbers), task, _functions(cell.lap, task), process=True)
+        _track(builder, next(numbers), f"CPU {cpu}", _cpu(cell.iteration, cpu))
+    for task in dict.fromkeys(one.task for one in cell.iteration):
+        _track(builder, next(numbers), task, _functions(cell.iteration, task), process=True)
     for name, found in (
-        ("softirqs", list(_of_layer(cell.lap, SOFTIRQ))),
-        ("copies", list(_copies(cell.lap, copiers))),
+        ("softirqs", list(_of_layer(cell.iteration, SOFTIRQ))),
+        ("copies", list(_copies(cell.iteration, copiers))),
     ):
         _track(builder, next(numbers), name, found)
     return bytes(builder.serialize())
 
 
-def _cpu(lap: tuple[Stretch, ...], cpu: int) -> list[Slice]:
+def _cpu(iteration: tuple[Span, ...], cpu: int) -> list[Slice]:
     """Who ran on it, and when. Its neighbours' turns are gaps."""
-    found = slices(lap, lambda one: (one.task,) if one.cpu == cpu else ())
+    found = slices(iteration, lambda one: (one.task,) if one.cpu == cpu else ())
     return list(found)
 
 
-def _functions(lap: tuple[Stretch, ...], task: str) -> list[Slice]:
+def _functions(iteration: tuple[Span, ...], task: str) -> list[Slice]:
     """The call stack of a task; while another one runs, nothing is open."""
-    return list(slices(lap, lambda one: one.path[1:] if one.task == task else ()))
+    return list(slices(iteration, lambda one: one.path[1:] if one.task == task else ()))
 
 
-def _of_layer(lap: tuple[Stretch, ...], layer: str) -> Iterator[Slice]:
+def _of_layer(iteration: tuple[Span, ...], layer: str) -> Iterator[Slice]:
     """The outermost function of a layer, with all that it calls."""
 
-    def outermost(one: Stretch) -> Path:
+    def outermost(one: Span) -> Path:
         return next(((name,) for name in one.path[1:] if own_layer(name) == layer), ())
 
-    return slices(lap, outermost)
+    return slices(iteration, outermost)
 
 
-def _copies(lap: tuple[Stretch, ...], copiers: Set[str]) -> Iterator[Slice]:
+def _copies(iteration: tuple[Span, ...], copiers: Set[str]) -> Iterator[Slice]:
     """Where payload is copied, by the functions that were seen to copy it."""
-    return slices(lap, lambda one: (one.path[-1],) if one.path[-1] in copiers else ())
+    return slices(iteration, lambda one: (one.path[-1],) if one.path[-1] in copiers else ())
 
 
 def _track(

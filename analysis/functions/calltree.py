@@ -53,7 +53,7 @@ class Call:
 class Message:
     """How one message went through the kernel, in one cell."""
 
-    lane: str
+    target: str
     kernel: str
     transport: str
     pattern: str
@@ -113,16 +113,16 @@ def usual(calls: list[Call]) -> Call | None:
 def messages(run: Run) -> tuple[Message, ...]:
     """One of each cell that was traced so, unix before tcp."""
     found = []
-    for lane in run.lanes:
-        for cell in lane.cells:
+    for target in run.targets:
+        for cell in target.cells:
             path = Path("ftrace") / f"{cell.id}.graph"
-            if "tree" not in cell.scripts or not (lane.path / path).exists():
+            if "tree" not in cell.scripts or not (target.path / path).exists():
                 continue
-            name = f"raw/{lane.folder}/{path}"
-            roots = parse(read_text(lane.path / path, name, "its call tree is lost"))
+            name = f"raw/{target.folder}/{path}"
+            roots = parse(read_text(target.path / path, name, "its call tree is lost"))
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
-                where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size)
+                where = (target.target, target.kernel, cell.transport, cell.pattern, cell.size)
                 found.append(Message(*where, str(cell.conditions), send, receive))
     return tuple(sorted(found, key=_order))
 
@@ -131,10 +131,10 @@ def _order(one: Message) -> tuple[object, ...]:
     return one.kernel, one.pattern, one.size, one.placement, order(one.transport, FIRST_TRANSPORTS)
 
 
-def regimes(found: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
-    """(kernel and regime in words, the transports' messages), for a comparison side by side."""
+def all_conditions(found: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
+    """(kernel and conditions in words, the transports' messages), for a comparison side by side."""
     groups: dict[str, list[Message]] = {}
     for one in found:
-        name = f"{one.lane} {one.kernel} · {one.pattern} · {one.size} B · {one.placement}"
+        name = f"{one.target} {one.kernel} · {one.pattern} · {one.size} B · {one.placement}"
         groups.setdefault(name, []).append(one)
     return list(groups.items())

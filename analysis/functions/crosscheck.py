@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Calls of each kernel function: what probes counted beside what exact mode counted.
 
-The probes ran in a guest of the same kernel, with another CPU model, its own scheduling regime and
-a window with ticks in it; exact mode tells the steady round trip. Where they differ, the function's
-layer says whether that is what differs between the two machines; what it does not say is marked.
+The probes ran in a guest of the same kernel, with another CPU model, its own scheduling conditions
+and a window with ticks in it; exact mode tells the steady round trip. Where they differ, the
+function's layer says whether that is what differs between the two machines; what it does not say is
+marked.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pandas as pd
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
 
-EXACT_LANE = "exact-other"  # probed guests use the default scheduler
+EXACT_TARGET = "exact-other"  # probed guests use the default scheduler
 PROBES = ("bpftrace", "ftrace")
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
 # comes with it, happens before the tracer is switched off.
@@ -32,12 +33,12 @@ HELPERS = {"lock", "rcu", "time", "interrupt", "softirq", "memory", CALLER}
 OLD_ALONE = {"__tcp_select_window"}
 
 EQUAL = "equally often"
-REGIME = "scheduling: the two machines' regimes differ"
+CONDITIONS = "scheduling: the two machines' conditions differ"
 HELPER = "a helper of scheduling, ticks or the mitigations"
 EDGE = "the tracer's window is wider by some system calls"
 AGE = "exact mode's connection has had more messages"
 OPEN = "not explained"
-DIFFERENT = (OPEN, AGE, EDGE, REGIME, HELPER)
+DIFFERENT = (OPEN, AGE, EDGE, CONDITIONS, HELPER)
 UNSEEN = "no probe sees it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
@@ -83,10 +84,10 @@ class Crosscheck:
 
 def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
     """For each cell that has both: probes in a guest and exact counts of the same kernel."""
-    rows = tidy[tidy["sound"] & (tidy["quantity"] == "function_calls")]
+    rows = tidy[tidy["valid"] & (tidy["quantity"] == "function_calls")]
     rows = rows.assign(per_message=rows["value"] / rows["messages"])
-    exact = rows[rows["lane"] == EXACT_LANE]
-    probed = rows[(rows["lane"] == "vm") & rows["instrument"].isin(PROBES)]
+    exact = rows[rows["target"] == EXACT_TARGET]
+    probed = rows[(rows["target"] == "guest") & rows["instrument"].isin(PROBES)]
     found = []
     for cell, counted in exact.groupby(CELL, sort=True):
         assert isinstance(cell, tuple)
@@ -142,7 +143,7 @@ def _verdict(function: str, exact: float | None, probed: list[_Probed]) -> str:
         return AGE
     layer = own_layer(function)
     if layer in SCHEDULING:
-        return REGIME
+        return CONDITIONS
     if layer in HELPERS:
         return HELPER
     return EDGE if all(one.is_wider(exact) for one in probed) else OPEN

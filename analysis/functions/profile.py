@@ -16,7 +16,7 @@ from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
 from analysis.raw.cells import Cell
 from analysis.raw.record import read_text
-from analysis.raw.run import Lane, Run
+from analysis.raw.run import Run, Target
 from analysis.wording import counted, size_text
 
 # Where user space ends; what is above is the workload's own and the C library's.
@@ -26,9 +26,9 @@ LINE = re.compile(r"([^;]+);(.+) (\d+)")
 
 @dataclass(frozen=True)
 class Profile:
-    """The samples of one cell, over its sound runs: each stack and how often it was seen."""
+    """The samples of one cell, over its valid runs: each stack and how often it was seen."""
 
-    lane: str
+    target: str
     kernel: str
     transport: str
     pattern: str
@@ -43,39 +43,46 @@ class Profile:
 
     @property
     def where(self) -> str:
-        place = f"{self.lane} {self.kernel}"
+        place = f"{self.target} {self.kernel}"
         return f"{place} · {self.pattern} · {size_text(self.size)} · {self.placement}"
 
     def folded(self) -> tuple[str, str]:
         """A file's name, and its lines, for any flame graph program."""
         cell = f"{self.transport}-{self.pattern}-{self.size}-{self.placement}"
         lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
-        return f"folded/profile-{self.lane}-{self.kernel}-{cell}.folded", "".join(lines)
+        return f"folded/profile-{self.target}-{self.kernel}-{cell}.folded", "".join(lines)
 
 
-def profiles(run: Run, unsound: set[tuple[str, int]]) -> tuple[Profile, ...]:
-    """One for each cell that perf record watched; `unsound` is (lane's folder, cell)."""
+def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
+    """One for each cell that perf record watched; `invalid` is (target's folder, cell)."""
     found: dict[tuple[str, ...], Profile] = {}
-    for lane in run.lanes:
-        for cell in lane.cells:
-            if "profile" not in cell.scripts or (lane.folder, cell.id) in unsound:
+    for target in run.targets:
+        for cell in target.cells:
+            if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
                 continue
-            for stacks in _stacks(lane, cell):
+            for stacks in _stacks(target, cell):
                 conditions = str(cell.conditions)
-                name = (lane.folder, cell.transport, cell.pattern, str(cell.size), conditions)
-                known = found.setdefault(name, _empty(lane, cell))
+                name = (target.folder, cell.transport, cell.pattern, str(cell.size), conditions)
+                known = found.setdefault(name, _empty(target, cell))
                 known.stacks.update(stacks)
     return tuple(sorted((one for one in found.values() if one.samples), key=_order))
 
 
-def _empty(lane: Lane, cell: Cell) -> Profile:
-    where = (lane.lane, lane.kernel, cell.transport, cell.pattern, cell.size, str(cell.conditions))
-    return Profile(*where, lane.accelerator == "tcg", Counter())
+def _empty(target: Target, cell: Cell) -> Profile:
+    where = (
+        target.target,
+        target.kernel,
+        cell.transport,
+        cell.pattern,
+        cell.size,
+        str(cell.conditions),
+    )
+    return Profile(*where, target.accelerator == "tcg", Counter())
 
 
-def _stacks(lane: Lane, cell: Cell) -> Iterator[Counter[Path]]:
-    for path in sorted(lane.path.glob(f"perf/*/profile-{cell.id}.folded")):
-        name = f"raw/{lane.folder}/{path.relative_to(lane.path)}"
+def _stacks(target: Target, cell: Cell) -> Iterator[Counter[Path]]:
+    for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
+        name = f"raw/{target.folder}/{path.relative_to(target.path)}"
         yield read_folded(read_text(path, name, "its flame graph is lost"))
 
 
@@ -90,20 +97,20 @@ def read_folded(text: str) -> Counter[Path]:
 
 
 def _order(one: Profile) -> tuple[object, ...]:
-    host, transport = 0 if one.lane == "host" else 1, order(one.transport, FIRST_TRANSPORTS)
+    host, transport = 0 if one.target == "host" else 1, order(one.transport, FIRST_TRANSPORTS)
     return host, one.kernel, one.pattern, one.size, placement_order(one.placement), transport
 
 
 def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
-    """A figure for each regime of the first kernel: the host's, where perf watched cells there."""
+    """A figure for all conditions of the first kernel: the host, where perf watched cells there."""
     if not found:
         return ()
-    first = (found[0].lane, found[0].kernel, found[0].pattern, found[0].size)
-    regimes: dict[str, list[Profile]] = {}
+    first = (found[0].target, found[0].kernel, found[0].pattern, found[0].size)
+    conditions: dict[str, list[Profile]] = {}
     for one in found:
-        if (one.lane, one.kernel, one.pattern, one.size) == first:
-            regimes.setdefault(one.placement, []).append(one)
-    return tuple(_draw(placement, some) for placement, some in regimes.items())
+        if (one.target, one.kernel, one.pattern, one.size) == first:
+            conditions.setdefault(one.placement, []).append(one)
+    return tuple(_draw(placement, some) for placement, some in conditions.items())
 
 
 def _draw(placement: str, some: list[Profile]) -> Drawn:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order, regimes
+from analysis.counts.ledger import FIRST_TRANSPORTS, all_conditions, order
 from analysis.counts.measures import round_trips
 
 TOP = 24
@@ -15,12 +15,12 @@ FirstCalls = tuple[float, ...]
 
 @dataclass(frozen=True)
 class FunctionTable:
-    """Functions of one regime on one kernel."""
+    """Functions of one set of conditions on one kernel."""
 
     pattern: str
     size: int
     placement: str
-    lane: str
+    target: str
     kernel: str
     transports: tuple[str, ...]
     # Name, calls a message by transport, the most called first: of the first table all of them.
@@ -30,18 +30,18 @@ class FunctionTable:
 
 
 def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
-    """One table for each kernel and regime that ftrace watched, sound runs only."""
-    rows = tidy[tidy["sound"] & (tidy["instrument"] == "ftrace")]
+    """One table for each kernel and conditions that ftrace watched, valid runs only."""
+    rows = tidy[tidy["valid"] & (tidy["instrument"] == "ftrace")]
     rows = rows.assign(
         per_message=rows["value"] / rows["messages"], hit=rows["value"] >= round_trips(rows)
     )
     tables: list[FunctionTable] = []
-    for (lane, kernel), group in rows.groupby(["lane", "kernel"], sort=True):
-        for pattern, size, placement in regimes(group):
+    for (target, kernel), group in rows.groupby(["target", "kernel"], sort=True):
+        for pattern, size, placement in all_conditions(group):
             same = (group["pattern"] == pattern) & (group["size"] == size)
             found = group[same & (group["placement"] == placement)]
             most = TOP if tables else None
-            tables.append(_table(found, most, pattern, size, placement, str(lane), str(kernel)))
+            tables.append(_table(found, most, pattern, size, placement, str(target), str(kernel)))
     return tuple(tables)
 
 
@@ -51,7 +51,7 @@ def _table(
     pattern: str,
     size: int,
     placement: str,
-    lane: str,
+    target: str,
     kernel: str,
 ) -> FunctionTable:
     names = sorted({str(t) for t in rows["transport"]}, key=lambda t: order(t, FIRST_TRANSPORTS))
@@ -70,4 +70,6 @@ def _table(
         for name in names
     }
     shared = len(set.intersection(*on.values())) if len(names) > 1 else 0
-    return FunctionTable(pattern, size, placement, lane, kernel, tuple(names), called, shared, only)
+    return FunctionTable(
+        pattern, size, placement, target, kernel, tuple(names), called, shared, only
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A line of raw/<lane>/cells.jsonl: one run of a cell, and what the workload counted in it."""
+"""A line of raw/<target>/cells.jsonl: one run of a cell, and what the workload counted in it."""
 
 from functools import cached_property
 from typing import Literal
@@ -70,16 +70,16 @@ class Result(Model):
     # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
     # last receive
     window_ns: Positive
-    # Laps of the window that come back: round trips, of `selfecho` too; in `selfloop` messages; in
-    # `stream` 0
+    # Iterations of the window that come back: round trips, of `selfecho` too; in `selfloop`
+    # messages; in `stream` 0
     round_trips: Count
     clock_cost_ns: float  # the cost of one clock reading, measured in the same process
     # The CPUs that client and server were pinned to; null with placement `free`
     cpus: tuple[Count, Count] | None
     # Options that differ by transport, as the kernel reports them: `{"TCP_NODELAY": 1}`, `{}`
     socket: dict[str, int]
-    # Throughput by interval: up to 20 pairs of messages and nanoseconds, each of at least 256 laps.
-    # They follow on each other, and together are the window.
+    # Throughput by interval: up to 20 pairs of messages and nanoseconds, each of at least 256
+    # iterations. They follow on each other, and together are the window.
     intervals: tuple[tuple[Count, Count], ...]
     client: Process
     # null in `selfloop` and `selfecho`, which have none: `client` is then both ends
@@ -114,7 +114,7 @@ class ProgramRuns(Model):
 class Cell(Model):
     """One run of a cell. The lines stand in the order in which the cells ran."""
 
-    id: Positive  # the number that the workload's marker carries, unique in its lane
+    id: Positive  # the number that the workload's marker carries, unique in its target
     transport: Word
     pattern: Word
     size: Positive  # bytes of one message
@@ -136,10 +136,10 @@ class Cell(Model):
     # Script → events of the whole machine for which its programs did not run in this cell
     # (docs/limitations.md); null where the kernel does not count them
     missed: dict[str, Count | None]
-    # Script → those of `missed` that make the cell unsound: calls of kernel functions and events of
+    # Script → those of `missed` that make the cell invalid: calls of kernel functions and events of
     # `net`, which hardly anything but the workload's path makes
     calls_missed: dict[str, Count | None]
-    programs: dict[str, ProgramRuns]  # instrument → runs of its BPF programs in this cell
+    bpf_programs: dict[str, ProgramRuns]  # instrument → runs of its BPF programs in this cell
     error: str | None  # one sentence: the cell failed and has no `result`
     result: Result | None = None
 

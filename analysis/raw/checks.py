@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lines of raw/<lane>/checks.jsonl and tools.jsonl: what kernels and tools answered."""
+"""Lines of raw/<target>/checks.jsonl and tools.jsonl: what kernels and tools answered."""
 
 from analysis.raw.record import Model
 

@@ -59,35 +59,35 @@ class ExactWindow(Model):
 
 
 class Shape(Model):
-    """A way in which laps went: which functions they called, and how often."""
+    """A way in which iterations went: which functions they called, and how often."""
 
     name: str
-    laps: Positive
-    first: Count  # the first such lap
-    alike: Positive  # laps of the most frequent variant, which are equal in all counts
+    iterations: Positive
+    first: Count  # the first such iteration
+    identical: Positive  # iterations of the most frequent variant, which are equal in all counts
     steps: Positive  # steps, instructions and switches are the most frequent variant's
-    least: Positive  # fewest steps of all its laps
-    most: Positive  # most steps of all its laps
+    least: Positive  # fewest steps of all its iterations
+    most: Positive  # most steps of all its iterations
     instructions: Count
     switches: dict[str, Count]
 
 
 class Variant(Model):
-    """How other laps of the most frequent shape went."""
+    """How other iterations of the most frequent shape went."""
 
-    laps: Positive
+    iterations: Positive
     moved: Moves  # call path → calls and steps more than in tree/<id>.tsv
 
 
 class Cycle(Model):
-    """Shapes that came in this order again and again, over `laps` laps."""
+    """Shapes that came in this order again and again, over `iterations` iterations."""
 
     shapes: tuple[Count, ...]  # places in the cell's list of shapes, from 0
-    laps: Positive
+    iterations: Positive
 
 
 class ExactCheck(Model):
-    """What must hold for the cell to be sound."""
+    """What must hold for the cell to be valid."""
 
     name: str
     ok: bool
@@ -104,7 +104,7 @@ class Payload(Model):
     readers: dict[str, Count]  # function → bytes that it read and did not copy
     loaded: dict[str, Count]  # function → bytes of any memory, user space as `[user]`
     stored: dict[str, Count]
-    sound: bool
+    valid: bool
 
     def per_byte(self, size: int) -> float:
         """Copies of each payload byte."""
@@ -140,12 +140,12 @@ class ExactLine(ExactPlan):
 
     error: None
     window: ExactWindow
-    laps: Positive  # whole round trips in the window
+    iterations: Positive  # whole round trips in the window
     shapes: tuple[Shape, ...]  # the most frequent first
     variants: tuple[Variant, ...]  # the most frequent first, 63 at most
     cycles: tuple[Cycle, ...]
     checks: tuple[ExactCheck, ...]
-    sound: bool  # every check holds
+    valid: bool  # every check holds
     payload: Payload | None = None
     payload_error: str | None = None  # why the payload could not be followed
     record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs

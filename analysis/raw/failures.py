@@ -5,18 +5,18 @@ import re
 from collections.abc import Iterator
 
 from analysis.raw.cells import Cell
-from analysis.raw.run import Lane, Missing
+from analysis.raw.run import Missing, Target
 from analysis.wording import counted, listed, size_text
 
 PROGRAM = "pathcost-workload: "
 NOT_THIS_SIZE = re.compile(r", not \d+$")
 
 
-def failures(lane: Lane) -> Iterator[Missing]:
+def failures(target: Target) -> Iterator[Missing]:
     """One entry for each transport and reason; `transport NAME` where all its cells failed."""
-    transports = dict.fromkeys(cell.transport for cell in lane.cells)
+    transports = dict.fromkeys(cell.transport for cell in target.cells)
     for transport in transports:
-        cells = [cell for cell in lane.cells if cell.transport == transport]
+        cells = [cell for cell in target.cells if cell.transport == transport]
         reasons: dict[str, list[Cell]] = {}
         for cell in cells:
             if cell.error is not None:
@@ -26,7 +26,7 @@ def failures(lane: Lane) -> Iterator[Missing]:
             what = f"transport {transport}" if whole else _cells(failed)
             asked = any(not cell.extra for cell in failed)
             absent = transport if whole else ""
-            yield Missing(what=what, lane=lane.folder, why=why, asked=asked, transport=absent)
+            yield Missing(what=what, target=target.folder, why=why, requested=asked, transport=absent)
 
 
 def _sentence(error: str) -> str:

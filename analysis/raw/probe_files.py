@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that instruments wrote beside a lane's cells: maps, ftrace counts, round-trip times."""
+"""Files that instruments wrote beside a target's cells: maps, ftrace counts, round-trip times."""
 
 import json
 import re
@@ -14,11 +14,11 @@ import numpy.typing as npt
 from analysis.errors import RunError
 from analysis.raw.cells import Cell
 from analysis.raw.record import AGAIN, read_text
-from analysis.raw.run import Lane
+from analysis.raw.run import Target
 
 HELPER = "@helper"
 # Instruments whose scripts leave maps as bpftrace prints them, in
-# raw/<lane>/<instrument>/<pass>/<script>.json.
+# raw/<target>/<instrument>/<pass>/<script>.json.
 MAPPING = ("bpftrace", "bcc", "perf")
 # Scripts write a 0 for everything that they watch but functions, which appear once they are called.
 IMPLIED_ZERO = "function_calls"
@@ -53,7 +53,7 @@ class PassCounts:
 
 @dataclass(frozen=True)
 class Scripts:
-    """What all scripts of a lane counted."""
+    """What all scripts of a target counted."""
 
     passes: tuple[PassCounts, ...]
 
@@ -77,23 +77,23 @@ class Scripts:
         return sum(part.lost.get(script, 0) for part in passes)
 
 
-def read_scripts(lane: Lane) -> Scripts:
+def read_scripts(target: Target) -> Scripts:
     """The output of every script, pass by pass."""
     return Scripts(
         tuple(
-            _read_pass(lane, instrument, folder)
+            _read_pass(target, instrument, folder)
             for instrument in MAPPING
-            for folder in sorted(lane.path.glob(f"{instrument}/*"))
+            for folder in sorted(target.path.glob(f"{instrument}/*"))
             if folder.is_dir()
         )
     )
 
 
-def _read_pass(lane: Lane, instrument: str, folder: Path) -> PassCounts:
+def _read_pass(target: Target, instrument: str, folder: Path) -> PassCounts:
     counts: list[Count] = []
     lost: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
-        name = f"raw/{lane.folder}/{instrument}/{folder.name}/{path.name}"
+        name = f"raw/{target.folder}/{instrument}/{folder.name}/{path.name}"
         lost[path.stem] = _lost_in(path.with_suffix(".stderr"))
         for line, kind, data in _messages(path, name):
             if kind == "map":
@@ -147,12 +147,12 @@ def _lost_in(stderr: Path) -> int:
     return sum(int(found.group(1) or 1) for found in LOST.finditer(text))
 
 
-def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
+def read_ftrace(target: Target, cell: Cell) -> dict[str, int] | None:
     """Function → calls over the window; None when the file is not there."""
-    path = lane.path / "ftrace" / f"{cell.id}.tsv"
+    path = target.path / "ftrace" / f"{cell.id}.tsv"
     if not path.exists():
         return None
-    name = f"raw/{lane.folder}/ftrace/{path.name}"
+    name = f"raw/{target.folder}/ftrace/{path.name}"
     text = read_text(path, name, "its function counts are lost")
     calls: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(keepends=True), 1):
@@ -166,10 +166,10 @@ def read_ftrace(lane: Lane, cell: Cell) -> dict[str, int] | None:
     return calls
 
 
-def read_samples(lane: Lane, cell: Cell) -> npt.NDArray[np.uint32]:
+def read_samples(target: Target, cell: Cell) -> npt.NDArray[np.uint32]:
     """The times of a cell's round trips, or of its single messages, in nanoseconds."""
-    path = lane.path / "samples" / f"{cell.id}.u32"
-    name = f"raw/{lane.folder}/samples/{path.name}"
+    path = target.path / "samples" / f"{cell.id}.u32"
+    name = f"raw/{target.folder}/samples/{path.name}"
     try:
         data = path.read_bytes()
     except OSError:

@@ -113,6 +113,6 @@ def _sentence(error: ValidationError, name: str, breaks: str) -> str:
 
 
 def _field(place: tuple[int | str, ...]) -> str:
-    """`lanes[0].folder`."""
+    """`targets[0].folder`."""
     names = [part for part in place if not str(part).startswith(CHOICE)]
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names)[1:]

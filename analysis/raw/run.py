@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a run left behind: its manifest, its lanes, and their cells."""
+"""What a run left behind: its manifest, its targets, and their cells."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from analysis.raw.exact import ExactLine, FailedExactLine
 from analysis.raw.reasons import in_words
 from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
 
-FORMAT = 1
+FORMAT = 2
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
 Scalar = str | bool | int | float | None
@@ -34,7 +34,7 @@ class Loopback(Model):
 
 
 class Environment(Model):
-    """raw/<lane>/environment.json: a kernel and what decides its regimes."""
+    """raw/<target>/environment.json: a kernel and what decides its conditions."""
 
     kernel: str  # the release
     version: str  # `uname -v`
@@ -57,19 +57,19 @@ class Environment(Model):
     loopback: dict[str, Loopback] | None = None
 
 
-class LaneEntry(Model):
+class TargetEntry(Model):
     """A kernel that ran cells."""
 
-    folder: Word  # in raw/: `host`, or `vm-<kernel release>`
-    lane: Literal["host", "vm"]
+    folder: Word  # in raw/: `host`, or `guest-<kernel release>`
+    target: Literal["host", "guest"]
     kernel: str
-    rung: Literal["function", "tracepoint", "counters"]
+    probe_level: Literal["function", "tracepoint", "counters"]
     # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
     accelerator: Literal["kvm", "tcg"] | None
     runs: Count  # how many lines cells.jsonl must have
 
 
-class Lane(LaneEntry):
+class Target(TargetEntry):
     """One kernel that ran cells, with what it left in its folder."""
 
     path: Path
@@ -79,7 +79,7 @@ class Lane(LaneEntry):
     @property
     def timed(self) -> bool:
         """Whether its times are times: on this machine's own kernel, on a CPU that is one."""
-        return self.lane == "host" and self.accelerator != "tcg"
+        return self.target == "host" and self.accelerator != "tcg"
 
 
 class ExactEntry(Model):
@@ -101,19 +101,19 @@ class PreflightCheck(Model):
 
 
 class Lack(Model):
-    """An entry of raw/<lane>/missing.json: what this kernel could not give."""
+    """An entry of raw/<target>/missing.json: what this kernel could not give."""
 
     what: tuple[str, ...]  # quantities, or one other thing
     code: str  # of the reason, whose words are in probes/reasons.tsv
     values: dict[str, str]  # what the words name in braces
     by: str = ""  # the tool that would have counted it
-    asked: bool = True  # false where nobody wanted it, so that nothing failed
+    requested: bool = True  # false where nobody wanted it, so that nothing failed
 
 
 class MissingEntry(Lack):
     """What was wanted, or belongs to the ledger, and could not be had."""
 
-    lane: str = ""  # a folder of raw/; empty for all
+    target: str = ""  # a folder of raw/; empty for all
 
 
 class Manifest(Model):
@@ -127,7 +127,7 @@ class Manifest(Model):
     seconds: float  # how long measuring took
     seconds_by_step: dict[str, float]  # in the order in which the steps ran
     options: dict[str, Option]  # every option with its value, defaults included
-    lanes: tuple[LaneEntry, ...]
+    targets: tuple[TargetEntry, ...]
     exact: tuple[ExactEntry, ...] = ()  # with `--exact`, and where the main job has a guest
     preflight: tuple[PreflightCheck, ...]
     missing: tuple[MissingEntry, ...]
@@ -138,9 +138,9 @@ class Missing:
     """What could not be had, where, and why."""
 
     what: str
-    lane: str
+    target: str
     why: str
-    asked: bool = True  # false: nobody wanted it, so nothing failed
+    requested: bool = True  # false: nobody wanted it, so nothing failed
     transport: str = ""  # where no cell of this transport ran at all
     quantities: tuple[str, ...] = ()  # what would have been counted
 
@@ -152,7 +152,7 @@ class Run:
     path: Path
     name: str
     manifest: Manifest
-    lanes: tuple[Lane, ...]
+    targets: tuple[Target, ...]
     missing: tuple[Missing, ...]
 
     @property
@@ -174,9 +174,9 @@ def read_run(path: Path) -> Run:
     why = "without the manifest nothing says what was measured, so no report can be made"
     _refuse_other_formats(path, why)
     manifest = read_object(path / "run.json", "run.json", Manifest, why)
-    lanes = tuple(_read_lane(path / "raw" / entry.folder, entry) for entry in manifest.lanes)
+    targets = tuple(_read_target(path / "raw" / entry.folder, entry) for entry in manifest.targets)
     missing = tuple(_missing(entry, "run.json") for entry in manifest.missing)
-    return Run(path, manifest.name, manifest, lanes, missing)
+    return Run(path, manifest.name, manifest, targets, missing)
 
 
 def _refuse_other_formats(path: Path, why: str) -> None:
@@ -192,21 +192,23 @@ def _refuse_other_formats(path: Path, why: str) -> None:
 def _missing(entry: MissingEntry, name: str) -> Missing:
     by = f" ({entry.by})" if entry.by else ""
     why = in_words(entry.code, entry.values, name)
-    return Missing(", ".join(entry.what) + by, entry.lane, why, entry.asked, quantities=entry.what)
+    return Missing(
+        ", ".join(entry.what) + by, entry.target, why, entry.requested, quantities=entry.what
+    )
 
 
-def _read_lane(path: Path, entry: LaneEntry) -> Lane:
+def _read_target(path: Path, entry: TargetEntry) -> Target:
     name = f"raw/{entry.folder}/environment.json"
     why = "without it no figure can say on what machine it was taken"
     environment = read_object(path / "environment.json", name, Environment, why)
     cells = read_cells(path, entry, TypeAdapter(Cell))
-    return Lane(**dict(entry), path=path, environment=environment, cells=cells)
+    return Target(**dict(entry), path=path, environment=environment, cells=cells)
 
 
 def read_cells(
-    path: Path, entry: LaneEntry | ExactEntry, adapter: TypeAdapter[Numbered]
+    path: Path, entry: TargetEntry | ExactEntry, adapter: TypeAdapter[Numbered]
 ) -> tuple[Numbered, ...]:
-    """The lines of a lane's cells.jsonl: as many as the manifest names, each cell once."""
+    """The lines of a target's cells.jsonl: as many as the manifest names, each cell once."""
     name = f"raw/{entry.folder}/cells.jsonl"
     breaks = "the file was cut off or damaged, and cells are lost"
     cells = tuple(parse_lines(path / "cells.jsonl", name, adapter, breaks))

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from analysis.raw.apps import APP_LINES
 from analysis.raw.cells import Cell
 from analysis.raw.checks import CheckLine, ToolLine
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment
+from analysis.raw.programs import PROGRAM_LINES
 from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
 
@@ -26,12 +26,12 @@ JSON: Literal["validation"] = "validation"  # the schema of what is read
 # File → the model of its object, or of each of its lines.
 FILES: dict[str, TypeAdapter[Any]] = {
     "run.json": TypeAdapter(Manifest),
-    "raw/<lane>/environment.json": TypeAdapter(Environment),
-    "raw/<lane>/cells.jsonl": TypeAdapter(Cell),
-    "raw/<lane>/missing.json": TypeAdapter(list[Lack]),
-    "raw/<lane>/checks.jsonl": TypeAdapter(CheckLine),
+    "raw/<target>/environment.json": TypeAdapter(Environment),
+    "raw/<target>/cells.jsonl": TypeAdapter(Cell),
+    "raw/<target>/missing.json": TypeAdapter(list[Lack]),
+    "raw/<target>/checks.jsonl": TypeAdapter(CheckLine),
     "raw/host/tools.jsonl": TypeAdapter(ToolLine),
-    "raw/host/apps.jsonl": APP_LINES,
+    "raw/host/programs.jsonl": PROGRAM_LINES,
     "raw/exact-<kernel>/environment.json": TypeAdapter(ExactEnvironment),
     "raw/exact-<kernel>/cells.jsonl": EXACT_LINES,
 }

@@ -21,7 +21,7 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
         name = cell_name(cell)
         files[f"folded/{name}.folded"] = output.text(folded(cell))
         files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
-        if cell.lap:
+        if cell.iteration:
             files[f"timeline/{name}.pftrace"] = output.data(
                 trace(cell, copiers(cells, cell.kernel))
             )

@@ -13,11 +13,12 @@ from markupsafe import Markup
 
 from analysis import drawing, intervals, loopback, wording
 from analysis.analyse import Analysis
-from analysis.counts import agreement, programs
+from analysis.counts import agreement
 from analysis.counts.ledger import MOST_TOGETHER, Column, Entry, Line, Row
 from analysis.drawing import Drawn
 from analysis.exact import figures as exact_figures
 from analysis.functions import crosscheck
+from analysis.programs import table
 from analysis.times import words as time_words
 from analysis.verdicts import rules as claim_rules
 from analysis.verdicts import verdict as verdicts
@@ -35,7 +36,7 @@ THEMED = {
 }
 COST_NOTE = (
     "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
-    "trip by the kernel's own count: where they change, another regime is compared, and the "
+    "trip by the kernel's own count: where they change, another timing is compared, and the "
     "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
     "included, counted and timed by the kernel (BPF_ENABLE_STATS); perf has no program, and what "
     "it counted is shown. An added event holds the way into the kernel's tracing and back, which "
@@ -92,7 +93,7 @@ def _environment(autoescape: bool) -> Environment:
         figure_text=figure_text,
         source=line_source,
         spread=wording.spread,
-        transports=programs.transports,
+        transports=table.transports,
         branches=exact_figures.branches,
         least_branch=exact_figures.LEAST_SHARE,
         equally=crosscheck.EQUAL,
@@ -111,9 +112,9 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
     manifest = analysis.run.manifest
     ledger = analysis.ledgers[0] if analysis.ledgers else None
     main = [
-        regime
-        for regime in analysis.regimes
-        if ledger and (regime.pattern, regime.size) == (ledger.pattern, ledger.size)
+        timing
+        for timing in analysis.timings
+        if ledger and (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
     ]
     return {
         "a": analysis,
@@ -131,8 +132,8 @@ def _context(analysis: Analysis, figures: Sequence[Drawn]) -> dict[str, Any]:
         "clock_cost": _clock_cost(analysis),
         "cost_note": COST_NOTE,
         "absent": [one for one in analysis.tables.missing if one.transport],
-        "main_regimes": main,
-        "other_regimes": [regime for regime in analysis.regimes if regime not in main],
+        "main_timings": main,
+        "other_timings": [timing for timing in analysis.timings if timing not in main],
     }
 
 
@@ -140,31 +141,31 @@ def _clock_cost(analysis: Analysis) -> float | None:
     """The dearest clock reading of the host's cells, in nanoseconds."""
     costs = [
         cell.result.clock_cost_ns
-        for lane in analysis.run.lanes
-        for cell in lane.cells
-        if lane.timed and cell.result and cell.result.clock_cost_ns is not None
+        for target in analysis.run.targets
+        for cell in target.cells
+        if target.timed and cell.result and cell.result.clock_cost_ns is not None
     ]
     return max(costs, default=None)
 
 
 def line_source(line: Line) -> str:
-    return wording.source_text(line.instrument, line.lane, line.kernel, line.probed)
+    return wording.source_text(line.instrument, line.target, line.kernel, line.probed)
 
 
 def entry_text(row: Row, line: Line, column: Column) -> dict[str, Any]:
-    """What a ledger's cell says: the figure, its spread over repeats, and whether it is sound."""
+    """What a ledger's cell says: the figure, its spread over repeats, and whether it is valid."""
     return figure_text(row, line.entries.get(column))
 
 
 def figure_text(row: Row, entry: Entry | None) -> dict[str, Any]:
     """The same for a figure on its own."""
     if entry is None:
-        return {"text": wording.NOT_MEASURED, "spread": "", "sound": True}
+        return {"text": wording.NOT_MEASURED, "spread": "", "valid": True}
     unit = row.measure.unit
     return {
         "text": wording.amount(entry.value, unit),
         "spread": wording.spread(entry.low, entry.high, unit),
-        "sound": entry.sound,
+        "valid": entry.valid,
     }
 
 

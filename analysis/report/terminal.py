@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.analyse import Analysis
-from analysis.counts.kernels import LANE
+from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
 from analysis.report.pages import SHOWN_DISAGREEMENTS, entry_text, line_source
-from analysis.times.timing import Regime
-from analysis.times.words import ratio_text, regime_of_ratio
+from analysis.times.timing import Timing
+from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
 
@@ -40,12 +40,12 @@ def show(analysis: Analysis, report: Path) -> None:
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else PLAIN_WIDTH, highlight=False)
     _warnings(console, analysis)
-    for sentence in analysis.answer:
+    for sentence in analysis.summary:
         console.print(Text(sentence))
     for ledger in analysis.ledgers[:MOST_LEDGERS]:
         sources = Sources()
         for page in _pages(ledger.narrow(MOST_TOGETHER), console):
-            console.print(_table(page, analysis.regimes, sources, console))
+            console.print(_table(page, analysis.timings, sources, console))
         console.print(Text(sources.legend()), style="dim")
     _print_missing(console, analysis)
     _print_left_out(console, analysis)
@@ -97,7 +97,7 @@ def _print_left_out(console: Console, analysis: Analysis) -> None:
     """What the screen has no room for stands in the report, and that is said."""
     more = analysis.ledgers[MOST_LEDGERS:]
     wide = any(len(one.transports) > MOST_TOGETHER for one in analysis.ledgers)
-    kernels = {lane.kernel for lane in analysis.run.lanes if lane.lane == LANE}
+    kernels = {target.kernel for target in analysis.run.targets if target.target == TARGET}
     left_out = [
         *([counted(len(more), "more pattern or size", "more patterns and sizes")] if more else []),
         *(["the other transports"] if wide else []),
@@ -108,17 +108,17 @@ def _print_left_out(console: Console, analysis: Analysis) -> None:
 
 
 def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
-    """Those that the answer has no room for, each with the regime that it holds for."""
+    """Those that the answer has no room for, each with the timing that it holds for."""
     first = analysis.ledgers[0] if analysis.ledgers else None
     if first is None or len(first.transports) > MOST_TOGETHER:
         return
     table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
-    for name in ("Slowdown", "in this regime"):
+    for name in ("Slowdown", "in this timing"):
         table.add_column(name, overflow="fold")
-    for regime in analysis.regimes:
-        if (regime.pattern, regime.size) == (first.pattern, first.size):
-            for ratio in regime.ratios[1:]:
-                table.add_row(Text(ratio_text(ratio)), Text(regime_of_ratio(regime, ratio)))
+    for timing in analysis.timings:
+        if (timing.pattern, timing.size) == (first.pattern, first.size):
+            for ratio in timing.ratios[1:]:
+                table.add_row(Text(ratio_text(ratio)), Text(timing_of_ratio(timing, ratio)))
     if table.row_count:
         console.print(table)
         console.print()
@@ -128,16 +128,16 @@ def _warnings(console: Console, analysis: Analysis) -> None:
     for c in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
         what = f"{c.quantity} {c.key}".strip()
         values = f"{c.first} {number(c.first_value)}, {c.second} {number(c.second_value)} a message"
-        where = f"{c.transport}, {size_text(c.size)}, {c.placement}, {c.lane} {c.kernel}"
+        where = f"{c.transport}, {size_text(c.size)}, {c.placement}, {c.target} {c.kernel}"
         console.print(Text.assemble(("DISAGREE  ", "bold red"), f"{what}: {values} ({where})"))
     more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
     if more > 0:
         console.print(Text(f"          and {more} more: see the report"))
-    for unsound in analysis.tables.unsound:
-        cell = unsound.cell
-        name = f"{unsound.lane.folder}, cell {cell.id} ({cell.transport}, {cell.conditions})"
-        reasons = "; ".join(unsound.reasons)
-        console.print(Text.assemble(("UNSOUND   ", "bold yellow"), f"{name}: {reasons}"))
+    for invalid in analysis.tables.invalid:
+        cell = invalid.cell
+        name = f"{invalid.target.folder}, cell {cell.id} ({cell.transport}, {cell.conditions})"
+        reasons = "; ".join(invalid.reasons)
+        console.print(Text.assemble(("INVALID   ", "bold yellow"), f"{name}: {reasons}"))
 
 
 class Sources:
@@ -161,7 +161,7 @@ class Sources:
 
 
 def _table(
-    ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources, console: Console
+    ledger: Ledger, timings: tuple[Timing, ...], sources: Sources, console: Console
 ) -> Table:
     title = f"{ledger.pattern}, {size_text(ledger.size)}: per message unless noted"
     lines = box.SIMPLE_HEAD if console.is_terminal else None
@@ -175,7 +175,7 @@ def _table(
         # What nobody asked for stands in the report; here it would hide what was measured.
         if (row.lines or row.failed) and not _nothing_elsewhere(row):
             _add(table, ledger, row, sources, narrow=console.width < NARROW)
-    _add_times(table, ledger, regimes, sources)
+    _add_times(table, ledger, timings, sources)
     return table
 
 
@@ -186,13 +186,13 @@ def _nothing_elsewhere(row: Row) -> bool:
     return bool(keys) and all(key.endswith(ELSEWHERE) for key in keys) and not any(figures)
 
 
-def _add_times(table: Table, ledger: Ledger, regimes: tuple[Regime, ...], sources: Sources) -> None:
+def _add_times(table: Table, ledger: Ledger, timings: tuple[Timing, ...], sources: Sources) -> None:
     """p50, p99 and throughput: of unprobed cells of the host, or not at all."""
     latencies = {
-        (regime.placement, latency.transport): latency
-        for regime in regimes
-        if (regime.pattern, regime.size) == (ledger.pattern, ledger.size)
-        for latency in regime.latencies
+        (timing.placement, latency.transport): latency
+        for timing in timings
+        if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
+        for latency in timing.latencies
     }
     if not latencies:
         return
@@ -243,4 +243,4 @@ def says_no_more(figures: tuple[str, ...], shown: tuple[str, ...]) -> bool:
 def _figure(row: Row, line: Line, column: tuple[str, str], narrow: bool) -> str:
     said = entry_text(row, line, column)
     spread = f" ({said['spread']})" if said["spread"] and not narrow else ""
-    return f"{said['text']}{spread}" + ("" if said["sound"] else " unsound")
+    return f"{said['text']}{spread}" + ("" if said["valid"] else " invalid")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.times.laps import Key, Laps
+from analysis.times.iterations import Iterations, Key
 from analysis.times.plots import (
     Bar,
     Curve,
@@ -18,7 +18,7 @@ from analysis.times.plots import (
     sizes_plot,
     waterfall_plot,
 )
-from analysis.times.timing import LAP, ROUND_TRIP, Regime
+from analysis.times.timing import ITERATION, ROUND_TRIP, Timing
 from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part, Waterfall
 from analysis.times.words import STEPS, lacking, uneven
 from analysis.wording import amount, listed, size_text
@@ -33,34 +33,34 @@ FAMILIES = {
     "shared memory": ("shm", "shm-spin"),
 }
 ELSE = "others"
-ALL_SIZES = "--lane host --sizes 1,64,1K,4K,16K,64K,256K,1M"
+ALL_SIZES = "--target host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 
 
 def draw_times(
     ledger: Ledger,
-    regimes: Sequence[Regime],
+    timings: Sequence[Timing],
     parts: Sequence[Decomposition],
-    laps: Mapping[Key, Sequence[Laps]],
+    iterations: Mapping[Key, Sequence[Iterations]],
 ) -> tuple[Drawn, ...]:
     """The figures of a ledger's pattern and size, in the order of the report."""
     pattern, size = ledger.pattern, ledger.size
-    same = [one for one in regimes if one.pattern == pattern]
-    kernels = sorted({one.kernel for regime in same for one in regime.latencies})
+    same = [one for one in timings if one.pattern == pattern]
+    kernels = sorted({one.kernel for timing in same for one in timing.latencies})
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     decomposed = next((one for one in parts if one.size == size), None)
     return (
-        _latency(ledger, laps, source),
+        _latency(ledger, iterations, source),
         _waterfall(decomposed, source),
         _sizes([one for one in same if one.placement in _places(ledger)], source),
     )
 
 
-def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) -> Drawn:
-    title = f"How long a {LAP.get(ledger.pattern, ROUND_TRIP)} takes"
+def _latency(ledger: Ledger, iterations: Mapping[Key, Sequence[Iterations]], source: str) -> Drawn:
+    title = f"How long a {ITERATION.get(ledger.pattern, ROUND_TRIP)} takes"
     pattern, size = ledger.pattern, ledger.size
-    here = {key[2:]: repeats for key, repeats in laps.items() if key[:2] == (pattern, size)}
+    here = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
     if not here:
-        return not_drawn("latency", title, "no sound, unprobed cell of the host")
+        return not_drawn("latency", title, "no valid, unprobed cell of the host")
     many = len({transport for _, transport in here}) > MOST_TOGETHER
     curves = {
         where: _cumulated(where[1], repeats, many)
@@ -69,7 +69,7 @@ def _latency(ledger: Ledger, laps: Mapping[Key, Sequence[Laps]], source: str) ->
     }
     rows = _multiples(curves, beside_all=many)
     caption = f"{_latency_caption(pattern, size_text(size), many)} {source}"
-    alt = "Cumulative distribution of lap times, for each transport and placement."
+    alt = "Cumulative distribution of iteration times, for each transport and placement."
     axis = "time, µs (log scale)"
     return drawn("latency", title, caption, alt, cdf_plot, rows, axis, data=_curves_table(rows))
 
@@ -80,15 +80,15 @@ def _latency_caption(pattern: str, size: str, many: bool) -> str:
         lines, agree = "transport, its repeats together", ""
     return " ".join(
         [
-            f"Each line is one {lines} ({pattern}, {size}): the share of laps that took no longer "
-            f"than x.{agree} A step: there are two kinds of lap; the table of ratios names them.",
+            f"Each line is one {lines} ({pattern}, {size}): the share of iterations that took no "
+            f"longer than x.{agree} A step: two kinds of iteration, named in the table of ratios.",
             *_grey(many),
             "The slowest lie further right: the table has p99.",
         ]
     )
 
 
-def _cumulated(transport: str, repeats: Sequence[Laps], together: bool) -> list[Curve]:
+def _cumulated(transport: str, repeats: Sequence[Iterations], together: bool) -> list[Curve]:
     every = [one.times for one in repeats]
     share = np.linspace(0, 100, QUANTILES)
     return [
@@ -154,14 +154,14 @@ def _family(transport: str) -> str:
     return next((family for family, names in FAMILIES.items() if transport in names), ELSE)
 
 
-def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
+def _sizes(timings: Sequence[Timing], source: str) -> Drawn:
     title = "The median by message size"
     table = pd.DataFrame(
         [
-            (regime.placement, one.transport, regime.size, one.p50.value, one.p50.low, one.p50.high,
+            (timing.placement, one.transport, timing.size, one.p50.value, one.p50.low, one.p50.high,
              one.p50.repeats)
-            for regime in regimes
-            for one in regime.latencies
+            for timing in timings
+            for one in timing.latencies
             if one.p50
         ],
         columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
@@ -173,7 +173,7 @@ def _sizes(regimes: Sequence[Regime], source: str) -> Drawn:
         for (place, name), rows in table.groupby(["placement", "transport"])
     }
     many = table["transport"].nunique() > MOST_TOGETHER
-    p50 = f"p50 of a {regimes[0].lap}"
+    p50 = f"p50 of a {timings[0].iteration}"
     read = (
         f"{p50} against the payload, both logarithmic; the band spans the repeats. Flat: what a "
         "message costs whatever it carries. Rising along a diagonal: the bytes are what costs. A "

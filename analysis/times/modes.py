@@ -36,9 +36,9 @@ LEAST_WIDTH = 0.03  # of the kernel, in logarithms: 3 %
 # What lies further apart is no clock's tick: nanoseconds, or a share of the median.
 LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
-STRETCH = 256  # laps: short against a second, long against a lap
-PURE = 0.9  # a stretch is of one kind when so many of its laps are
-LAPS, OF_STRETCHES, OF_REPEATS = "laps", "medians of stretches", "medians of repeats"
+BLOCK = 256  # iterations: short against a second, long against an iteration
+PURE = 0.9  # a block is of one kind when so many of its iterations are
+ITERATIONS, OF_BLOCKES, OF_REPEATS = "iterations", "medians of blocks", "medians of repeats"
 
 Times = npt.NDArray[Any]
 
@@ -80,18 +80,18 @@ class Modes:
 
 @dataclass(frozen=True)
 class Modality:
-    """Modes of a cell's laps, of its stretches' medians and of its repeats' medians."""
+    """Modes of a cell's iterations, of its blocks' medians and of its repeats' medians."""
 
-    laps: Modes
-    stretches: Modes | None
+    iterations: Modes
+    blocks: Modes | None
     repeats: Modes | None
-    rhythm: str  # how laps of different modes follow on each other
+    rhythm: str  # how iterations of different modes follow on each other
 
     def several(self) -> tuple[str, Modes] | None:
-        """What has several modes: laps, else medians of stretches, else of repeats."""
+        """What has several modes: iterations, else medians of blocks, else of repeats."""
         for of, modes in (
-            (LAPS, self.laps),
-            (OF_STRETCHES, self.stretches),
+            (ITERATIONS, self.iterations),
+            (OF_BLOCKES, self.blocks),
             (OF_REPEATS, self.repeats),
         ):
             if modes and modes.several:
@@ -104,22 +104,22 @@ class Modality:
         if found is None:
             return "one mode"
         of, modes = found
-        if of == LAPS:
+        if of == ITERATIONS:
             return f"{modes.words()}, {self.rhythm}"
         return f"{of} have {modes.words()}"
 
 
 def modality(repeats: Sequence[Times]) -> Modality | None:
-    """What the laps of a cell's repeats say; None where there are too few."""
+    """What the iterations of a cell's repeats say; None where there are too few."""
     every = np.concatenate(repeats) if repeats else np.empty(0)
-    laps = find_modes(every)
-    if laps is None:
+    iterations = find_modes(every)
+    if iterations is None:
         return None
     medians = np.array([np.median(one) for one in repeats])
-    parts = [part for one in repeats for part in _stretches(one)]
-    stretches = np.array([np.median(part) for part in parts])
-    rhythm = _rhythm(repeats, parts, laps.cuts) if laps.several else ""
-    return Modality(laps, find_modes(stretches), find_modes(medians), rhythm)
+    parts = [part for one in repeats for part in _blocks(one)]
+    blocks = np.array([np.median(part) for part in parts])
+    rhythm = _rhythm(repeats, parts, iterations.cuts) if iterations.several else ""
+    return Modality(iterations, find_modes(blocks), find_modes(medians), rhythm)
 
 
 def find_modes(values: Times) -> Modes | None:
@@ -163,7 +163,8 @@ class _Density:
         spread = float(np.ptp(quartiles)) / 1.349 or float(logs.std())
         # Silverman's rule of thumb.
         width = max(least_width, 0.9 * min(float(logs.std()), spread) * len(logs) ** -0.2)
-        # The slowest laps are hiccups, far away and few: a grid that reached them would be wasted.
+        # The slowest iterations are hiccups, far away and few: a grid that reached them would be
+        # wasted.
         low, high = np.percentile(logs, [0.5, 99.5]) + np.array([-4, 4]) * width
         self._count = len(logs)
         self._step = width / BINS_IN_A_WIDTH
@@ -211,22 +212,22 @@ class _Density:
         return None
 
 
-def _stretches(laps: Times) -> list[Times]:
-    """Parts of at least STRETCH laps that follow on each other."""
-    count = len(laps) // STRETCH
-    return np.array_split(laps, count) if count else []
+def _blocks(iterations: Times) -> list[Times]:
+    """Parts of at least BLOCK iterations that follow on each other."""
+    count = len(iterations) // BLOCK
+    return np.array_split(iterations, count) if count else []
 
 
 def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float, ...]) -> str:
-    """When the mode changes: with the repeat, from time to time, or with each lap."""
+    """When the mode changes: with the repeat, from time to time, or with each iteration."""
     if all(_pure(one, cuts) for one in repeats):
         return "from repeat to repeat"
     pure = sum(_pure(part, cuts) for part in parts)
     if parts and pure >= PURE * len(parts):
-        return f"in stretches of {STRETCH} laps or more"
-    return "from lap to lap"
+        return f"in blocks of {BLOCK} iterations or more"
+    return "from iteration to iteration"
 
 
-def _pure(laps: Times, cuts: tuple[float, ...]) -> bool:
-    counts = np.bincount(np.searchsorted(cuts, laps), minlength=len(cuts) + 1)
-    return bool(counts.max() >= PURE * len(laps))
+def _pure(iterations: Times, cuts: tuple[float, ...]) -> bool:
+    counts = np.bincount(np.searchsorted(cuts, iterations), minlength=len(cuts) + 1)
+    return bool(counts.max() >= PURE * len(iterations))

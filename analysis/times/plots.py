@@ -68,7 +68,7 @@ def _grid(rows: Sequence[Sequence[Multiple]], height: float) -> tuple[Figure, li
 
 
 def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
-    """Share of laps that took no longer than x. A row for each group, a column a placement."""
+    """Share of iterations of at most x. A row for each group, a column for each placement."""
     figure, grid = _grid(rows, 3.1 if len(rows) == 1 else 2.3)
     every = [one for row in rows for multiple in row for one in multiple.curves]
     for axes, row in zip(grid, rows, strict=True):
@@ -81,7 +81,7 @@ def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
                 colour, dashes = style[one.transport]
                 ax.plot(one.x, one.y, linewidth=1.3, alpha=0.8, color=colour, linestyle=dashes)
             ax.set_xscale("log")
-        axes[0].set_ylabel("share of laps, %")
+        axes[0].set_ylabel("share of iterations, %")
         there = dict.fromkeys(c.transport for multiple in row for c in multiple.curves)
         handles = [
             Line2D([], [], color=style[name][0], linestyle=style[name][1], linewidth=2, label=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What probes cost: each probed cell beside its unprobed twin."""
+"""What probes cost: each probed cell beside its unprobed control."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, order
-from analysis.counts.measures import PROBES, REGIME, round_trips
+from analysis.counts.measures import CONDITIONS, PROBES, round_trips
 from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
 from analysis.times.timing import Spread
 
-# lane, kernel, pattern, size, placement, transport, instruments, scripts
+# target, kernel, pattern, size, placement, transport, instruments, scripts
 Cell = tuple[Any, ...]
 WATCHED = 2  # of a cell's last columns: what was attached
 MESSAGES_PER_ROUND_TRIP = 2
@@ -37,7 +37,7 @@ class ProbeCost:
     rtt_with: Spread | None
     switches_without: Spread | None
     switches_with: Spread | None
-    lane: str
+    target: str
     kernel: str
     pattern: str
     size: int
@@ -54,7 +54,7 @@ class ProbeCost:
 
     @property
     def added(self) -> float | None:
-        """Nanoseconds that the median message takes longer; less than 0 in another regime."""
+        """Nanoseconds that the median message takes longer; less than 0 in another timing."""
         if self.rtt_without is None or self.rtt_with is None:
             return None
         return (self.rtt_with.value - self.rtt_without.value) / MESSAGES_PER_ROUND_TRIP
@@ -71,18 +71,18 @@ def probe_costs(
     probes: Mapping[tuple[str, int], tuple[str, str]],
     folders: Mapping[tuple[str, str], str],
 ) -> tuple[ProbeCost, ...]:
-    """Each probed cell beside its unprobed twin, one instrument alone first; times on the host.
+    """Each probed cell beside its unprobed control, one instrument alone first; times on the host.
 
     `probes` says what was attached, instruments and scripts, by (folder, cell), `folders` the
-    folder of (lane, kernel).
+    folder of (target, kernel).
     """
-    rows = tidy[tidy["sound"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
-    cells = zip(rows["lane"], rows["kernel"], rows["cell"], strict=True)
-    attached = [probes[folders[lane, kernel], cell] for lane, kernel, cell in cells]
+    rows = tidy[tidy["valid"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
+    cells = zip(rows["target"], rows["kernel"], rows["cell"], strict=True)
+    attached = [probes[folders[target, kernel], cell] for target, kernel, cell in cells]
     rows = rows.assign(
         instruments=[names for names, _ in attached], scripts=[names for _, names in attached]
     )
-    keys = ["lane", "kernel", *REGIME, "transport", "instruments", "scripts"]
+    keys = ["target", "kernel", *CONDITIONS, "transport", "instruments", "scripts"]
     rtt, switches = _median_rtt(rows, keys), _switches(rows, keys)
     events = _events(rows, keys)
     found = []
@@ -145,8 +145,8 @@ def _sums(rows: pd.DataFrame, keys: list[str], column: str) -> dict[Cell, float]
 
 
 def _reading_order(cell: Cell) -> tuple[Any, ...]:
-    lane, kernel, pattern, size, placement, transport, instruments, scripts = cell
+    target, kernel, pattern, size, placement, transport, instruments, scripts = cell
     names = instruments.split(", ")
     watched = (len(names), order(names[0], PROBES), scripts)
     where = (order(placement, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS))
-    return (lane, kernel, pattern, size, *watched, *where)
+    return (target, kernel, pattern, size, *watched, *where)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order, regimes
+from analysis.counts.ledger import FIRST_TRANSPORTS, all_conditions, order
 from analysis.counts.quantities import SAMPLED
 from analysis.intervals import interval
-from analysis.times.laps import Key, Laps
+from analysis.times.iterations import Iterations, Key
 from analysis.times.modes import Modality, modality
 
-LAP, ROUND_TRIP = {"selfloop": "message", "stream": "send"}, "round trip"
+ITERATION, ROUND_TRIP = {"selfloop": "message", "stream": "send"}, "round trip"
 # In a stream the time of a send says when there was room, not what a message costs.
 BY_THROUGHPUT = ("stream", "asyncio-stream", "uvloop-stream")
 QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "reads")
@@ -31,7 +31,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latency:
-    """One transport in one regime. p50 and p99 of a lap, in nanoseconds."""
+    """One transport in one timing. p50 and p99 of an iteration, in nanoseconds."""
 
     transport: str
     kernel: str
@@ -40,12 +40,12 @@ class Latency:
     messages_per_s: Spread | None
     per_segment: Spread | None  # messages in a TCP segment with payload, by TCP_INFO
     per_read: Spread | None  # messages for each receiving call
-    modality: Modality | None  # None: too few laps to tell
+    modality: Modality | None  # None: too few iterations to tell
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long as over `than` it takes over `transport`: both are in the regime."""
+    """How many times as long as over `than` it takes over `transport`: both are in the timing."""
 
     transport: Latency
     than: Latency
@@ -60,7 +60,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Regime:
+class Timing:
     """The times of one pattern, size and placement; `placement` with the way of waiting and all."""
 
     pattern: str
@@ -70,17 +70,19 @@ class Regime:
     ratios: tuple[Ratio, ...]  # of each transport to the first
 
     @property
-    def lap(self) -> str:
-        return LAP.get(self.pattern, ROUND_TRIP)
+    def iteration(self) -> str:
+        return ITERATION.get(self.pattern, ROUND_TRIP)
 
 
-def build_regimes(tidy: pd.DataFrame, laps: Mapping[Key, Sequence[Laps]]) -> tuple[Regime, ...]:
-    """Latency, throughput and ratios of every regime that has sound, unprobed times."""
-    times = tidy[tidy["sound"] & ~tidy["probed"] & (tidy["lane"] == "host")]
+def build_timings(
+    tidy: pd.DataFrame, iterations: Mapping[Key, Sequence[Iterations]]
+) -> tuple[Timing, ...]:
+    """Latency, throughput and ratios of every timing that has valid, unprobed times."""
+    times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     times = times[times["quantity"].isin(QUANTITIES)]
     return tuple(
-        _regime(_of(times, *where), where, laps)
-        for where in regimes(times[~times["quantity"].isin(["tcp_segments", "reads"])])
+        _timing(_of(times, *where), where, iterations)
+        for where in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])])
     )
 
 
@@ -89,21 +91,23 @@ def _of(rows: pd.DataFrame, pattern: str, size: int, placement: str) -> pd.DataF
     return rows[wanted & (rows["placement"] == placement)]
 
 
-def _regime(
-    times: pd.DataFrame, where: tuple[str, int, str], laps: Mapping[Key, Sequence[Laps]]
-) -> Regime:
+def _timing(
+    times: pd.DataFrame, where: tuple[str, int, str], iterations: Mapping[Key, Sequence[Iterations]]
+) -> Timing:
     names = sorted({str(name) for name in times["transport"]}, key=_transport_order)
     latencies = tuple(
-        _latency(times[times["transport"] == name], name, where[0], laps.get((*where, name), ()))
+        _latency(
+            times[times["transport"] == name], name, where[0], iterations.get((*where, name), ())
+        )
         for name in names
     )
-    by_repeat = lap_times(times, where[0])
+    by_repeat = iteration_times(times, where[0])
     measured = [one for one in latencies if one.transport in by_repeat.columns]
     ratios = (_ratio(by_repeat, one, measured[0]) for one in measured[1:])
-    return Regime(*where, latencies, tuple(one for one in ratios if one))
+    return Timing(*where, latencies, tuple(one for one in ratios if one))
 
 
-def lap_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
+def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
     """What is compared: nanoseconds, a row for each repeat and a column for each transport."""
     if pattern in BY_THROUGHPUT:
         rows = times[times["quantity"] == "messages_per_s"]
@@ -118,17 +122,19 @@ def _transport_order(name: str) -> tuple[int, str]:
     return order(name, FIRST_TRANSPORTS)
 
 
-def _latency(rows: pd.DataFrame, transport: str, pattern: str, laps: Sequence[Laps]) -> Latency:
-    lap = SAMPLED.get(pattern, "rtt_ns")
+def _latency(
+    rows: pd.DataFrame, transport: str, pattern: str, iterations: Sequence[Iterations]
+) -> Latency:
+    iteration = SAMPLED.get(pattern, "rtt_ns")
     return Latency(
         transport,
         str(rows["kernel"].iloc[0]),
-        _spread(rows, lap, "p50"),
-        _spread(rows, lap, "p99"),
+        _spread(rows, iteration, "p50"),
+        _spread(rows, iteration, "p99"),
         _spread(rows, "messages_per_s", ""),
         _messages_per(rows, "tcp_segments"),
         _messages_per(rows, "reads"),
-        modality([one.times for one in laps]),
+        modality([one.times for one in iterations]),
     )
 
 

@@ -3,7 +3,7 @@
 
 Four cells of one size: a thread that plays ping-pong with itself (the path alone), two processes on
 one CPU (and a switch), on two CPUs (and a wake-up out of idle instead), and on two CPUs that never
-sleep. Each is the median lap over repeats, for one message: a round trip is two.
+sleep. Each is the median iteration over repeats, for one message: a round trip is two.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,10 @@ import pandas as pd
 from analysis.conditions import Conditions
 from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.intervals import Values, joint_interval
-from analysis.times.timing import lap_times
+from analysis.times.timing import iteration_times
 
-# Pattern, placement. The order is that of the waterfall. A lap is two messages in all of them.
+# Pattern, placement. The order is that of the waterfall. An iteration is two messages in all of
+# them.
 CELLS = {
     "path": ("selfecho", "same-cpu"),
     "switch": ("pingpong", "same-cpu"),
@@ -86,14 +87,14 @@ class Decomposition:
 
 def decompose(tidy: pd.DataFrame) -> tuple[Decomposition, ...]:
     """Sizes for which a ping-pong on the host was timed, in order."""
-    times = tidy[tidy["sound"] & ~tidy["probed"] & (tidy["lane"] == "host")]
+    times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     sizes = times[(times["pattern"] == "pingpong") & (times["quantity"] == "rtt_ns")]["size"]
     return tuple(_size(times[times["size"] == size], int(size)) for size in sorted(set(sizes)))
 
 
 def _size(times: pd.DataFrame, size: int) -> Decomposition:
     columns = {
-        name: lap_times(_cell(times, pattern, placement), pattern) / MESSAGES
+        name: iteration_times(_cell(times, pattern, placement), pattern) / MESSAGES
         for name, (pattern, placement) in CELLS.items()
     }
     names = {str(name) for table in columns.values() for name in table.columns}

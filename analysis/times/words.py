@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How ratios and parts of a message's time are said: never without their regime and interval."""
+"""How ratios and parts of a message's time are said: never without their timing and interval."""
 
 from collections.abc import Mapping, Sequence
 
 from analysis.conditions import Conditions
-from analysis.counts.quantities import APPS
-from analysis.times.modes import LAPS
-from analysis.times.timing import Latency, Ratio, Regime
+from analysis.counts.quantities import PROGRAMS
+from analysis.times.modes import ITERATIONS
+from analysis.times.timing import Latency, Ratio, Timing
 from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
 from analysis.wording import (
     MINUS,
@@ -32,17 +32,17 @@ PARTS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
 
 
-def regime_text(regime: Regime) -> str:
+def timing_text(timing: Timing) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = place(Conditions.parse(regime.placement).placement)
-    where = f"{regime.pattern}, {size_text(regime.size)}, {name}"
-    if regime.pattern in APPS:
+    name = place(Conditions.parse(timing.placement).placement)
+    where = f"{timing.pattern}, {size_text(timing.size)}, {name}"
+    if timing.pattern in PROGRAMS:
         return f"{where}; an article's own program, an event loop on either side"
-    return f"{where}; {ways(regime.placement)}"
+    return f"{where}; {ways(timing.placement)}"
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix`, interval and repeats; the regime is said beside."""
+    """`tcp takes 1.60 times as long as unix`, interval and repeats; the timing is said beside."""
     return (
         f"{ratio.transport.transport} takes {number(ratio.value)} times as long as "
         f"{ratio.than.transport}, {interval_text(ratio)}"
@@ -80,7 +80,7 @@ def _packed(figures: Mapping[str, str], what: str) -> str:
 
 
 def modes_text(latencies: Sequence[Latency]) -> str:
-    """`unix: 2 modes at …, from lap to lap; tcp: one mode`; empty for too few laps."""
+    """`unix: 2 modes at …, from iteration to iteration; tcp: one mode`; empty for too few."""
     known = {latency.transport: latency.modality for latency in latencies if latency.modality}
     if known and not any(modality.several() for modality in known.values()):
         return f"one mode ({', '.join(known)})"
@@ -90,7 +90,7 @@ def modes_text(latencies: Sequence[Latency]) -> str:
 def gathering(where: str, latencies: Sequence[Latency]) -> str:
     """`on one CPU at 22.0 µs and 41.0 µs (unix)`: of what has several modes; else empty."""
     found = [
-        f"at {modes.places()} ({latency.transport}{'' if of == LAPS else f', {of}'})"
+        f"at {modes.places()} ({latency.transport}{'' if of == ITERATIONS else f', {of}'})"
         for latency in latencies
         if latency.modality and (several := latency.modality.several())
         for of, modes in [several]
@@ -98,9 +98,9 @@ def gathering(where: str, latencies: Sequence[Latency]) -> str:
     return f"{where} {', '.join(found)}" if found else ""
 
 
-def regime_of_ratio(regime: Regime, ratio: Ratio) -> str:
+def timing_of_ratio(timing: Timing, ratio: Ratio) -> str:
     """All that a ratio means nothing without."""
-    parts = [regime_text(regime), packing(ratio.both), modes_text(ratio.both)]
+    parts = [timing_text(timing), packing(ratio.both), modes_text(ratio.both)]
     return "; ".join(part for part in parts if part)
 
 

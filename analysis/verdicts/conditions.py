@@ -42,7 +42,7 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     """Each kernel, and the verdict of its figures alone, in the conditions that all of them have.
 
-    A kernel lacks a condition where its cells are unsound, or were not run there.
+    A kernel lacks a condition where its cells are invalid, or were not run there.
     """
     by_kernel: dict[str, list[Evidence]] = {}
     for one in evidence:
@@ -58,7 +58,7 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
 
 
 def _but_kernel(one: Evidence) -> tuple[tuple[str, str | int], ...]:
-    return tuple((k, v) for k, v in one.condition.items() if k not in ("lane", "kernel"))
+    return tuple((k, v) for k, v in one.condition.items() if k not in ("target", "kernel"))
 
 
 def _tell_apart(sides: Sides) -> bool:

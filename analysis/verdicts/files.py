@@ -45,12 +45,12 @@ class Source(Model):
 
 
 class Where(Model):
-    """The regimes that a claim speaks of; also what has to be run to settle it."""
+    """The conditions that a claim speaks of; also what has to be run to settle it."""
 
     pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
     size: Annotated[tuple[int, ...], Field(strict=False)] = ()
     placement: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    lane: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    target: Annotated[tuple[str, ...], Field(strict=False)] = ()
     kernel: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
     def items(self) -> Iterable[tuple[str, tuple[Any, ...]]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verdicts: what the sound figures of a run say about each claim.
+"""Verdicts: what the valid figures of a run say about each claim.
 
 A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
 time or a rate of a quotient is judged by the interval of its median over repeats, because a single
@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import why_missing
-from analysis.counts.measures import REGIME, SOURCE, measure_of, source_rank
-from analysis.counts.quantities import APPS, TIMES, Measure
+from analysis.counts.measures import CONDITIONS, SOURCE, measure_of, source_rank
+from analysis.counts.quantities import PROGRAMS, TIMES, Measure
 from analysis.intervals import interval
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
@@ -46,7 +46,7 @@ from analysis.verdicts.verdict import (
 from analysis.wording import amount, capital, counted, extent, listed
 
 # `run` where the figures of several runs are judged together.
-CONDITION = ("pattern", "size", "placement", "lane", "kernel", "run")
+CONDITION = ("pattern", "size", "placement", "target", "kernel", "run")
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
 
 
@@ -56,7 +56,7 @@ def judge(
     missing: Iterable[Missing],
     observed: Observed | None = None,
 ) -> tuple[Verdict, ...]:
-    """A verdict on every claim, from `measures.measure_all`; unsound figures are left out."""
+    """A verdict on every claim, from `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
     return tuple(_judge(claim, measured, missing, observed or Observed()) for claim in claims)
 
@@ -94,18 +94,19 @@ def _judge_measured(
     claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> Verdict:
     figures = _in_scope(claim, measured)
-    evidence = _evidence(claim, rule, figures[figures["sound"].astype(bool)])
+    evidence = _evidence(claim, rule, figures[figures["valid"].astype(bool)])
     if not evidence:
         return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
     timed = _measure(claim).quantity in TIMES
-    programs = tuple(one for one in evidence if one.patterns & APPS.keys())
+    programs = tuple(one for one in evidence if one.patterns & PROGRAMS.keys())
     deciding = programs or evidence
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     why = _why(claim, rule, deciding, condition)
     if len(deciding) < len(evidence):
         why = f"{why} {BESIDE}"
-    if apps := _apps_left_out(claim, {name for one in evidence for name in one.patterns}):
-        why = f"{why} The article's own program was not measured: {_run_apps(apps)}."
+    measured_patterns = {name for condition in evidence for name in condition.patterns}
+    if left_out := _programs_left_out(claim, measured_patterns):
+        why = f"{why} The article's own program was not measured: {_run_programs(left_out)}."
     kernels = () if timed else on_each_kernel(deciding)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
@@ -161,7 +162,7 @@ def _one_condition(
 ) -> Evidence:
     rows = rows[rows["side"].isin(rule.labels)]
     by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
-    if by_repeat.empty:  # no repeat in which all transports are sound: compare the medians
+    if by_repeat.empty:  # no repeat in which all transports are valid: compare the medians
         by_repeat = rows.groupby("side")["value"].median().to_frame().T
     held = [rule.holds({str(k): float(v) for k, v in row.items()})
             for _, row in by_repeat.iterrows()]  # fmt: skip
@@ -266,33 +267,37 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
     return "; ".join(said)
 
 
-def _apps_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
+def _programs_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
     """The programs of articles that the claim asks for, and that none of the patterns is of."""
-    left = {APPS[name] for name in claim.where.pattern if name in APPS and name not in patterns}
-    there = {APPS[name] for name in claim.where.pattern if name in APPS and name in patterns}
+    left = {
+        PROGRAMS[name] for name in claim.where.pattern if name in PROGRAMS and name not in patterns
+    }
+    there = {
+        PROGRAMS[name] for name in claim.where.pattern if name in PROGRAMS and name in patterns
+    }
     return sorted(left - there)
 
 
-def _run_apps(apps: Iterable[str]) -> str:
-    return f"./runners/run.sh --claims --apps {','.join(apps)}"
+def _run_programs(programs: Iterable[str]) -> str:
+    return f"./runners/run.sh --claims --program {','.join(programs)}"
 
 
 def _why_not(
     claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> str:
     measure, side = _measure(claim), _side(rule)
-    apps = _apps_left_out(claim, set(figures["pattern"]))
-    if apps:
-        return f"It needs the article's own experiment: {_run_apps(apps)}."
-    measured, sound = (
-        set(rows[side].astype(str)) for rows in (figures, figures[figures["sound"].astype(bool)])
+    programs = _programs_left_out(claim, set(figures["pattern"]))
+    if programs:
+        return f"It needs the article's own experiment: {_run_programs(programs)}."
+    measured, valid = (
+        set(rows[side].astype(str)) for rows in (figures, figures[figures["valid"].astype(bool)])
     )
-    if set(rule.labels) <= measured and not set(rule.labels) <= sound:
-        return "The only cells that measured it are unsound."
-    lacking = [name for name in rule.labels if name not in sound]
-    if sound and lacking:
-        return f"There is no sound figure for {listed(lacking)} in this run."
-    if sound:
+    if set(rule.labels) <= measured and not set(rule.labels) <= valid:
+        return "The only cells that measured it are invalid."
+    lacking = [name for name in rule.labels if name not in valid]
+    if valid and lacking:
+        return f"There is no valid figure for {listed(lacking)} in this run."
+    if valid:
         return "No condition and source of this run has all of its transports."
     return f"{capital(measure.words)}: {why_missing(measure, missing)}."
 
@@ -312,11 +317,13 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     """Over all conditions in the claim's scope the best source's figure: one value, or a range."""
     measure = measure_of(name)
     figures = _in_scope(claim, measured, name)
-    figures = figures[(figures["transport"] == transport) & figures["sound"].astype(bool)]
+    figures = figures[(figures["transport"] == transport) & figures["valid"].astype(bool)]
     if figures.empty or measure is None:
         return ""
     ranks = [source_rank(measure, row) for row in figures.itertuples()]
     order = sorted(set(ranks))
     ranked = figures.assign(rank=[order.index(one) for one in ranks])
-    best = ranked[ranked["rank"] == ranked.groupby(list(REGIME))["rank"].transform("min")]["value"]
+    best = ranked[ranked["rank"] == ranked.groupby(list(CONDITIONS))["rank"].transform("min")][
+        "value"
+    ]
     return extent(best.min(), best.max(), measure.unit)

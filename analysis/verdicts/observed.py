@@ -11,7 +11,7 @@ from itertools import combinations
 
 from analysis.raw.checks import CheckLine, ToolLine
 from analysis.raw.record import M, read_lines
-from analysis.raw.run import Lane, Run
+from analysis.raw.run import Run, Target
 from analysis.verdicts.files import Claim
 from analysis.verdicts.rules import Check, Option, fact
 from analysis.verdicts.verdict import (
@@ -33,7 +33,7 @@ class Answer(CheckLine):
 
     raw: str
     kernel: str = ""
-    """Lane and kernel that answered."""
+    """Target and kernel that answered."""
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
@@ -68,22 +68,22 @@ class Observed:
 
 
 def read_observed(run: Run) -> Observed:
-    """Both files of each lane; a run that did not ask has neither. Raises RunError."""
+    """Both files of each target; a run that did not ask has neither. Raises RunError."""
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
-    for lane in run.lanes:
-        kernel, raw = f"{lane.lane} {lane.kernel}", f"raw/{lane.folder}/{CHECKS}"
-        for answer in _lines(lane, CHECKS, CheckLine):
+    for target in run.targets:
+        kernel, raw = f"{target.target} {target.kernel}", f"raw/{target.folder}/{CHECKS}"
+        for answer in _lines(target, CHECKS, CheckLine):
             answers.append(Answer(**dict(answer), kernel=kernel, raw=raw))
-        for line in _lines(lane, TOOLS, ToolLine):
-            tools[line.tool] = Tool(**dict(line), raw=f"raw/{lane.folder}/{TOOLS}")
+        for line in _lines(target, TOOLS, ToolLine):
+            tools[line.tool] = Tool(**dict(line), raw=f"raw/{target.folder}/{TOOLS}")
     return Observed(tuple(answers), tools)
 
 
-def _lines(lane: Lane, name: str, model: type[M]) -> Iterable[M]:
-    path = lane.path / name
+def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
+    path = target.path / name
     why = "the claims that need it cannot be settled"
-    return read_lines(path, f"raw/{lane.folder}/{name}", model, why) if path.exists() else ()
+    return read_lines(path, f"raw/{target.folder}/{name}", model, why) if path.exists() else ()
 
 
 def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.counts import apps
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import APPS
+from analysis.counts.quantities import PROGRAMS
+from analysis.programs import records
 from analysis.verdicts.files import Claim
 from analysis.wording import counted, listed, size_text
 
@@ -44,11 +44,13 @@ class Evidence:
     held: int  # in how many repeats the rule holds
     repeats: int
     holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
-    cells: tuple[int, ...]  # the runs that it came from: `id` in cells.jsonl, a line of apps.jsonl
+    cells: tuple[
+        int, ...
+    ]  # the runs that it came from: `id` in cells.jsonl, a line of programs.jsonl
 
     def words(self) -> str:
         c = self.condition
-        source = f"{self.instrument} · {c['lane']} · {c['kernel']}"
+        source = f"{self.instrument} · {c['target']} · {c['kernel']}"
         source += f" · {c['run']}" if "run" in c else ""
         size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
         parts = [
@@ -66,13 +68,13 @@ class Evidence:
 
     @property
     def where(self) -> tuple[str, str]:
-        """Lane and kernel."""
-        return str(self.condition["lane"]), str(self.condition["kernel"])
+        """Target and kernel."""
+        return str(self.condition["target"]), str(self.condition["kernel"])
 
     @property
     def file(self) -> str:
         """Which file of raw/ holds its runs."""
-        return apps.FILE if self.patterns & APPS.keys() else CELLS
+        return records.FILE if self.patterns & PROGRAMS.keys() else CELLS
 
     def figure(self, label: str) -> Figure | None:
         return next((one for one in self.figures if one.label == label), None)
@@ -138,7 +140,7 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
-    """`REFUTED on host 6.1 and vm 7.2; CONFIRMED on vm 6.12`."""
+    """`REFUTED on host 6.1 and guest 7.2; CONFIRMED on guest 6.12`."""
     found: dict[str, list[str]] = {}
     for kernel, said in kernels:
         found.setdefault(said, []).append(kernel)
@@ -149,7 +151,7 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     """claims.csv: a row for each figure that a verdict rests on, one at least for each claim.
 
     `cells` are the ids of the cell runs that the figure was made from, `raw` the file with them, or
-    with what a check or a tool answered. `folders`: (lane, kernel) → folder of raw files.
+    with what a check or a tool answered. `folders`: (target, kernel) → folder of raw files.
     """
     rows: list[tuple[object, ...]] = []
     for v in verdicts:

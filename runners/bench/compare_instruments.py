@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import guest, lanes
+from runners import guest, targets
 from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.bench.tools import TOOLS, CountingTool, each_script
 from runners.cli import DONE, STATUS, Parser, run_main
@@ -35,20 +35,20 @@ def measure(kernel: str, messages: int, rounds: int, which: str) -> tuple[str, l
     with tempfile.TemporaryDirectory(prefix="pathcost-cost-") as folder:
         payload = Path(folder, "in.tar")
         with tarfile.open(payload, "w") as tar:
-            for name in lanes.PAYLOAD:
-                tar.add(lanes.REPOSITORY / name, name, filter=lanes.source_only)
-            tar.add(lanes.WORKLOAD, lanes.WORKLOAD.name)
+            for name in targets.PAYLOAD:
+                tar.add(targets.REPOSITORY / name, name, filter=targets.source_only)
+            tar.add(targets.WORKLOAD, targets.WORKLOAD.name)
 
         def follow(line: str) -> None:
             if line.startswith("{"):
                 found.append(json.loads(line))
                 _say(line)
 
-        workload = f"/run/pathcost/{lanes.WORKLOAD.name}"
+        workload = f"/run/pathcost/{targets.WORKLOAD.name}"
         order = ["python3", "-B", "-m", "runners.bench.in_guest", workload, str(messages)]
         machine.run(
             *(payload, Path(folder, "out"), [*order, str(rounds), which]),
-            timeout=SECONDS, on_line=follow, cpus=1, memory=lanes.GUEST_MEMORY,
+            timeout=SECONDS, on_line=follow, cpus=1, memory=targets.GUEST_MEMORY,
         )  # fmt: skip
     return machine.release, found
 

@@ -56,7 +56,7 @@ def _main(given: argparse.Namespace) -> int:
     cpus = [cpu for where in plan.places for cpu in (where.client, where.server) if plan.awake]
     with measuring(), kept_awake(cpus):
         collect(plan, given.out)
-    analysis = [sys.executable, "-P", "-m", "analysis.peers", str(given.out)]
+    analysis = [sys.executable, "-P", "-m", "analysis.tools.peers", str(given.out)]
     return subprocess.run(analysis).returncode
 
 

@@ -65,7 +65,7 @@ def _parser() -> Parser:
     add(
         "--guest",
         action="store_true",
-        help="with the guest of --lane vm and --exact, for offline use",
+        help="with the guest of --target guest and --exact, for offline use",
     )
     epilog = "Options after -- go to run.sh in the machine."
     add = action("prove", "boot a box by Vagrant and measure in it", epilog).add_argument

@@ -26,9 +26,9 @@ from runners.folder import place
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
-from runners.lanes import REPOSITORY
 from runners.leftovers import journal, sweep
 from runners.lock import alone
+from runners.targets import REPOSITORY
 
 LOCK = "\0pathcost-is-proving-a-box"
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.
@@ -215,13 +215,17 @@ def _judge(shell: Shell, checkout: Path, out: Path) -> None:
         )
     (run,) = runs
     manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    counted = manifest["lanes"] or manifest.get("exact", [])
-    weak = [lane["rung"] for lane in manifest["lanes"] if lane["rung"] != "function"]
+    counted = manifest["targets"] or manifest.get("exact", [])
+    weak = [
+        target["probe_level"]
+        for target in manifest["targets"]
+        if target["probe_level"] != "function"
+    ]
     if weak or not counted:
         raise RunError(f"the machine should allow every probe, and it allows {weak or 'nothing'}")
     for name in ("report.html", "report.md", "measurements.csv"):
         if not (run / name).stat().st_size:
             raise RunError(f"{name} came back empty")
     shutil.move(run, out / "run")
-    kernels = ", ".join(dict.fromkeys(lane["kernel"] for lane in counted))
-    shell.say(f"# passed: {kernels}, rung function, {manifest['seconds']} s")
+    kernels = ", ".join(dict.fromkeys(target["kernel"] for target in counted))
+    shell.say(f"# passed: {kernels}, probe level function, {manifest['seconds']} s")

@@ -20,8 +20,8 @@ from runners.guest.debian import find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
 from runners.guest.package_sources import TRIXIE
 from runners.guest.process import SEARCH, environment, find_program
-from runners.lanes import REPOSITORY, source_only
 from runners.process import command
+from runners.targets import REPOSITORY, source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"
 LOCK_READER = Path(__file__).parent / "lock.py"
@@ -65,7 +65,7 @@ def install(root: Path, scratch: Path, say: Say) -> None:
 
 
 def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
-    """Copy what `--lane vm` and `--exact` boot to the box's cache, so that both work offline."""
+    """Copy what `--target guest` and `--exact` boot to the box's cache, for work offline."""
     machine = guest.prepare(cache, kernel, say)
     entries = (machine.image.file.parent, machine.kernel.file.parent, machine.qemu.root.parent)
     target = root / HOME_CACHE

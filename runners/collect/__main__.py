@@ -174,14 +174,14 @@ class Collector:
             record["result"] = run_cell(self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
-        record |= {"lost": 0, "missed": {}, "calls_missed": {}, "programs": {}}
+        record |= {"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}}
         for instrument in attached:
             losses = instrument.after(run)
             record["lost"] += losses.lost
             record["missed"] |= losses.missed
             record["calls_missed"] |= losses.calls_missed
             if losses.ran:
-                record["programs"][instrument.name] = losses.ran
+                record["bpf_programs"][instrument.name] = losses.ran
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:

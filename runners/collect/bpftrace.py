@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""bpftrace scripts, merged into one process for each rung, which prints its maps when it ends."""
+"""bpftrace scripts, merged into one process a probe level, which prints its maps when it ends."""
 
 from __future__ import annotations
 
@@ -115,10 +115,12 @@ class Bpftrace(Tracers[Group]):
         self._scripts = scripts
 
     def attach(self) -> None:
-        """One bpftrace for each rung: two compile side by side, and a third would only wait."""
+        """One bpftrace a probe level: two compile side by side, and a third would only wait."""
         parts = [part for rows in self._scripts for part in self._part(rows)]
-        for rung in dict.fromkeys(part.script.rung for part in parts):
-            self._start(rung, [part for part in parts if part.script.rung == rung])
+        for probe_level in dict.fromkeys(part.script.probe_level for part in parts):
+            self._start(
+                probe_level, [part for part in parts if part.script.probe_level == probe_level]
+            )
 
     def wait(self) -> list[str]:
         self.attached = [group for started in list(self.all) for group in self._settle(started)]

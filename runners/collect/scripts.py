@@ -25,9 +25,9 @@ class Script:
     name: str
     instrument: str
     file: str
-    rung: str
+    probe_level: str
     headline: tuple[str, ...]
-    stretch: str
+    group: str
     most: int | None
     kernels: tuple[str, ...]
     quantities: tuple[str, ...]
@@ -42,9 +42,9 @@ class Script:
     def path(self) -> Path:
         return PROBES / self.instrument / self.file
 
-    def runs_on(self, rung: str) -> bool:
-        """Whether the table says that a kernel on this rung can run it."""
-        return rung in ("function", self.rung)
+    def runs_on(self, probe_level: str) -> bool:
+        """Whether the table says that a kernel on this probe level can run it."""
+        return probe_level in ("function", self.probe_level)
 
     def parameters(self, workload: str) -> list[str]:
         """Its positional parameters: the workload, then the offsets of the calls that it needs.
@@ -73,9 +73,9 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
             row["script"],
             row["instrument"],
             row["file"],
-            row["rung"],
+            row["probe_level"],
             tuple(row["headline"].split()),
-            row["stretch"],
+            row["group"],
             int(row["most"]) if row["most"] else None,
             tuple(row["kernels"].split()),
             tuple(row["quantities"].split()),

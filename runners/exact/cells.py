@@ -11,7 +11,7 @@ from runners.exact.knobs import NOTHING, Knob
 SCHEDULINGS = ("fifo", "other")
 CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by placement
 # TCP's receive window settles after some thousand round trips, the last tick after four million
-# instructions: enough warm-up for the first, enough laps to see the second for what it is.
+# instructions: enough warm-up for the first, enough iterations to see the second for what it is.
 WARMUP = 3_000
 MESSAGES = 600
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions

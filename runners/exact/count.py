@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.exact.cells import ExactCell
-from runners.exact.decode.digest import describe, lap_lines, tree_lines
+from runners.exact.decode.digest import describe, iteration_lines, tree_lines
 from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.decode.record import read_record
@@ -46,7 +46,7 @@ def count_cells(
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Cells in `checkpoints` are not counted again. Raises GuestError.
     """
-    for name in ("tree", "lap"):
+    for name in ("tree", "iteration"):
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
@@ -63,7 +63,9 @@ def count_cells(
                 lines.write(json.dumps(result.line) + "\n")
                 if result.tree:
                     (out / f"tree/{cell.id}.tsv").write_text(result.tree, encoding="utf-8")
-                    (out / f"lap/{cell.id}.tsv").write_text(result.lap, encoding="utf-8")
+                    (out / f"iteration/{cell.id}.tsv").write_text(
+                        result.iteration, encoding="utf-8"
+                    )
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
@@ -83,7 +85,7 @@ def count(guest: ExactGuest, cell: ExactCell, user: User | None = None) -> Count
         except (GuestError, RecordError) as error:
             line["payload_error"] = str(error)
     tree = tree_lines(window.tree, window.steady.counts)
-    return CountedCell(line, "".join(tree), "".join(lap_lines(window)))
+    return CountedCell(line, "".join(tree), "".join(iteration_lines(window)))
 
 
 def payload_is_followed(cell: ExactCell) -> bool:
@@ -108,7 +110,7 @@ def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
         "messages": messages,
         **counters,
         "copied": copied,
-        "sound": copied["in"] == expected == copied["out"],
+        "valid": copied["in"] == expected == copied["out"],
     }
 
 

@@ -110,7 +110,7 @@ def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, A
         why = reason("small-payload", size=LEAST_SIZE)
         found.append(("exact copies of the smallest messages", why))
     return [
-        reasons.missing([what], why) | {"lane": entry["folder"]}
+        reasons.missing([what], why) | {"target": entry["folder"]}
         for entry in entries
         for what, why in (
             *found,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From options to cells: every combination of factors, and what a lane does by default."""
+"""From options to cells: every combination of factors, and what a target does by default."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from runners.plan.model import Cell
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a lane does when no option says otherwise. `bytes` bounds a cell of large messages.
+    """What a target does when no option says otherwise. `bytes` bounds a cell of large messages.
 
     `watched`: the most messages in a probed window, whose warm-up is at most a guest's. Times need
     many round trips; counts do not.
     """
 
-    lane: str
+    target: str
     messages: int
     watched: int
     warmup: int
@@ -32,9 +32,9 @@ class Defaults:
 HOST = Defaults("host", messages=10_000, watched=2_000, warmup=2_000, repeats=6, bytes=1 << 30)
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.
-GUEST = Defaults("vm", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
+GUEST = Defaults("guest", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
 # This machine's own kernel on an emulated CPU gives counts, as slowly as a guest.
-EMULATED = replace(GUEST, lane="host")
+EMULATED = replace(GUEST, target="host")
 # Patterns in which one thread holds both ends.
 ONE_THREAD = ("selfloop", "selfecho")
 # The two transports whose times every report takes apart.

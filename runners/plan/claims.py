@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--claims: the plan of a lane has the cells that the chosen claims need, and no more.
+"""--claims: the plan of a target has the cells that the chosen claims need, and no more.
 
 The claims belong to the analysis, which reads them in its own Python and prints what they need
-(`python -m analysis.needs`). So a wrong claims file ends a run before anything is measured.
+(`python -m analysis.tools.required_cells`). So a wrong claims file ends a run before anything is
+measured.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any
 from probes.reasons import missing, reason
 from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
-from runners.lanes import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
 from runners.options import Options
 from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
@@ -25,6 +25,7 @@ from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner, Planner
 from runners.process import User
+from runners.targets import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
 
 FUNCTIONS = "functions"  # the script that sees every function
 # Cells that run for their times, without probes for their counts, and with probes.
@@ -53,7 +54,7 @@ def planner_of(options: Options, python: Callable[[], Path]) -> Planner:
 def read_needs(python: Path, options: Options) -> Needs:
     """What the claims that --claims names need. Raises UsageError, RunError."""
     found = subprocess.run(
-        [python, "-B", "-m", "analysis.needs", *(options.claims or ())],
+        [python, "-B", "-m", "analysis.tools.required_cells", *(options.claims or ())],
         capture_output=True, text=True, check=False, cwd=REPOSITORY,
     )  # fmt: skip
     if found.returncode != 0:
@@ -81,11 +82,11 @@ class ClaimsPlanner:
     def counts(self) -> bool:
         return any(self.needs[kind] for kind in KINDS[1:])
 
-    def host(self, rung: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
         """Everything without probes; the counts too where no guest runs beside."""
         return Plan(
             str(WORKLOAD),
-            self._passes(HOST, ("timed", "undisturbed"), rung if alone else None),
+            self._passes(HOST, ("timed", "undisturbed"), probe_level if alone else None),
             user,
             samples=not emulated,
             checks=tuple(self.needs["checks"]),
@@ -103,16 +104,16 @@ class ClaimsPlanner:
             checks_folder=str(GUEST_FOLDER / CHECKS.name),
         )
 
-    def uncounted(self, lane: str, rung: str, *, alone: bool) -> list[Missing]:
-        able, table = self.scripts(rung), read_scripts()
+    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
+        able, table = self.scripts(probe_level), read_scripts()
         return [
             missing(table[name][0].quantities, reason("needs-function-probes", script=name))
             for name in (self.scripts("function") if alone else ())
             if name not in able
         ]
 
-    def scripts(self, rung: str) -> list[str]:
-        """For each quantity the first script that counts it, where this rung can run it."""
+    def scripts(self, probe_level: str) -> list[str]:
+        """For each quantity the first script that counts it, where this probe level can run it."""
         table = read_scripts()
         chosen = {
             next((name for name, rows in table.items() if quantity in rows[0].quantities), "")
@@ -120,18 +121,20 @@ class ClaimsPlanner:
         }
         if self.needs["functions"]:
             chosen.add(FUNCTIONS)
-        return [name for name, rows in table.items() if name in chosen and rows[0].runs_on(rung)]
+        return [
+            name for name, rows in table.items() if name in chosen and rows[0].runs_on(probe_level)
+        ]
 
     def _passes(
-        self, defaults: Defaults, bare: Iterable[str], rung: str | None
+        self, defaults: Defaults, bare: Iterable[str], probe_level: str | None
     ) -> tuple[Pass, ...]:
-        """Cells of the kinds `bare`; where `rung` is given, the counted cells too."""
+        """Cells of the kinds `bare`; where `probe_level` is given, the counted cells too."""
         unprobed = [cell for kind in bare for cell in self.needs[kind]]
         return claimed(
             self._cells(unprobed, defaults),
-            self._cells(self.needs["counted"] if rung else (), GUEST),
+            self._cells(self.needs["counted"] if probe_level else (), GUEST),
             self.options.repeats or defaults.repeats,
-            self.scripts(rung) if rung else (),
+            self.scripts(probe_level) if probe_level else (),
             seed=self.options.seed,
         )
 

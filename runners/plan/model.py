@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellRun:
-    """One run of a cell. The workload's markers carry `id`, which is unique in a lane."""
+    """One run of a cell. The workload's markers carry `id`, which is unique in a target."""
 
     id: int
     cell: Cell
@@ -54,7 +54,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one lane does. The workload runs as `user` (uid, gid); None means as ourselves.
+    """What one target does. The workload runs as `user` (uid, gid); None means as ourselves.
 
     `samples`: keep every round-trip time, at the cost of one clock reading each.
     `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
@@ -76,12 +76,12 @@ class Plan:
     @property
     def runs(self) -> int:
         """How many cell runs there are."""
-        return sum(len(stretch.runs) for stretch in self.passes)
+        return sum(len(group.runs) for group in self.passes)
 
     @property
     def cells(self) -> list[Cell]:
         """The cell of every run, in order."""
-        return [run.cell for stretch in self.passes for run in stretch.runs]
+        return [run.cell for group in self.passes for run in group.runs]
 
 
 def load(path: Path) -> Plan:

@@ -4,7 +4,7 @@
 Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
 on both alike. Where several instruments count, it is A C C B B D D A E E A: B has all of them
 together, the others have one each. Two repeats are a block: its cells run in an order drawn for
-it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring stretches with the
+it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring groups with the
 same scripts are one pass: probes are attached once for it.
 """
 
@@ -18,7 +18,7 @@ from runners.collect.scripts import read_scripts
 from runners.plan.cells import GUEST, shortened
 from runners.plan.model import Cell, CellRun, Pass
 
-# The stretch whose scripts count, and that unprobed runs are interleaved with.
+# The group whose scripts count, and that unprobed runs are interleaved with.
 COUNTS = "counts"
 # With fewer repeats each instrument is not attached alone: all of them together give the counts.
 LEAST_ALONE = 3
@@ -43,14 +43,14 @@ def passes(
     in a probed window.
     """
     warmup = None if watched is None else GUEST.warmup
-    stretches = _stretches(scripts)
-    counting = stretches.pop(COUNTS, ())
+    groups = _groups(scripts)
+    counting = groups.pop(COUNTS, ())
     order = [
         (names, shortened(cell, watched, warmup) if names else cell, repeat)
         for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
     ]
     probed = [shortened(cell, watched, warmup) for cell in todo if not cell.extra]
-    return _numbered([*order, *_probed(probed, stretches)])
+    return _numbered([*order, *_probed(probed, groups)])
 
 
 def claimed(
@@ -63,28 +63,28 @@ def claimed(
 ) -> tuple[Pass, ...]:
     """Bare cells `repeats` times without probes, interleaved; then each counted cell with them."""
     order = _interleaved(bare, repeats, Random(seed), ())
-    return _numbered([*order, *_probed(counted, _stretches(scripts))])
+    return _numbered([*order, *_probed(counted, _groups(scripts))])
 
 
-def _stretches(scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Scripts by stretch: those of one stretch watch the same cell runs."""
+def _groups(scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Scripts by group: those of one group watch the same cell runs."""
     table = read_scripts()
     found: dict[str, tuple[str, ...]] = {}
     for name in scripts:
-        stretch = table[name][0].stretch
-        found[stretch] = (*found.get(stretch, ()), name)
+        group = table[name][0].group
+        found[group] = (*found.get(group, ()), name)
     return found
 
 
-def _probed(todo: Sequence[Cell], stretches: dict[str, tuple[str, ...]]) -> Iterator[Planned]:
-    """Every cell under each stretch of scripts, as short as the scripts need it.
+def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterator[Planned]:
+    """Every cell under each group of scripts, as short as the scripts need it.
 
     A script that writes out each event needs few messages (`most` in probes/scripts.tsv).
     """
     table = read_scripts()
-    for stretch, names in stretches.items():
+    for group, names in groups.items():
         most = min((limit for name in names if (limit := table[name][0].most)), default=None)
-        for repeat in range(COUNTED_REPEATS if stretch == COUNTS else 1):
+        for repeat in range(COUNTED_REPEATS if group == COUNTS else 1):
             for cell in todo:
                 yield names, shortened(cell, most), repeat
 
@@ -96,8 +96,8 @@ def _numbered(order: Iterable[Planned]) -> tuple[Pass, ...]:
         for number, (names, cell, repeat) in enumerate(order, 1)
     ]
     return tuple(
-        Pass(names, tuple(run for _, run in stretch))
-        for names, stretch in groupby(runs, key=lambda entry: entry[0])
+        Pass(names, tuple(run for _, run in group))
+        for names, group in groupby(runs, key=lambda entry: entry[0])
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From options to the plan of a lane. `runners.plan.claims` does the same from what claims need."""
+"""From options to the plan of a target. `runners.plan.claims` plans from what claims need."""
 
 from __future__ import annotations
 
@@ -10,77 +10,88 @@ from typing import Protocol
 
 from probes.reasons import missing, reason
 from runners.collect.scripts import read_scripts
-from runners.lanes import GUEST_FOLDER, GUEST_NOBODY, WORKLOAD, Missing
 from runners.options import Options
 from runners.plan.cells import EMULATED, GUEST, HOST, Defaults, cells
 from runners.plan.model import Plan
 from runners.plan.passes import passes
 from runners.process import User
+from runners.targets import GUEST_FOLDER, GUEST_NOBODY, WORKLOAD, Missing
 
 
 class Planner(Protocol):
-    """Decides what each lane does."""
+    """Decides what each target does."""
 
     @property
     def counts(self) -> bool:
         """Whether there is anything for a guest to do: it has no times."""
 
-    def host(self, rung: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
         """The plan of this kernel. `alone`: no guest runs beside it."""
 
     def guest(self) -> Plan:
         """The plan of each guest."""
 
-    def uncounted(self, lane: str, rung: str, *, alone: bool) -> list[Missing]:
-        """Quantities that the lane will not count, for run.json."""
+    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
+        """Quantities that the target will not count, for run.json."""
 
 
-def lanes_of(options: Options, planner: Planner, rung: str) -> tuple[str, ...]:
-    """Which lanes run: `auto` takes a guest too where this kernel allows no function probes."""
-    if options.lane != "auto":
-        return (options.lane,)
-    return ("host", "vm") if rung != "function" and planner.counts else ("host",)
+def targets_of(options: Options, planner: Planner, probe_level: str) -> tuple[str, ...]:
+    """Which targets run: `auto` takes a guest too where this kernel allows no function probes."""
+    if options.target != "auto":
+        return (options.target,)
+    return ("host", "guest") if probe_level != "function" and planner.counts else ("host",)
 
 
 def plans_of(
-    planner: Planner, lanes: Sequence[str], rung: str, user: User | None, *, emulated: bool = False
+    planner: Planner,
+    targets: Sequence[str],
+    probe_level: str,
+    user: User | None,
+    *,
+    emulated: bool = False,
 ) -> dict[str, Plan]:
-    """What each lane does."""
-    alone = "vm" not in lanes
-    host = planner.host(rung, user, alone=alone, emulated=emulated) if "host" in lanes else None
-    return ({"host": host} if host else {}) | ({} if alone else {"vm": planner.guest()})
+    """What each target does."""
+    alone = "guest" not in targets
+    host = (
+        planner.host(probe_level, user, alone=alone, emulated=emulated)
+        if "host" in targets
+        else None
+    )
+    return ({"host": host} if host else {}) | ({} if alone else {"guest": planner.guest()})
 
 
 @dataclass(frozen=True)
 class OptionsPlanner:
-    """Every combination that the options name, under every script that the lane allows."""
+    """Every combination that the options name, under every script that the target allows."""
 
     options: Options
     counts = True
 
-    def host(self, rung: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
-        return plan_for(self.options, EMULATED if emulated else HOST, rung, WORKLOAD, user)
+    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+        return plan_for(self.options, EMULATED if emulated else HOST, probe_level, WORKLOAD, user)
 
     def guest(self) -> Plan:
         return plan_for(self.options, GUEST, "function", GUEST_FOLDER / WORKLOAD.name, GUEST_NOBODY)
 
-    def uncounted(self, lane: str, rung: str, *, alone: bool) -> list[Missing]:
+    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
         found: list[Missing] = []
         for name, rows in read_scripts().items():
             what = rows[0].quantities
-            if name not in self.options.scripts[lane]:
-                found.append(missing(what, reason("not-run", script=name), asked=False))
-            elif not rows[0].runs_on(rung):
+            if name not in self.options.scripts[target]:
+                found.append(missing(what, reason("not-run", script=name), requested=False))
+            elif not rows[0].runs_on(probe_level):
                 found.append(missing(what, reason("needs-function-probes", script=name)))
         return found
 
 
 def plan_for(
-    options: Options, defaults: Defaults, rung: str, workload: Path, user: User | None
+    options: Options, defaults: Defaults, probe_level: str, workload: Path, user: User | None
 ) -> Plan:
-    """The cells of a lane, with every script that its rung allows."""
+    """The cells of a target, with every script that its probe level allows."""
     table = read_scripts()
-    scripts = [name for name in options.scripts[defaults.lane] if table[name][0].runs_on(rung)]
+    scripts = [
+        name for name in options.scripts[defaults.target] if table[name][0].runs_on(probe_level)
+    ]
     repeats = options.repeats or defaults.repeats
     watched = None if options.messages else defaults.watched
     todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)

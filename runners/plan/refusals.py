@@ -14,9 +14,9 @@ from runners.collect.workload import cell_options
 from runners.errors import UsageError
 from runners.exact import run as exact
 from runners.folder import place
-from runners.lanes import REPOSITORY, WORKLOAD
 from runners.options import Options
 from runners.plan.model import Cell, Plan
+from runners.targets import REPOSITORY, WORKLOAD
 
 
 def accept(options: Options) -> Path:

@@ -29,7 +29,7 @@ TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle
 
 
 def run(
-    app: str,
+    program: str,
     client: Sequence[str],
     user: User | None,
     say: Callable[[str], None],
@@ -42,10 +42,10 @@ def run(
         with serving("the echo server", argv, user, ends) as server:
             todo = list(TRANSPORTS.items())
             for repeat, (transport, (network, nagle)), watch in rounds(todo, REPEATS, probes):
-                say(f"{app} {transport}, repeat {repeat}")
+                say(f"{program} {transport}, repeat {repeat}")
                 words = [network, ends[network], nagle, str(WARMUP), str(MESSAGES)]
                 yield {
-                    **{"app": app, "variant": "echo", "clients": 1, "size": SIZE},
+                    **{"program": program, "variant": "echo", "clients": 1, "size": SIZE},
                     **{"transport": transport, "repeat": repeat, "sent": MESSAGES},
                     **run_counted([*client, *words], user, server, watch),
                 }

@@ -156,11 +156,11 @@ class Probes:
             tool.wait_attached()
         except AttachError as error:
             for why in error.reasons:
-                add(self.lacks, missing([f"what {tool.file} counts"], why, by="--apps"))
+                add(self.lacks, missing([f"what {tool.file} counts"], why, by="--program"))
             return False
         # Function entries can be watched only in a guest (docs/limitations.md).
         for entry in bcc.lacks(tool.said()):
-            add(self.lacks, entry | {"by": f"{tool.file}, --apps"})
+            add(self.lacks, entry | {"by": f"{tool.file}, --program"})
         return True
 
 

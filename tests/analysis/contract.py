@@ -25,5 +25,5 @@ def check_contract(run: Path) -> set[str]:
 
 
 def _pattern(name: str) -> str:
-    """Exact lanes are no other lanes: their folders begin with `exact-`."""
-    return re.sub("<[a-z]+>", "*", name.replace("<lane>", "[hv][om]*"))
+    """Exact targets are no other targets: their folders begin with `exact-`."""
+    return re.sub("<[a-z]+>", "*", name.replace("<target>", "[hv][om]*"))

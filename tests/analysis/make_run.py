@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 TRIPS = 4
-MESSAGES = 2 * TRIPS  # of a cell, unless its laps are made up as well
+MESSAGES = 2 * TRIPS  # of a cell, unless its iterations are made up as well
 SIZE = 10
 PLACEMENTS = ("same-cpu", "cross-cpu")
 TRANSPORTS = ("unix", "tcp")
@@ -34,8 +34,9 @@ class MadeUp:
     kernel_copies: Callable[[str], int] = lambda _: 5
     # (transport, placement, repeat) -> nanoseconds of every round trip.
     rtt: Callable[[str, str, int], int] = lambda t, p, r: (111_000 if t == "unix" else 222_000) + r
-    # (transport, placement, repeat) -> nanoseconds of each lap, of the host's cells; for `rtt`.
-    laps: Callable[[str, str, int], list[int]] | None = None
+    # (transport, placement, repeat) -> nanoseconds of each iteration, of the host's cells; for
+    # `rtt`.
+    iterations: Callable[[str, str, int], list[int]] | None = None
     # Pattern, placement and wait of cells of the host that nobody asked for; their `placement`
     # in the callables above is `selfecho` or `spin`.
     extra: tuple[tuple[str, str, str], ...] = ()
@@ -59,11 +60,11 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
     """Write the run folder and return its path."""
     made = made or MadeUp()
     run = folder / "made-up-run"
-    lanes = [_lane(run, made, "host", "host", made.kernel, "counters")]
+    targets = [_target(run, made, "host", "host", made.kernel, "counters")]
     if made.guest:
         for kernel in (GUEST, *made.more_guests):
-            lanes.append(_lane(run, made, f"vm-{kernel}", "vm", kernel, "function"))
-    _write_json(run / "run.json", manifest("made-up-run", lanes=lanes, missing=made.missing))
+            targets.append(_target(run, made, f"guest-{kernel}", "guest", kernel, "function"))
+    _write_json(run / "run.json", manifest("made-up-run", targets=targets, missing=made.missing))
     return run
 
 
@@ -78,15 +79,15 @@ def manifest(name: str, **more: object) -> dict[str, Any]:
         "seconds": 7,
         "seconds_by_step": {"measure": 7},
         "options": {"sizes": str(SIZE)},
-        "lanes": [],
+        "targets": [],
         "preflight": [],
         "missing": [],
         **more,
     }
 
 
-def exact_lane(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write cells and environment of an exact lane; its entry in run.json."""
+def exact_target(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write cells and environment of an exact target; its entry in run.json."""
     folder = raw / "exact-6.12.0"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in cells))
@@ -99,7 +100,7 @@ def exact_lane(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
-    """A line of an exact lane's cells.jsonl: `figures` are what was counted, or its `error`."""
+    """A line of an exact target's cells.jsonl: `figures` are what was counted, or its `error`."""
     window = {"steps": 1, "instructions": 1, "guest_ns": 1, "switches": {}, "tasks": {}}
     half = _process(1, 0, 0, 300)
     result = {
@@ -113,19 +114,19 @@ def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
     }
     if figures.get("error"):
         return plan | figures
-    counted = {"window": window, "sound": True, "record_sha256": "made-up", "result": result}
+    counted = {"window": window, "valid": True, "record_sha256": "made-up", "result": result}
     empty: dict[str, list[Any]] = {"variants": [], "cycles": [], "checks": []}
     return plan | counted | empty | figures
 
 
-def shape(name: str, laps: int, alike: int, steps: int, most: int) -> dict[str, Any]:
+def shape(name: str, iterations: int, identical: int, steps: int, most: int) -> dict[str, Any]:
     """An entry of `shapes` in such a line."""
-    figures = {"name": name, "laps": laps, "first": 0, "alike": alike, "steps": steps}
+    figures = {"name": name, "iterations": iterations, "first": 0, "identical": identical, "steps": steps}
     return figures | {"least": steps, "most": most, "instructions": steps, "switches": {}}
 
 
-def _lane(
-    run: Path, made: MadeUp, folder: str, lane: str, kernel: str, rung: str
+def _target(
+    run: Path, made: MadeUp, folder: str, target: str, kernel: str, probe_level: str
 ) -> dict[str, str | int | None]:
     path = run / "raw" / folder
     (path / "samples").mkdir(parents=True)
@@ -140,27 +141,27 @@ def _lane(
         "tools": {"bpftrace": "0.0-made-up"},
         "settings": {"/made/up": "1", "/absent": None},
     }
-    if made.loopback is not None and lane == "host":
+    if made.loopback is not None and target == "host":
         environment["loopback"] = made.loopback
     _write_json(path / "environment.json", environment)
-    cells = list(_host_cells(made)) if lane == "host" else list(_guest_cells(made))
+    cells = list(_host_cells(made)) if target == "host" else list(_guest_cells(made))
     for number, cell in enumerate(cells, 1):
         cell["id"] = number
-        laps = cell.pop("laps")
+        iterations = cell.pop("iterations")
         made.change(cell)
-        if cell["instruments"] != ["ftrace"] and lane == "host":
-            samples = struct.pack(f"<{len(laps)}I", *laps)
+        if cell["instruments"] != ["ftrace"] and target == "host":
+            samples = struct.pack(f"<{len(iterations)}I", *iterations)
             (path / "samples" / f"{number}.u32").write_bytes(samples)
     lines = [json.dumps(cell) for cell in cells]
     (path / "cells.jsonl").write_text("\n".join(lines) + "\n")
-    if lane == "vm":
+    if target == "guest":
         _write_probes(path, made, cells, kernel)
-    accelerator = "tcg" if lane == "vm" or made.emulated else None
+    accelerator = "tcg" if target == "guest" or made.emulated else None
     return {
         "folder": folder,
-        "lane": lane,
+        "target": target,
         "kernel": kernel,
-        "rung": rung,
+        "probe_level": probe_level,
         "accelerator": accelerator,
         "runs": len(cells),
     }
@@ -206,12 +207,12 @@ def _cell(
     made: MadeUp, transport: str, placement: str, repeat: int, instruments: list[str]
 ) -> Cell:
     voluntary, involuntary = made.switches(transport, placement, repeat)
-    laps = [made.rtt(transport, placement, repeat)] * TRIPS
-    if made.laps and not instruments:
-        laps = made.laps(transport, placement, repeat)
-    messages = 2 * len(laps)
+    iterations = [made.rtt(transport, placement, repeat)] * TRIPS
+    if made.iterations and not instruments:
+        iterations = made.iterations(transport, placement, repeat)
+    messages = 2 * len(iterations)
     return {
-        "laps": laps,
+        "iterations": iterations,
         "transport": transport,
         "pattern": "pingpong",
         "size": SIZE,
@@ -223,18 +224,20 @@ def _cell(
         "repeat": repeat,
         "instruments": instruments,
         "scripts": ["copies", "others"] if "bpftrace" in instruments else [],
-        **{"lost": 0, "missed": {}, "calls_missed": {}, "programs": {}},
+        **{"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}},
         "error": None,
         "result": {
-            "window_ns": sum(laps),
-            "round_trips": len(laps),
+            "window_ns": sum(iterations),
+            "round_trips": len(iterations),
             "clock_cost_ns": 99,
             "cpus": [0, 0],
             "socket": {},
-            "intervals": [[messages, sum(laps)]],
+            "intervals": [[messages, sum(iterations)]],
             # The server sleeps for all of them: only the sum of both is ever used.
             "client": _process(101, 0, 0, messages // 2),
-            "server": _process(102, voluntary * len(laps), involuntary * len(laps), messages // 2),
+            "server": _process(
+                102, voluntary * len(iterations), involuntary * len(iterations), messages // 2
+            ),
             "proc": _proc(transport, messages),
         },
     }

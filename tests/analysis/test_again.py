@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.again import main
+from analysis.tools.rejudge import main
 from tests.analysis.make_run import MadeUp, make_run
 
 Switches = Callable[[str, str, int], tuple[int, int]]

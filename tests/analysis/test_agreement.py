@@ -34,7 +34,7 @@ def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
 def test_what_ran_elsewhere_counts_for_the_whole_machine(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 6, "4,NET_RX elsewhere": 2}}))
     assert analysis.disagreements == ()
-    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    (table,) = (one for one in analysis.agreements if one.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     assert rows["softirqs", "NET_RX, whole machine"]["tcp"].by == {"kernel": 8, "bpftrace": 8}
 
@@ -51,12 +51,12 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
 
 def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
     """One window of a cell: instrument → key → count."""
-    where = {"lane": "vm", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
+    where = {"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
     cell = {"placement": "same-cpu", "transport": "tcp", "repeat": 0, "cell": 1, "messages": 8}
     return pd.DataFrame(
         where
         | cell
-        | {"quantity": quantity, "key": key, "instrument": name, "value": value, "sound": True}
+        | {"quantity": quantity, "key": key, "instrument": name, "value": value, "valid": True}
         for name, keys in counted.items()
         for key, value in keys.items()
     )
@@ -69,7 +69,7 @@ def test_bpftrace_against_ftrace(analysed: Analyse) -> None:
 
 
 def test_ftrace_counts_a_short_window_and_its_edges() -> None:
-    cell = {"lane": "vm", "kernel": "6.12.1", "pattern": "pingpong", "size": 64, "sound": True}
+    cell = {"target": "guest", "kernel": "6.12.1", "pattern": "pingpong", "size": 64, "valid": True}
     cell |= {"placement": "same-cpu", "transport": "tcp", "repeat": 0, "key": "skb_release_data"}
     cell |= {"quantity": "function_calls"}
     # 1.9995 a message is 92 calls in 46 messages, and not 91.98: two fewer than the tracer's.
@@ -86,7 +86,7 @@ def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) 
     # The kernel sees one switch more than bpftrace, which a known reason allows.
     voluntary = {"3,voluntary": 11}
     analysis = analysed(MadeUp(maps={"@switches": voluntary}))
-    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    (table,) = (one for one in analysis.agreements if one.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     counts = rows["switches", "voluntary"]["unix"]
     assert counts.by == {"kernel": 12, "bpftrace": 11}
@@ -96,15 +96,15 @@ def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) 
 
 
 def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
-    regime = ("host", "9.9.0", "pingpong", 10, "same-cpu", "unix", "lo_packets", "")
+    conditions = ("host", "9.9.0", "pingpong", 10, "same-cpu", "unix", "lo_packets", "")
     watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
-    names = ["lane", "kernel", "pattern", "size", "placement", "transport", "quantity", "key"]
+    names = ["target", "kernel", "pattern", "size", "placement", "transport", "quantity", "key"]
     rows = [
-        (*regime, 0, cell, 8, instrument, 7.0, True)
+        (*conditions, 0, cell, 8, instrument, 7.0, True)
         for cell, instruments in watched.items()
         for instrument in instruments
     ]
-    columns = [*names, "repeat", "cell", "messages", "instrument", "value", "sound"]
+    columns = [*names, "repeat", "cell", "messages", "instrument", "value", "valid"]
     (table,) = agreements(pd.DataFrame(rows, columns=columns))
     ((_, _, by),) = table.rows
     assert by["unix"].by == dict.fromkeys(watched[2], 7)
@@ -114,7 +114,7 @@ def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() 
 def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
     # The probe saw more than the kernel counted: no reason allows that.
     analysis = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}}))
-    (table,) = (one for one in analysis.agreements if one.lane == "vm")
+    (table,) = (one for one in analysis.agreements if one.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     assert rows["switches", "voluntary"]["unix"].unexplained
     assert table.unexplained() == 1

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.counts import twins
-from analysis.counts.apps import INSTRUMENT
-from analysis.counts.programs import Paired
-from analysis.counts.quantities import APPS, TIMES
+from analysis.counts.quantities import PROGRAMS, TIMES
 from analysis.errors import RunError
+from analysis.programs import c_baseline
+from analysis.programs.records import INSTRUMENT
+from analysis.programs.table import Paired
 from analysis.raw.run import read_run
 from analysis.report import pages
 from analysis.verdicts.verdict import Verdict
@@ -25,7 +25,7 @@ def line(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     """17 requests in 17 ms over TCP, in 8.5 over a Unix socket."""
     took = 17_000_000 if transport == "tcp" else 8_500_000
     return {
-        **{"app": "redis", "variant": "new", "clients": 20, "transport": transport},
+        **{"program": "redis", "variant": "new", "clients": 20, "transport": transport},
         **{"repeat": repeat, "error": None, "requests": 17, "window_ns": took},
         **{"server_calls": 17, "server_usec": 34, "counted": 17, "time_wait": [3, 20]},
         **more,
@@ -37,7 +37,7 @@ def analysed(folder: Path, line: Callable[..., dict[str, Any]] = line, **more: A
     run = make_run(folder, MadeUp())
     lines = [line(t, r, **more) for r in range(6) for t in ("unix", "tcp")]
     text = "".join(json.dumps(one) + "\n" for one in lines)
-    (run / "raw/host/apps.jsonl").write_text(text)
+    (run / "raw/host/programs.jsonl").write_text(text)
     return analyse(read_run(run))
 
 
@@ -47,11 +47,11 @@ def round_trips(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     both = {"client": {"user_us": 4000, "system_us": 6000}}
     both["server"] = both["client"]
     return {
-        **{"app": "asyncio", "variant": "pingpong", "loop": "asyncio", "clients": 1},
+        **{"program": "asyncio", "variant": "pingpong", "loop": "asyncio", "clients": 1},
         **{"transport": transport, "size": 64, "repeat": repeat, "error": None},
         **{"window_ns": 1000 * took, "messages": 2000, "sent": 64_000, "received": 64_000},
         **both,
-        **{"laps_ns": [took, 2 * took]},
+        **{"iterations_ns": [took, 2 * took]},
         **more,
     }
 
@@ -60,7 +60,7 @@ def round_trips(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
 def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: bool) -> None:
     run = make_run(tmp_path, MadeUp(emulated=emulated))
     lines = [json.dumps(of("unix", 0)) + "\n" for of in (line, round_trips)]
-    (run / "raw/host/apps.jsonl").write_text("".join(lines))
+    (run / "raw/host/programs.jsonl").write_text("".join(lines))
     tidy = analyse(read_run(run)).tables.tidy
     program = tidy[tidy["instrument"] == INSTRUMENT]
     assert set(program["quantity"]) & TIMES == (
@@ -77,7 +77,7 @@ def test_a_ratio_of_requests(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path), "twenty-clients")
     (evidence,) = found.evidence
     assert evidence.figure("unix / tcp").value == pytest.approx(2)  # type: ignore[union-attr]
-    assert (evidence.file, len(evidence.cells)) == ("apps.jsonl", 12)
+    assert (evidence.file, len(evidence.cells)) == ("programs.jsonl", 12)
     assert found.verdict == "REFUTED"  # about 1.48, the article says
     assert "TCP left 17.0 connections" in found.mechanism
 
@@ -96,15 +96,15 @@ def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
     assert {one.pattern for one in analysed(tmp_path).ledgers} == {"pingpong"}
 
 
-def test_what_the_server_did_not_count_is_unsound(tmp_path: Path) -> None:
+def test_what_the_server_did_not_count_is_invalid(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, counted=16), "twenty-clients")
-    assert found.why == "The only cells that measured it are unsound."
+    assert found.why == "The only cells that measured it are invalid."
 
 
 def test_a_failure_is_told(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, error="made up: the port is taken")
     assert "made up: the port is taken" in {one.why for one in analysis.tables.missing}
-    assert "--apps redis" in verdict(analysis, "twenty-clients").why
+    assert "--program redis" in verdict(analysis, "twenty-clients").why
 
 
 def test_round_trips_of_an_event_loop(tmp_path: Path) -> None:
@@ -123,20 +123,20 @@ def calls(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     """17 calls of a method, whose message takes 1.1 µs over a Unix socket and 2.2 over TCP."""
     took = 2200 if transport == "tcp" else 1100
     return {
-        **{"app": "dotnet", "variant": "written", "clients": 1, "transport": transport},
+        **{"program": "dotnet", "variant": "written", "clients": 1, "transport": transport},
         **{"size": 1024, "repeat": repeat, "error": None, "calls": 17, "messages": 17},
         **{"sent": 17_408, "received": 17_408, "message_ns": [took, 3 * took]},
         **more,
     }
 
 
-def echoes(transport: str, repeat: int, app: str = "go", **more: Any) -> dict[str, Any]:
+def echoes(transport: str, repeat: int, program: str = "go", **more: Any) -> dict[str, Any]:
     """1,000 lines there and back in 40 ms over a Unix socket, in 5 over TCP."""
     counters = {"out": 60, "data": 50, "machine": 999, "voluntary": 30, "involuntary": 10}
     if transport == "unix":
         counters |= {"out": 0, "data": 0, "voluntary": 300, "involuntary": 100}
     return {
-        **{"app": app, "variant": "echo", "clients": 1, "size": 10, "transport": transport},
+        **{"program": program, "variant": "echo", "clients": 1, "size": 10, "transport": transport},
         **{"repeat": repeat, "error": None, "sent": 1000, "echoed": 1000},
         **{"window_ns": 40_000_000 if transport == "unix" else 5_000_000, "runtime": "made up"},
         **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
@@ -169,10 +169,16 @@ def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     took = 200 if transport == "unix" else 300
     counters = {"out": 0, "data": 0, "machine": 3000, "voluntary": 300, "involuntary": 100}
     return {
-        **{"app": "gin", "variant": "keep", "log": True, "clients": 100, "transport": transport},
+        **{
+            "program": "gin",
+            "variant": "keep",
+            "log": True,
+            "clients": 100,
+            "transport": transport,
+        },
         **{"repeat": repeat, "error": None, "requests": 1000, "answered": 1000},
         **{"window_ns": took * 1_000_000},
-        **{"laps_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
+        **{"iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
         **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
         **more,
     }
@@ -180,8 +186,8 @@ def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
 
 def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     return {
-        **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
-        **{"repeat": repeat, "error": None, "asked": 23, **more},
+        **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+        **{"repeat": repeat, "error": None, "requested": 23, **more},
     }
 
 
@@ -198,9 +204,9 @@ def test_requests_over_http(tmp_path: Path) -> None:
     assert evidence.figure("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
 
 
-def test_a_request_without_an_answer_is_unsound(tmp_path: Path) -> None:
+def test_a_request_without_an_answer_is_invalid(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, pings, answered=999), "http-3-times")
-    assert found.why == "The only cells that measured it are unsound."
+    assert found.why == "The only cells that measured it are invalid."
 
 
 def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
@@ -214,7 +220,7 @@ def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
 
 
 def test_an_unknown_app_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"apps.jsonl, line 1 is of the kind '.made-up.', which"):
+    with pytest.raises(RunError, match=r"programs.jsonl, line 1 is of the kind '.made-up.', which"):
         analysed(tmp_path, line, app="made-up")
 
 
@@ -242,20 +248,20 @@ def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
 def test_what_was_not_run_is_named(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, echoes)
     assert verdict(analysis, "java-3-times").why == (
-        "It needs the article's own experiment: ./runners/run.sh --claims --apps java."
+        "It needs the article's own experiment: ./runners/run.sh --claims --program java."
     )
     analysis = analysed(tmp_path / "redis")
-    assert "--apps go,java" in verdict(analysis, "go-slower-by-its-test").why
+    assert "--program go,java" in verdict(analysis, "go-slower-by-its-test").why
 
 
-def test_a_line_that_did_not_come_back_is_unsound(tmp_path: Path) -> None:
+def test_a_line_that_did_not_come_back_is_invalid(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, echoes, echoed=999), "echo-5-times")
-    assert found.why == "The only cells that measured it are unsound."
+    assert found.why == "The only cells that measured it are invalid."
 
 
-def test_bytes_that_did_not_arrive_are_unsound(tmp_path: Path) -> None:
+def test_bytes_that_did_not_arrive_are_invalid(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, round_trips, received=63_999), "latency-in-asyncio")
-    assert found.why == "The only cells that measured it are unsound."
+    assert found.why == "The only cells that measured it are invalid."
 
 
 def watched(lost: int = 0, calls_missed: int | None = 0) -> dict[str, Any]:
@@ -285,7 +291,7 @@ def beside(tmp_path: Path, **more: Any) -> Analysis:
         for t in ("unix", "tcp")
     ]
     text = "".join(json.dumps(one) + "\n" for one in [*timed, *probed])
-    (run / "raw/host/apps.jsonl").write_text(text)
+    (run / "raw/host/programs.jsonl").write_text(text)
     return analyse(read_run(run))
 
 
@@ -302,31 +308,33 @@ def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
     assert {one.pattern for one in analysis.ledgers} == {"pingpong"}
 
 
-def test_what_a_tool_lost_is_unsound_and_no_more(tmp_path: Path) -> None:
+def test_what_a_tool_lost_is_invalid_and_no_more(tmp_path: Path) -> None:
     analysis = beside(tmp_path, lost=1)
     rows = {row.measure.id: row.entries for row in analysis.programs}
-    assert not rows["wakeups_write_space_per_message"]["unix"].sound
-    assert rows["syscalls"]["unix"].sound
+    assert not rows["wakeups_write_space_per_message"]["unix"].valid
+    assert rows["syscalls"]["unix"].valid
 
 
-def test_calls_that_a_program_missed_make_its_counts_unsound(tmp_path: Path) -> None:
+def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> None:
     rows = {row.measure.id: row for row in beside(tmp_path, calls_missed=1).programs}
-    assert not rows["syscalls"].entries["unix"].sound
-    assert rows["requests_per_s"].entries["unix"].sound
+    assert not rows["syscalls"].entries["unix"].valid
+    assert rows["requests_per_s"].entries["unix"].valid
 
 
 def test_the_same_in_c_stands_beside_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program is redis with kept connections; the run's ping-pong has another size."""
-    monkeypatch.setattr(twins, "read_twins", lambda: {"redis-keep": ("pingpong", SIZE, "")})
+    monkeypatch.setattr(
+        c_baseline, "read_c_baseline", lambda: {"redis-keep": ("pingpong", SIZE, "")}
+    )
     run = make_run(tmp_path, MadeUp())
     lines = [
         line(t, r, clients=1, variant="keep", window_ns=w)
         for r in range(6)
         for t, w in (("unix", 17_000_000), ("tcp", 17_100_000))
     ]
-    (run / "raw/host/apps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (run / "raw/host/programs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     analysis = analyse(read_run(run))
     (found,) = analysis.survivals
     (program,) = found.programs
@@ -354,7 +362,7 @@ def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:
         for r in range(len(slow))
         for t in ("unix", "tcp")
     ]  # fmt: skip
-    (run / "raw/host/apps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (run / "raw/host/programs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     (found,) = analyse(read_run(run)).survivals
     (program,) = found.programs
     assert program.ns["unix"].value > program.ns["tcp"].value
@@ -366,7 +374,9 @@ def test_programs_with_the_same_twins_stand_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = ("redis-new", "redis-keep")
-    monkeypatch.setattr(twins, "read_twins", lambda: dict.fromkeys(both, ("pingpong", SIZE, "")))
+    monkeypatch.setattr(
+        c_baseline, "read_c_baseline", lambda: dict.fromkeys(both, ("pingpong", SIZE, ""))
+    )
     run = make_run(tmp_path, MadeUp())
     lines = [
         line(t, r, clients=c, variant=v)
@@ -375,7 +385,7 @@ def test_programs_with_the_same_twins_stand_together(
         for r in range(6)
         for t in ("unix", "tcp")
     ]
-    (run / "raw/host/apps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (run / "raw/host/programs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     found = analyse(read_run(run)).survivals
     assert [[one.pattern for one in group.programs] for group in found if group.twins] == [
         list(both)
@@ -386,7 +396,7 @@ def test_programs_with_the_same_twins_stand_together(
 
 def test_every_program_but_one_question_has_a_twin() -> None:
     """fastcgi asks which protocol answers; there is nothing to time."""
-    assert set(APPS) - set(twins.read_twins()) == {"gin-fastcgi"}
+    assert set(PROGRAMS) - set(c_baseline.read_c_baseline()) == {"gin-fastcgi"}
 
 
 def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
@@ -394,9 +404,9 @@ def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> 
     analysis = analysed(tmp_path)
     page = pages.html(analysis, [])
     article = page[page.index('id="claim-twenty-clients"') :].partition("</article>")[0]
-    anchors = re.findall(r'href="#(app-host-\d+)"', article)
+    anchors = re.findall(r'href="#(program-host-\d+)"', article)
     assert len(anchors) == 12
-    lines = (analysis.run.path / "raw/host/apps.jsonl").read_text().splitlines()
+    lines = (analysis.run.path / "raw/host/programs.jsonl").read_text().splitlines()
     for anchor in anchors:
         row = page[page.index(f'id="{anchor}"') :].partition("</tr>")[0]
         record = json.loads(lines[int(anchor.rpartition("-")[2]) - 1])

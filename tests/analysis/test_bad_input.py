@@ -12,7 +12,7 @@ from analysis.errors import RunError
 from analysis.report import output
 from tests.analysis.make_run import GUEST, make_run
 
-GUEST_FOLDER = f"raw/vm-{GUEST}"
+GUEST_FOLDER = f"raw/guest-{GUEST}"
 
 
 def cut(name: str, by: int = 3) -> Callable[[Path], None]:
@@ -80,7 +80,7 @@ def cell(**fields: object) -> Callable[[Path], None]:
         (cut("run.json"), "run.json is not complete JSON"),
         (manifest(format=99), "run.json has format 99, and this pathcost reads format 1 only"),
         (manifest(format="1"), "run.json: 'format' is '1', and should be a whole number: "),
-        (manifest(lanes=[{"folder": "../x"}]), "only letters, digits"),
+        (manifest(targets=[{"folder": "../x"}]), "only letters, digits"),
         (manifest(made_up=1), "run.json: 'made_up' is not known to this pathcost: "),
         (manifest(**{"made\nup": 1}), r"run.json: 'made\nup' is not known to this pathcost: "),
         (manifest(missing=[{"what": "x"}]), "run.json: 'missing[0].why' is missing: "),

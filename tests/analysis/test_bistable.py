@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells with one regime of switches, with several in a window, and that go from one to another."""
+"""Cells with one mode of switches, with several in a window, and that go from one to another."""
 
 import pytest
 
-from analysis.counts.bistable import BISTABLE, MIXED, ONCE, STEADY, Regimes
+from analysis.counts.bistable import BISTABLE, MIXED, ONCE, STEADY, SwitchModes
 from analysis.counts.ledger import placement_order
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
@@ -21,12 +21,12 @@ from tests.analysis.make_run import MadeUp
     ],
 )
 def test_kinds(values: tuple[float, ...], kind: str) -> None:
-    one = Regimes("pingpong", 64, "same-cpu", "unix", values, "made up")
+    one = SwitchModes("pingpong", 64, "same-cpu", "unix", values, "made up")
     assert one.kind == kind
     assert one.words()
 
 
-def test_repeats_in_two_regimes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
+def test_repeats_in_two_modes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
     found = analysed(MadeUp(switches=lambda t, _, repeat: (2 if t == "tcp" or repeat else 4, 0)))
     kinds = {(one.transport, one.placement): one.kind for one in found.switching}
     assert kinds["unix", "cross-cpu"] == BISTABLE

@@ -32,7 +32,7 @@ def measured(
     measure: str, figure: Figures, repeats: int = 6, patterns: tuple[str, ...] = PATTERNS
 ) -> pd.DataFrame:
     """One figure for each transport, pattern, placement and repeat of a made-up run."""
-    where = {"size": 77, "lane": "host", "kernel": "9.9", "instrument": "kernel"}
+    where = {"size": 77, "target": "host", "kernel": "9.9", "instrument": "kernel"}
     rows = [
         {
             **where,
@@ -41,10 +41,10 @@ def measured(
             "pattern": pattern,
             "placement": placement,
             "repeat": repeat,
-            "rung": "function",
+            "probe_level": "function",
             "probed": False,
             "messages": 20,
-            "sound": True,
+            "valid": True,
             "value": figure(transport, pattern, placement, repeat),
         }
         for transport in ("unix", "tcp")
@@ -108,12 +108,12 @@ def test_true_false_and_mixed(
 
 
 def on_kernels(rule: dict[str, Any], figure: Callable[[str, str], Figures]) -> Verdict:
-    """`figure` of a lane and a kernel; three of these ran."""
+    """`figure` of a target and a kernel; three of these ran."""
     quantity = "segments_data"
-    lanes = (("host", "9.9"), ("vm", "7.7"), ("vm", "8.8"))
+    targets = (("host", "9.9"), ("guest", "7.7"), ("guest", "8.8"))
     frames = [
-        measured(quantity, figure(lane, kernel)).assign(lane=lane, kernel=kernel)
-        for lane, kernel in lanes
+        measured(quantity, figure(target, kernel)).assign(target=target, kernel=kernel)
+        for target, kernel in targets
     ]
     return judge([claim(rule, quantity)], pd.concat(frames), [])[0]
 
@@ -132,13 +132,14 @@ def of_one(wanted: str, wrong: Callable[[str], float]) -> Callable[[str, str], F
         (lambda *_: lambda *_: 16.9, "REFUTED", "", ["REFUTED"] * 3),
         (
             of_one("8.8", lambda _: 1.0), "CONDITIONAL",
-            "kernel: holds for host 9.9 and vm 7.7, does not hold for vm 8.8",
+            "kernel: holds for host 9.9 and guest 7.7, does not hold for guest 8.8",
             ["CONFIRMED", "CONFIRMED", "REFUTED"],
         ),
         (
             of_one("8.8", lambda c: 1.0 if c == "same-cpu" else 20.0), "CONDITIONAL",
-            "placement and kernel: holds for cross-cpu, same-cpu (host 9.9) and same-cpu (vm 7.7), "
-            "does not hold for same-cpu (vm 8.8)",
+            "placement and kernel: holds for cross-cpu, same-cpu (host 9.9) and same-cpu (guest "
+            "7.7), "
+            "does not hold for same-cpu (guest 8.8)",
             ["CONFIRMED", "CONFIRMED", "CONDITIONAL"],
         ),
     ],
@@ -149,13 +150,15 @@ def test_true_false_and_mixed_across_kernels(
     found = on_kernels(BOUNDS, figure)
     assert found.verdict == expected, found.why
     assert found.condition.startswith(condition) and bool(found.condition) == bool(condition)
-    assert dict(found.kernels) == dict(zip(("host 9.9", "vm 7.7", "vm 8.8"), kernels, strict=True))
+    assert dict(found.kernels) == dict(
+        zip(("host 9.9", "guest 7.7", "guest 8.8"), kernels, strict=True)
+    )
     # A mixed verdict is never hidden behind one word.
     assert (len(set(kernels)) == 1) or found.verdict == "CONDITIONAL"
 
 
 def test_kernels_are_compared_where_all_of_them_were_measured() -> None:
-    """A cell that is unsound on one kernel makes no difference between kernels."""
+    """A cell that is invalid on one kernel makes no difference between kernels."""
 
     def placed(transport: str, _: str, placement: str, repeat: int) -> float:
         return (1.0 if placement == "same-cpu" else 20.0) if transport == "tcp" else 5.0
@@ -175,7 +178,7 @@ def test_how_many_kernels_say_so_is_told() -> None:
     mixed = on_kernels(BOUNDS, of_one("8.8", lambda _: 1.0))
     assert steadiness([same]).endswith("more than one kernel: all agree across kernels.")
     assert "1 of 2 agree across kernels" in steadiness([same, mixed])
-    assert by_verdict(mixed.kernels) == "CONFIRMED on host 9.9 and vm 7.7; REFUTED on vm 8.8"
+    assert by_verdict(mixed.kernels) == "CONFIRMED on host 9.9 and guest 7.7; REFUTED on guest 8.8"
     one = judge([claim(BOUNDS, "segments_data")], measured("segments_data", lambda *_: 1.0), [])
     assert steadiness(one) == ""
 
@@ -277,8 +280,8 @@ def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answ
             *("CONDITIONAL", "umask: holds for 077, does not hold for 000"),
         ),
         (
-            [answer({"errno": "EMADEUP"}, "host 9.9"), answer({"errno": "ok"}, "vm 8.8")],
-            *("CONDITIONAL", "kernel: holds for host 9.9, does not hold for vm 8.8"),
+            [answer({"errno": "EMADEUP"}, "host 9.9"), answer({"errno": "ok"}, "guest 8.8")],
+            *("CONDITIONAL", "kernel: holds for host 9.9, does not hold for guest 8.8"),
         ),
         (
             [
@@ -286,12 +289,12 @@ def answer(facts: dict[str, Any], kernel: str = "host 9.9", **when: str) -> Answ
                 for kernel, umask, said in (
                     ("host 9.9", "077", "EMADEUP"),
                     ("host 9.9", "000", "ok"),
-                    ("vm 8.8", "077", "EMADEUP"),
-                    ("vm 8.8", "000", "EMADEUP"),
+                    ("guest 8.8", "077", "EMADEUP"),
+                    ("guest 8.8", "000", "EMADEUP"),
                 )
             ],
             "CONDITIONAL",
-            "umask and kernel: holds for 077 and 000 (vm 8.8), does not hold for 000 (host 9.9)",
+            "umask and kernel: holds for 077 and 000 (guest 8.8), does not hold for 000 (host 9.9)",
         ),
         ([answer({"other": 17})], "NOT MEASURED", ""),
         ([], "NOT MEASURED", ""),
@@ -371,7 +374,7 @@ def test_calls_of_a_function_are_zero_where_it_was_watched() -> None:
     where = dict.fromkeys(RUN_OF_CELL, "x") | {
         "messages": 17,
         "size": 10,
-        "sound": True,
+        "valid": True,
         "probed": True,
     }
     rows = [

@@ -29,10 +29,10 @@ def analyse_with(folder: Path, counted: dict[str, int], why: Reason | None = Non
 
     lack = [missing(["cycles"], why, by="perf stat")] if why else []
     run = make_run(folder, MadeUp(change=attach, missing=lack))
-    (lane,) = run.glob("raw/vm-*")
+    (target,) = run.glob("raw/guest-*")
     probed = [
         cell
-        for line in (lane / "cells.jsonl").read_text().splitlines()
+        for line in (target / "cells.jsonl").read_text().splitlines()
         if "perf" in (cell := json.loads(line))["instruments"]
     ]
     maps = {
@@ -42,8 +42,8 @@ def analyse_with(folder: Path, counted: dict[str, int], why: Reason | None = Non
         }
         for name, value in (counted | {"page_faults": 0}).items()
     }
-    (lane / "perf/1").mkdir(parents=True)
-    (lane / "perf/1/stat.json").write_text(json.dumps({"type": "map", "data": maps}) + "\n")
+    (target / "perf/1").mkdir(parents=True)
+    (target / "perf/1/stat.json").write_text(json.dumps({"type": "map", "data": maps}) + "\n")
     return analyse(read_run(run))
 
 
@@ -65,7 +65,7 @@ def row(analysis: Analysis, measure: str) -> Row:
 def test_a_pmu_gives_figures_for_each_message(tmp_path: Path, measure: str, value: float) -> None:
     assert MESSAGES == 8
     (line,) = row(analyse_with(tmp_path, COUNTED), measure).lines
-    assert (line.instrument, line.lane) == ("perf", "vm")
+    assert (line.instrument, line.target) == ("perf", "guest")
     assert line.entries[COLUMN].value == value
 
 

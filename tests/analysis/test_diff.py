@@ -86,7 +86,7 @@ def test_a_slower_transport_is_beyond_the_noise_and_the_other_is_not(
     times = [s for s in found.shifts if s.measure.id == "rtt_p50" and s.placement == "same-cpu"]
     assert {s.transport: s.verdict for s in times} == {"unix": WITHIN, "tcp": BEYOND}
     assert {s.transport: s.change for s in times} == {"unix": 0, "tcp": 111_000}
-    assert {s.lane for s in found.shifts if s.measure.id.startswith("rtt")} == {"host"}
+    assert {s.target for s in found.shifts if s.measure.id.startswith("rtt")} == {"host"}
     assert {s.kernels for s in times} == {("9.9.0-made-up", "9.9.1-made-up")}
     assert ("host", "cpu", "Made-up CPU", "Another CPU") in found.settings
     assert {which for which, _ in found.alone} == {"first"}  # the guest's
@@ -123,7 +123,7 @@ def test_where_callers_are_not_known_a_name_must_be_more_alike() -> None:
 def test_functions_that_ftrace_saw_are_compared(plain: Analysis, analysed: Analyse) -> None:
     more = {"made_up_new": 8}
     (unix, tcp) = compare(plain, analysed(MadeUp(functions=lambda *_: more))).traced
-    assert unix.words == "pingpong · 10 B · same-cpu · unix · vm"
+    assert unix.words == "pingpong · 10 B · same-cpu · unix · guest"
     assert unix.fates.appeared == tcp.fates.appeared == ("made_up_new",)
     assert unix.fates.vanished == ()
 

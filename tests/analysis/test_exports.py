@@ -13,21 +13,21 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from analysis.exact.cells import ExactCell
-from analysis.exact.lap import Stretch
+from analysis.exact.iteration import Span
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
 from analysis.report.exports import copiers
-from tests.analysis.test_journey import a_cell, a_lap
+from tests.analysis.test_journey import a_cell, a_iteration
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
 COPIERS = {"made_up_copier"}
-TOTAL = sum(one.steps for one in a_lap())
+TOTAL = sum(one.steps for one in a_iteration())
 
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
 
 def cell() -> ExactCell:
-    return a_cell(a_lap()).cells[0]
+    return a_cell(a_iteration()).cells[0]
 
 
 def read_back(data: bytes) -> Slices:
@@ -76,8 +76,8 @@ def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -
 
 
 def test_two_cpus_have_a_track_each() -> None:
-    lap = tuple(replace(one, cpu=int(one.task == "server")) for one in a_lap())
-    slices = read_back(trace(cell().model_copy(update={"lap": lap}), COPIERS))
+    iteration = tuple(replace(one, cpu=int(one.task == "server")) for one in a_iteration())
+    slices = read_back(trace(cell().model_copy(update={"iteration": iteration}), COPIERS))
     assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
         "CPU 0": TOTAL - 1056,
         "CPU 1": 1056,
@@ -88,7 +88,7 @@ def test_callers_hold_what_they_call() -> None:
     widths: dict[tuple[str, int], int] = defaultdict(int)
     for name, depth, width in read_back(trace(cell(), COPIERS))["client"]:
         widths[name, depth] += width
-    assert widths["[user]", 0] == sum(one.steps for one in a_lap() if one.task == "client")
+    assert widths["[user]", 0] == sum(one.steps for one in a_iteration() if one.task == "client")
     assert widths["tcp_sendmsg", 3] == 30 + 40 + 50
 
 
@@ -124,16 +124,19 @@ def test_speedscope_holds_every_instruction_in_its_order() -> None:
     assert client["endValue"] + server["endValue"] == TOTAL
     assert sum(client["weights"]) == client["endValue"]
     stacks = [[frames[place] for place in sample] for sample in client["samples"]]
-    assert stacks == [list(one.path[1:]) for one in a_lap() if one.task == "client"]
+    assert stacks == [list(one.path[1:]) for one in a_iteration() if one.task == "client"]
 
 
-def test_speedscope_of_a_run_without_laps_holds_the_tree() -> None:
-    file = json.loads(speedscope(cell().model_copy(update={"lap": ()}), "made up"))
+def test_speedscope_of_a_run_without_iterations_holds_the_tree() -> None:
+    file = json.loads(speedscope(cell().model_copy(update={"iteration": ()}), "made up"))
     assert sum(one["endValue"] for one in file["profiles"]) == TOTAL
 
 
 def test_a_kernel_thread_has_a_track() -> None:
-    lap = (*a_lap(), Stretch(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9))
-    slices = read_back(trace(cell().model_copy(update={"lap": lap}), COPIERS))
+    iteration = (
+        *a_iteration(),
+        Span(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9),
+    )
+    slices = read_back(trace(cell().model_copy(update={"iteration": iteration}), COPIERS))
     assert outermost(slices["ksoftirqd/0"]) == 9
     assert ("handle_softirqs", 0, 9) in slices["softirqs"]

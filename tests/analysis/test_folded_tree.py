@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analysis import folded_tree
-from runners.lanes import REPOSITORY
+from analysis.tools import folded_tree
+from runners.targets import REPOSITORY
 
 FOLDED = """\
 client;main;write;send 40
@@ -23,7 +23,7 @@ server;main;read 100
 def said(tmp_path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "one.folded"
     file.write_text(text)
-    argv = [sys.executable, "-m", "analysis.folded_tree", str(file), *options]
+    argv = [sys.executable, "-m", "analysis.tools.folded_tree", str(file), *options]
     return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True)
 
 

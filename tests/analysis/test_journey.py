@@ -11,8 +11,8 @@ from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
 from analysis.exact.cells import Comparison, ExactCell, Node
+from analysis.exact.iteration import Slice, Span, message, slices
 from analysis.exact.journey import journeys, table
-from analysis.exact.lap import Slice, Stretch, message, slices
 from analysis.raw.exact import Payload
 from analysis.raw.run import read_run
 from tests.exact.test_analysis import write_run
@@ -22,7 +22,7 @@ ENTRY = "entry_SYSCALL_64"
 WRITE, READ = (ENTRY, "__x64_sys_write"), (ENTRY, "__x64_sys_read")
 SOFTIRQ = ("tcp_sendmsg", "handle_softirqs", "net_rx_action", "sock_def_readable")
 SLEEP = ("tcp_recvmsg", "schedule", "__switch_to_asm")
-LAP = (
+ITERATION = (
     (CLIENT, 1),
     ((*CLIENT, ENTRY), 10),
     ((*CLIENT, *WRITE), 20),
@@ -41,43 +41,43 @@ LAP = (
 TOTAL = 10 + 20 + 30 + 40 + 50 + 5 + 2 + 60 + 7 + 40 + 6
 PAYLOAD = Payload(
     messages=46, copied={}, copiers={"made_up_copier": 5888}, readers={}, loaded={}, stored={},
-    sound=True,
+    valid=True,
 )  # fmt: skip
 
 
-def a_lap() -> tuple[Stretch, ...]:
-    return tuple(Stretch(0, path, steps) for path, steps in LAP)
+def a_iteration() -> tuple[Span, ...]:
+    return tuple(Span(0, path, steps) for path, steps in ITERATION)
 
 
-def a_cell(lap: tuple[Stretch, ...], payload: Payload | None = PAYLOAD) -> Comparison:
-    nodes = tuple(Node(one.path, 1, one.steps) for one in lap)
+def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Comparison:
+    nodes = tuple(Node(one.path, 1, one.steps) for one in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
-        scheduling="fifo", laps=9, shapes=(), cycles=(), variants=(), knob=None, nodes=nodes,
-        broken=(), payload=payload, lap=lap,
+        scheduling="fifo", iterations=9, shapes=(), cycles=(), variants=(), knob=None, nodes=nodes,
+        broken=(), payload=payload, iteration=iteration,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
 
 
 def test_a_message_is_from_the_senders_call_to_the_receivers_return() -> None:
-    way = message(a_lap())
+    way = message(a_iteration())
     assert sum(one.steps for one in way) == TOTAL
     assert (way[0].path, way[-1].path) == ((*CLIENT, ENTRY), (*SERVER, ENTRY))
 
 
 def test_a_receiver_that_was_woken_for_nothing_is_on_the_way() -> None:
-    idle = Stretch(0, SERVER, 4)  # it runs before it has read: that is no end
-    lap = a_lap()
-    assert len(message((*lap[:6], idle, *lap[6:]))) == len(message(lap)) + 1
+    idle = Span(0, SERVER, 4)  # it runs before it has read: that is no end
+    iteration = a_iteration()
+    assert len(message((*iteration[:6], idle, *iteration[6:]))) == len(message(iteration)) + 1
 
 
-def test_a_lap_without_a_whole_message_has_no_journey() -> None:
-    assert message(a_lap()[:8]) == ()
-    assert journeys(a_cell(a_lap()[:8])) == ()
+def test_a_iteration_without_a_whole_message_has_no_journey() -> None:
+    assert message(a_iteration()[:8]) == ()
+    assert journeys(a_cell(a_iteration()[:8])) == ()
 
 
 def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
-    (one,) = journeys(a_cell(a_lap()))
+    (one,) = journeys(a_cell(a_iteration()))
     assert [(stage.name, stage.width) for stage in one.stages] == [
         ("client: write()", 155),
         ("client: user space", 2),
@@ -89,29 +89,29 @@ def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
 
 
 def test_stages_are_whole_where_two_cpus_take_turns() -> None:
-    """The server's CPU runs its idle task between the client's stretches."""
-    idle = Stretch(1, ("swapper/1", "[user]", "do_idle"), 8)
-    lap = tuple(one for stretch in a_lap() for one in (stretch, idle))
-    (one,) = journeys(a_cell(lap))
+    """The server's CPU runs its idle task between the client's spans."""
+    idle = Span(1, ("swapper/1", "[user]", "do_idle"), 8)
+    iteration = tuple(one for span in a_iteration() for one in (span, idle))
+    (one,) = journeys(a_cell(iteration))
     assert {stage.name for stage in one.stages if stage.name != "swapper/1: kernel"} == {
         "client: write()", "client: user space", "client: read()", "server: read()",
     }  # fmt: skip
 
 
 def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
-    (one,) = journeys(a_cell(a_lap()))
+    (one,) = journeys(a_cell(a_iteration()))
     assert [(mark.words, mark.at) for mark in one.marks] == [
         ("copy in", 60),
         ("wake-up: sock_def_readable", 100),
         ("switch to server", 217),
         ("copy out", 224),
     ]
-    (blind,) = journeys(a_cell(a_lap(), PAYLOAD.model_copy(update={"copiers": {}})))
+    (blind,) = journeys(a_cell(a_iteration(), PAYLOAD.model_copy(update={"copiers": {}})))
     assert {mark.kind for mark in blind.marks} == {"wake-up", "switch"}
 
 
 def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
-    (one,) = journeys(a_cell(a_lap()))
+    (one,) = journeys(a_cell(a_iteration()))
     assert [box.width for box in one.boxes if box.depth == 0] == [155, 2, 60, 53]
     (softirq,) = (box for box in one.boxes if box.name == "softirq")
     (tcp,) = (box for box in one.boxes if box.name == "tcp" and box.start < 100)
@@ -120,59 +120,59 @@ def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
 
 
 def test_equal_names_of_two_tasks_are_two_slices() -> None:
-    lap = (Stretch(0, CLIENT, 3), Stretch(0, CLIENT, 4), Stretch(0, SERVER, 5))
-    assert list(slices(lap, lambda _: ("a",))) == [Slice("a", 0, 0, 7), Slice("a", 0, 7, 5)]
+    iteration = (Span(0, CLIENT, 3), Span(0, CLIENT, 4), Span(0, SERVER, 5))
+    assert list(slices(iteration, lambda _: ("a",))) == [Slice("a", 0, 0, 7), Slice("a", 0, 7, 5)]
 
 
 def test_the_table_holds_all_that_is_drawn() -> None:
-    rows = table(journeys(a_cell(a_lap())))
+    rows = table(journeys(a_cell(a_iteration())))
     assert rows[rows["kind"] == "stage"]["instructions"].sum() == TOTAL
     assert (rows["kind"] == "mark").sum() == 4
 
 
-def with_laps(folder: Path, *laps: str) -> Path:
+def with_iterations(folder: Path, *iterations: str) -> Path:
     run = write_run(folder)
-    (run / "raw/exact-6.12.0/lap").mkdir()
-    for number, lap in enumerate(laps, 1):
-        text = "cpu\tline\tsteps\n" + lap
-        (run / f"raw/exact-6.12.0/lap/{number}.tsv").write_text(text, encoding="utf-8")
+    (run / "raw/exact-6.12.0/iteration").mkdir()
+    for number, iteration in enumerate(iterations, 1):
+        text = "cpu\tline\tsteps\n" + iteration
+        (run / f"raw/exact-6.12.0/iteration/{number}.tsv").write_text(text, encoding="utf-8")
     return run
 
 
-def test_a_lap_names_lines_of_its_tree(tmp_path: Path) -> None:
-    analysis = analyse(read_run(with_laps(tmp_path, "0\t2\t30\n0\t1\t10\n")))
+def test_a_iteration_names_lines_of_its_tree(tmp_path: Path) -> None:
+    analysis = analyse(read_run(with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")))
     unix, tcp = analysis.exact[0].cells
-    assert [(one.path[-1], one.steps) for one in unix.lap] == [
+    assert [(one.path[-1], one.steps) for one in unix.iteration] == [
         ("unix_stream_sendmsg", 30),
         (ENTRY, 10),
     ]
-    assert (unix.broken, tcp.lap) == ((), ())
+    assert (unix.broken, tcp.iteration) == ((), ())
 
 
-def test_a_lap_that_is_not_the_round_trip_is_unsound(tmp_path: Path) -> None:
-    analysis = analyse(read_run(with_laps(tmp_path, "0\t1\t39\n")))
-    assert "the stored lap" in analysis.exact[0].cells[0].broken[0]
+def test_a_iteration_that_is_not_the_round_trip_is_invalid(tmp_path: Path) -> None:
+    analysis = analyse(read_run(with_iterations(tmp_path, "0\t1\t39\n")))
+    assert "the stored iteration" in analysis.exact[0].cells[0].broken[0]
 
 
 @pytest.mark.parametrize("line", ["0\t3\t40\n", "0\t0\t40\n", "0\t1\n", "0\tx\t40\n"])
-def test_a_damaged_lap_is_a_sentence(tmp_path: Path, line: str) -> None:
-    with pytest.raises(RunError, match=r"lap/1\.tsv is damaged"):
-        analyse(read_run(with_laps(tmp_path, line)))
+def test_a_damaged_iteration_is_a_sentence(tmp_path: Path, line: str) -> None:
+    with pytest.raises(RunError, match=r"iteration/1\.tsv is damaged"):
+        analyse(read_run(with_iterations(tmp_path, line)))
 
 
 def test_the_report_shows_it_first_with_its_data_beside_it(tmp_path: Path) -> None:
     run = write_run(tmp_path)
     lines = [json.loads(line) for line in (run / "raw/exact-6.12.0/cells.jsonl").open()]
-    (run / "raw/exact-6.12.0/lap").mkdir()
+    (run / "raw/exact-6.12.0/iteration").mkdir()
     for line in lines:
-        line["shapes"][0] |= dict.fromkeys(("steps", "least", "most"), sum(n for _, n in LAP))
-        rows = sorted({";".join(path) for path, _ in LAP})
-        sums = {row: sum(n for path, n in LAP if ";".join(path) == row) for row in rows}
+        line["shapes"][0] |= dict.fromkeys(("steps", "least", "most"), sum(n for _, n in ITERATION))
+        rows = sorted({";".join(path) for path, _ in ITERATION})
+        sums = {row: sum(n for path, n in ITERATION if ";".join(path) == row) for row in rows}
         tree = "".join(f"{row}\t1\t{steps}\t{steps}\n" for row, steps in sums.items())
-        lap = "".join(f"0\t{rows.index(';'.join(path)) + 1}\t{n}\n" for path, n in LAP)
+        iteration = "".join(f"0\t{rows.index(';'.join(path)) + 1}\t{n}\n" for path, n in ITERATION)
         folder = run / "raw/exact-6.12.0"
         (folder / f"tree/{line['id']}.tsv").write_text(f"path\tcalls\tsteps\tinstructions\n{tree}")
-        (folder / f"lap/{line['id']}.tsv").write_text(f"cpu\tline\tsteps\n{lap}")
+        (folder / f"iteration/{line['id']}.tsv").write_text(f"cpu\tline\tsteps\n{iteration}")
     (run / "raw/exact-6.12.0/cells.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
     assert main([str(run), "--quiet"]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ def test_a_figure_that_a_kernel_does_not_have_stays_empty(analysed: Analyse) -> 
     cells = {f"{number},": 5 for number in (3, 4)}
     made = MadeUp(more_guests=(OLD,), maps={"@route_lookups": cells})
     analysis = analysed(made)
-    path = analysis.run.path / f"raw/vm-{OLD}/bpftrace/1/others.json"
+    path = analysis.run.path / f"raw/guest-{OLD}/bpftrace/1/others.json"
     kept = [line for line in path.read_text().splitlines() if "route_lookups" not in line]
     path.write_text("".join(f"{line}\n" for line in kept))
     (table,) = analyse(read_run(analysis.run.path)).kernels.tables
@@ -69,4 +69,4 @@ def test_the_first_screen_shows_the_newest_kernel(analysed: Analyse) -> None:
     newest = "10.1.0-made-up"
     analysis = analysed(MadeUp(more_guests=(newest, OLD)))
     lines = [row.lines[0] for row in analysis.ledgers[0].rows if row.lines]
-    assert {line.kernel for line in lines if line.lane == "vm"} == {newest}
+    assert {line.kernel for line in lines if line.target == "guest"} == {newest}

@@ -12,7 +12,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from tests.analysis.make_run import exact_lane, exact_line, manifest, shape
+from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
 NFT = f"{BASE};nft_do_chain"
@@ -29,12 +29,12 @@ def rules(number: int) -> dict[str, Any]:
 
 # Knob, tree and variants of each cell. A rule costs 20 a round trip, the hook 6.
 CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
-    (None, PLAIN, [{"laps": 3, "moved": {f"{BASE};tcp_sendmsg": [0, -8]}}]),
+    (None, PLAIN, [{"iterations": 3, "moved": {f"{BASE};tcp_sendmsg": [0, -8]}}]),
     (rules(1), PLAIN | {NFT: (2, 26)}, []),
     (rules(10), PLAIN | {NFT: (2, 206)}, []),
     ({"name": "noack", "what": "no ack", "one": "", "number": None}, WITHOUT_ACK, []),
     ({"name": "probe", **PROBE}, PLAIN | {PROGRAM: (4, 80), f"{PROGRAM};lookup": (4, 20)}, []),
-    # As the other laps without it went: no difference.
+    # As the other iterations without it went: no difference.
     (
         {"name": "idle", "what": "nothing", "one": "", "number": None},
         PLAIN | {f"{BASE};tcp_sendmsg": (2, 42)},
@@ -45,21 +45,21 @@ CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    lane = tmp_path / "raw/exact-6.12.0"
-    (lane / "tree").mkdir(parents=True)
+    target = tmp_path / "raw/exact-6.12.0"
+    (target / "tree").mkdir(parents=True)
     lines = []
     for number, (knob, tree, variants) in enumerate(CELLS, 1):
         rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
-        (lane / f"tree/{number}.tsv").write_text(
+        (target / f"tree/{number}.tsv").write_text(
             "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
         )
         steps = sum(steps for _, steps in tree.values())
         shapes = [shape("steady", 9, 9, steps, steps)]
-        line = exact_line(number, "tcp", laps=9, shapes=shapes, variants=variants, knob=knob)
+        line = exact_line(number, "tcp", iterations=9, shapes=shapes, variants=variants, knob=knob)
         if knob and knob["name"] == "nft=10":
             line["checks"] = [{"name": "in force", "ok": False, "detail": "no call"}]
         lines.append(line)
-    exact = [exact_lane(tmp_path / "raw", lines)]
+    exact = [exact_target(tmp_path / "raw", lines)]
     (tmp_path / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
     return tmp_path
 
@@ -92,16 +92,16 @@ def test_a_probe_costs_so_much_an_event(run: Path, analysis: Analysis) -> None:
     assert "What the probes themselves cost" in (run / "report.html").read_text()
 
 
-def test_the_laps_that_are_most_alike_are_compared(analysis: Analysis) -> None:
+def test_the_iterations_that_are_most_alike_are_compared(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     idle = next(row for row in table.rows if row.name == "idle").changes[0]
     assert idle.functions() == []
     assert idle.before.total == 56
 
 
-def test_an_unsound_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
+def test_an_invalid_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
     (table,) = analysis.knobs
-    assert not next(row for row in table.rows if row.name == "nft=10").changes[0].sound
+    assert not next(row for row in table.rows if row.name == "nft=10").changes[0].valid
     assert table.costs_of_one() == [
         "rule: the first costs a message over tcp 13.0 instructions more."
     ]
@@ -130,5 +130,5 @@ def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis)
     for name in ("report.html", "report.md"):
         page = (run / name).read_text()
         assert "What one thing changes" in page
-        assert "unsound" in page
+        assert "invalid" in page
     assert "| noack | 32.0 | 30.0 | -2.0 | -6.2% |" in (run / "report.md").read_text()

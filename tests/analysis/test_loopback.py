@@ -26,7 +26,7 @@ SENTENCE = "On their way TCP's packets also met"
 
 
 def test_the_answer_says_that_tcp_met_a_firewall(analysed: Analyse) -> None:
-    assert analysed(MadeUp(loopback=FIREWALL)).answer[-1] == (
+    assert analysed(MadeUp(loopback=FIREWALL)).summary[-1] == (
         f"{SENTENCE} nf_tables (inet made_up a, inet made_up b, inet made_up c and 2 more) and "
         "conntrack (host): TCP's times and counts include that; a Unix socket's have none of it."
     )
@@ -37,14 +37,14 @@ def test_the_answer_says_nothing_where_none_was_met(
     record: Record | None, analysed: Analyse
 ) -> None:
     """What is for IPv6 alone, TCP over IPv4 did not meet."""
-    assert SENTENCE not in " ".join(analysed(MadeUp(loopback=record)).answer)
+    assert SENTENCE not in " ".join(analysed(MadeUp(loopback=record)).summary)
 
 
 def test_what_is_for_ipv6_is_met_by_tcp6(analysed: Analyse) -> None:
     def over_ipv6(cell: dict[str, Any]) -> None:
         cell["transport"] = cell["transport"].replace("tcp", "tcp6")
 
-    said = analysed(MadeUp(loopback=IPV6, guest=False, change=over_ipv6)).answer[-1]
+    said = analysed(MadeUp(loopback=IPV6, guest=False, change=over_ipv6)).summary[-1]
     assert said.startswith(f"{SENTENCE} nf_tables (ip6 made_up input) and ip6tables (filter)")
 
 

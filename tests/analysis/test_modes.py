@@ -40,7 +40,7 @@ def test_one_mode_whatever_the_clock_ticks(tick: int) -> None:
     assert modes(times).words() == "one mode"
 
 
-def test_a_lap_of_a_few_ticks_is_one_mode() -> None:
+def test_a_iteration_of_a_few_ticks_is_one_mode() -> None:
     """40 ns by a clock that ticks every 9 to 11: three values, and nothing between them."""
     times = np.random.default_rng(1).choice([30, 40, 41, 50], COUNT, p=[0.31, 0.4, 0.17, 0.12])
     assert modes(times).words() == "one mode"
@@ -80,7 +80,7 @@ def test_a_ramp_between_two_ends_is_one_mode() -> None:
     assert modes(np.random.default_rng(1).uniform(20_000, 40_000, COUNT)).words() == "one mode"
 
 
-def test_ten_million_laps_are_sampled() -> None:
+def test_ten_million_iterations_are_sampled() -> None:
     """The same statement as of a part of them."""
     times = np.tile(mixed(lognormal(22_000, 12_200, 1), lognormal(41_000, 7_800, 2)), 500)
     assert [round(mode.share, 2) for mode in modes(times).modes] == [0.61, 0.39]
@@ -98,12 +98,12 @@ def test_how_the_modes_alternate() -> None:
     shuffled = [mixed(*pair) for pair in zip(low, high, strict=True)]
     for repeats, rhythm in (
         ([*low, *high], "from repeat to repeat"),
-        (halves, "in stretches of 256 laps or more"),
-        (shuffled, "from lap to lap"),
+        (halves, "in blocks of 256 iterations or more"),
+        (shuffled, "from iteration to iteration"),
     ):
         found = modality(repeats)
         assert found is not None
-        assert len(found.laps.modes) == 2
+        assert len(found.iterations.modes) == 2
         assert found.words().endswith(rhythm)
 
 
@@ -118,18 +118,18 @@ def test_repeats_that_form_two_groups() -> None:
 
 
 def test_the_report_names_them(analysed: Analyse) -> None:
-    def laps(transport: str, _: str, repeat: int) -> list[int]:
+    def iterations(transport: str, _: str, repeat: int) -> list[int]:
         one = lognormal(22_000, 1_500, repeat, 0.02)
         two = lognormal(41_000 if transport == "unix" else 22_000, 500, repeat + 9, 0.02)
         return [int(time) for time in mixed(one, two)]
 
-    made = analysed(MadeUp(laps=laps, guest=False))
-    unix, tcp = (latency.modality for latency in made.regimes[0].latencies)
+    made = analysed(MadeUp(iterations=iterations, guest=False))
+    unix, tcp = (latency.modality for latency in made.timings[0].latencies)
     assert unix is not None
     assert tcp is not None
     assert "(75 %)" in unix.words()
-    assert "(25 %), from lap to lap" in unix.words()
+    assert "(25 %), from iteration to iteration" in unix.words()
     assert tcp.words() == "one mode"
-    (said,) = (sentence for sentence in made.answer if "several modes" in sentence)
+    (said,) = (sentence for sentence in made.summary if "several modes" in sentence)
     assert said.count("(unix)") == 2 and "tcp" not in said  # two placements
     assert "on one CPU at 2" in said and " and 4" in said

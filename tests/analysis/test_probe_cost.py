@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What probes cost, by the unprobed twin."""
+"""What probes cost, by the unprobed control."""
 
 import pytest
 
@@ -35,14 +35,14 @@ def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
         if cell["repeat"] == 2:
             cell["instruments"], cell["scripts"] = ["bpftrace"], []
         if cell["instruments"] == ["bpftrace"]:
-            cell["programs"] = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
+            cell["bpf_programs"] = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
 
     costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.instruments != "ftrace"]
-    assert {cost.lane for cost in costs} == {"host", "vm"}
+    assert {cost.target for cost in costs} == {"host", "guest"}
     for cost in costs:
         (events,) = cost.events
         assert (events.instrument, events.count) == ("bpftrace", 5)  # 8 messages
-        assert events.ns == (150 if cost.lane == "host" else None)
+        assert events.ns == (150 if cost.target == "host" else None)
 
 
 def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None:
@@ -51,9 +51,9 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
     def watch(cell: Cell) -> None:
         cell["instruments"] = attached.get(cell["repeat"], [])
         cell["scripts"] = []
-        cell["programs"] = {name: {"runs": 40, "ns": 6000} for name in cell["instruments"][:1]}
+        cell["bpf_programs"] = {name: {"runs": 40, "ns": 6000} for name in cell["instruments"][:1]}
         if cell["instruments"] == ["perf"]:
-            cell["programs"] = {}
+            cell["bpf_programs"] = {}
 
     made = MadeUp(
         rtt=lambda _t, _p, repeat: (100_000, 180_000, 140_000, 90_000)[repeat],
@@ -71,7 +71,7 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
 
 
 def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
-    guest = [cost for cost in plain.costs if cost.lane == "vm"]
+    guest = [cost for cost in plain.costs if cost.target == "guest"]
     assert {(cost.instruments, cost.scripts) for cost in guest} == {
         ("bpftrace", "copies, others"),
         ("ftrace", ""),

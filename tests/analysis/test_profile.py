@@ -41,20 +41,20 @@ def test_a_frame_is_as_wide_as_all_below_it_and_stands_within_its_caller() -> No
     assert graph.layers()["tcp"] == 30
 
 
-def write_run(folder: Path, *, unsound: bool = False) -> Path:
+def write_run(folder: Path, *, invalid: bool = False) -> Path:
     """The made-up run; its guest's first two cells were sampled."""
 
     def sample(cell: Cell) -> None:
         if "bpftrace" in cell["instruments"]:
             cell["scripts"] = ["profile"]
             cell["instruments"] = ["perf"]
-            cell["lost"] = int(unsound)
+            cell["lost"] = int(invalid)
 
     run = make_run(folder, MadeUp(change=sample))
-    (lane,) = run.glob("raw/vm-*")
-    (lane / "perf/1").mkdir(parents=True)
+    (target,) = run.glob("raw/guest-*")
+    (target / "perf/1").mkdir(parents=True)
     for number in (3, 4):
-        (lane / f"perf/1/profile-{number}.folded").write_text(FOLDED)
+        (target / f"perf/1/profile-{number}.folded").write_text(FOLDED)
     return run
 
 
@@ -77,5 +77,5 @@ def test_the_report_shows_them_and_leaves_their_stacks(tmp_path: Path) -> None:
     assert len(list((run / "folded").glob("profile-*.folded"))) == 2
 
 
-def test_samples_of_an_unsound_cell_are_not_drawn(tmp_path: Path) -> None:
-    assert analyse(read_run(write_run(tmp_path, unsound=True))).profiles == ()
+def test_samples_of_an_invalid_cell_are_not_drawn(tmp_path: Path) -> None:
+    assert analyse(read_run(write_run(tmp_path, invalid=True))).profiles == ()

@@ -87,7 +87,7 @@ def test_page_is_well_formed(plain_report: tuple[Path, str]) -> None:
 
 def test_hostile_strings_stay_text(tmp_path: Path) -> None:
     why = reason("tool-said", tool=HOSTILE, said=HOSTILE)
-    lacks = [missing([HOSTILE], why, by=HOSTILE) | {"lane": HOSTILE}]
+    lacks = [missing([HOSTILE], why, by=HOSTILE) | {"target": HOSTILE}]
     run, page = report(tmp_path, MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=lacks))
     assert HOSTILE.partition(">")[0] + ">alert" not in page
     assert "&lt;script&gt;alert" in page
@@ -118,9 +118,9 @@ def test_disagreement_comes_before_the_answer(tmp_path: Path) -> None:
     assert page.index("Instruments disagree") < page.index("<h1>")
 
 
-def test_unsound_cells_are_marked_and_explained(tmp_path: Path) -> None:
+def test_invalid_cells_are_marked_and_explained(tmp_path: Path) -> None:
     run, page = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
-    assert '<abbr title="unsound: used in no verdict">' in page
+    assert '<abbr title="invalid: used in no verdict">' in page
     assert "bpftrace copies, others lost 5 events" in page
     assert "bpftrace copies, others lost 5 events" in (run / "report.md").read_text(
         encoding="utf-8"
@@ -141,7 +141,7 @@ def test_missing_is_said(tmp_path: Path) -> None:
     assert "Not drawn: this run has no function trace." in page
 
 
-def test_a_run_without_any_sound_cell_still_has_a_report(tmp_path: Path) -> None:
+def test_a_run_without_any_valid_cell_still_has_a_report(tmp_path: Path) -> None:
     def fail(cell: Cell) -> None:
         cell["error"], cell["result"] = "a made-up failure", None
 

@@ -26,9 +26,9 @@ def test_the_stored_schema_is_current() -> None:
 def test_the_reference_run_fits_it() -> None:
     assert check_contract(REPOSITORY / "reports/reference/default") == {
         "run.json",
-        "raw/<lane>/environment.json",
-        "raw/<lane>/cells.jsonl",
-        "raw/<lane>/missing.json",
+        "raw/<target>/environment.json",
+        "raw/<target>/cells.jsonl",
+        "raw/<target>/missing.json",
         "raw/exact-<kernel>/environment.json",
         "raw/exact-<kernel>/cells.jsonl",
     }
@@ -36,7 +36,7 @@ def test_the_reference_run_fits_it() -> None:
 
 def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path) -> None:
     run = make_run(tmp_path, MadeUp())
-    assert "raw/<lane>/cells.jsonl" in check_contract(run)
+    assert "raw/<target>/cells.jsonl" in check_contract(run)
     path = run / "raw/host/environment.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made_up": 17}))
     with pytest.raises(ValidationError, match="made_up"):

@@ -41,7 +41,7 @@ def one(tidy: pd.DataFrame, **wanted: object) -> float:
 )
 def test_host_cell(plain: Analysis, instrument: str, quantity: str, key: str, value: float) -> None:
     tidy = plain.tables.tidy
-    cell = {"lane": "host", "transport": "tcp", "placement": "cross-cpu", "repeat": 1}
+    cell = {"target": "host", "transport": "tcp", "placement": "cross-cpu", "repeat": 1}
     assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
 
 
@@ -60,7 +60,7 @@ def test_guest_cell(
     plain: Analysis, instrument: str, quantity: str, key: str, value: float
 ) -> None:
     tidy = plain.tables.tidy
-    cell = {"lane": "vm", "transport": "unix", "probed": True}
+    cell = {"target": "guest", "transport": "unix", "probed": True}
     assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
 
 
@@ -70,12 +70,12 @@ def test_columns(plain: Analysis) -> None:
 
 def test_guest_gives_no_times(plain: Analysis) -> None:
     tidy = plain.tables.tidy
-    assert not TIMES & set(tidy[tidy["lane"] == "vm"]["quantity"])
+    assert not TIMES & set(tidy[tidy["target"] == "guest"]["quantity"])
 
 
 def test_an_emulated_host_gives_no_times(analysed: Analyse) -> None:
     tidy = analysed(MadeUp(emulated=True)).tables.tidy
-    assert "host" in set(tidy["lane"])
+    assert "host" in set(tidy["target"])
     assert not TIMES & set(tidy["quantity"])
 
 
@@ -96,7 +96,7 @@ def test_a_function_that_was_watched_in_vain_counts_0(analysed: Analyse) -> None
 
 def test_measures_by_hand(plain: Analysis) -> None:
     measured = plain.measured
-    guest = measured[measured["lane"] == "vm"]
+    guest = measured[measured["target"] == "guest"]
     for measure, transport, instrument, value in (
         ("payload_copies", "unix", "bpftrace", (80 + 80 + 400) / 80),
         ("copy_calls_out", "tcp", "bpftrace", 2),

@@ -59,7 +59,7 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     lacks = [
         missing(["call_tree"], needs),
         missing(["lsm_hooks", "audit_calls"], reason("needs-function-probes", script="lsm")),
-        missing(["made_up"], reason("not-run", script="made_up"), asked=False),
+        missing(["made_up"], reason("not-run", script="made_up"), requested=False),
     ]
     assert main([str(make_run(tmp_path, MadeUp(missing=lacks)))]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Times and their ratios: paired by repeat, with an interval and never without a regime."""
+"""Times and their ratios: paired by repeat, with an interval and never without a timing."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
     def rtt(transport: str, _: str, repeat: int) -> int:
         return 1000 * (repeat + 2 if transport == "tcp" else 1)
 
-    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).regimes[0].ratios
+    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).timings[0].ratios
     assert [one.transport for one in ratio.both] == ["unix", "tcp"]
     assert (ratio.value, ratio.repeats) == (5.0, 7)
     assert ratio.low is not None
@@ -29,7 +29,7 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
 
 
 def test_too_few_repeats_give_no_interval(analysed: Analyse) -> None:
-    (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).regimes[0].ratios
+    (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).timings[0].ratios
     assert (ratio.low, ratio.high) == (None, None)
     assert words.interval_text(ratio) == "5 repeats, too few for an interval"
 
@@ -65,11 +65,11 @@ def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
         cell["result"]["client"] |= deaf
         cell["result"]["server"] |= silent
 
-    (ratio,) = analysed(MadeUp(change=stream, guest=False)).regimes[0].ratios
+    (ratio,) = analysed(MadeUp(change=stream, guest=False)).timings[0].ratios
     assert ratio.value == pytest.approx(3.0)
 
 
-def test_no_ratio_without_its_regime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_ratio_without_its_timing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the page, in Markdown and in the terminal: each ratio, and beside it how it was taken."""
     run = make_run(tmp_path, MadeUp(repeats=6))
     assert main([str(run)]) == 0
@@ -85,6 +85,6 @@ def test_no_ratio_without_its_regime(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_no_p99_of_four_round_trips(plain: Analysis) -> None:
-    latency = plain.regimes[0].latencies[0]
+    latency = plain.timings[0].latencies[0]
     assert latency.p50 is not None
     assert latency.p99 is None

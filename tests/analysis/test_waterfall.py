@@ -13,8 +13,8 @@ from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 EXTRA = (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
-# Nanoseconds of a lap, which is two messages.
-LAPS = {
+# Nanoseconds of an iteration, which is two messages.
+ITERATIONS = {
     "unix": {"selfecho": 2_000, "same-cpu": 6_000, "cross-cpu": 20_000, "spin": 4_000},
     "tcp": {"selfecho": 8_000, "same-cpu": 14_000, "cross-cpu": 40_000, "spin": 10_000},
 }
@@ -22,7 +22,7 @@ LAPS = {
 
 def rtt(transport: str, placement: str, repeat: int) -> int:
     """Every repeat is as much slower for all: that is no difference between cells."""
-    return LAPS[transport][placement] + 40 * repeat
+    return ITERATIONS[transport][placement] + 40 * repeat
 
 
 def made(**more: Any) -> MadeUp:
@@ -120,7 +120,7 @@ def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -
 
     def either(transport: str, placement: str, repeat: int) -> int:
         drift = 900 * (repeat - 3) if placement == "cross-cpu" and transport == "tcp" else 0
-        return LAPS["unix"][placement] + 100 * (transport == "tcp") + drift
+        return ITERATIONS["unix"][placement] + 100 * (transport == "tcp") + drift
 
     what = MadeUp(rtt=either, extra=EXTRA, repeats=7, guest=False)
     (gap,) = decomposed(analysed, what).gaps

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 PAGES = sorted((REPOSITORY / "docs/lessons").glob("*.ipynb"))
 SECONDS = 300

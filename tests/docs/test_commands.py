@@ -16,7 +16,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runners import options
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests import browser
 from tests.docs import reference, shown, transcripts
 from tests.docs.test_transcripts import STEPS

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests.docs import notebooks
 
 LESSONS = REPOSITORY / "docs/lessons"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests.docs import reference
 
 KEPT = REPOSITORY / reference.RUN

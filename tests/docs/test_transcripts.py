@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step
@@ -59,7 +59,9 @@ def test_numbers_may_differ_and_words_may_not() -> None:
 
 
 def test_kernels_are_known_by_their_release() -> None:
-    text = '"vm-6.12.117+deb13-cloud-amd64", 6.18.44-host, exact-6.12.117+deb13-cloud-amd64-2cpus'
+    text = (
+        '"guest-6.12.117+deb13-cloud-amd64", 6.18.44-host, exact-6.12.117+deb13-cloud-amd64-2cpus'
+    )
     assert transcripts.releases(text) == {"6.12.117+deb13-cloud-amd64"}
 
 

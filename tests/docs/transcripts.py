@@ -25,12 +25,12 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from runners import mounts
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 SECONDS = 900
 PROMPT = "$ "
 WORD = re.compile(r"\b[A-Za-z_]{3,}\b")  # units are shorter
-MARKS = {"unsound"}
+MARKS = {"invalid"}
 RELEASE = re.compile(r"\d+\.\d+\.\d+[\w.+-]*-cloud-amd64")
 SUDO = re.compile(r"\bsudo ")
 

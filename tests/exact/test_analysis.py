@@ -17,7 +17,7 @@ from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.raw.run import read_run
 from runners.exact.reference import read_table
-from tests.analysis.make_run import exact_lane, exact_line, manifest, shape
+from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 from tests.exact.conftest import REPOSITORY
 
 BASE = "client;[user];entry_SYSCALL_64"
@@ -32,32 +32,32 @@ PAYLOAD = {
     "readers": {},
     "loaded": {"rep_movs_alternative": 2944, "tcp_sendmsg": 460, "[user]": 46},
     "stored": {"rep_movs_alternative": 2944, "memset": 92},
-    "sound": True,
+    "valid": True,
 }
 
 
 def write_run(folder: Path, **changes: Any) -> Path:
-    lane = folder / "raw/exact-6.12.0"
-    (lane / "tree").mkdir(parents=True)
+    target = folder / "raw/exact-6.12.0"
+    (target / "tree").mkdir(parents=True)
     lines = []
     for number, (transport, tree) in enumerate(TREES.items(), 1):
         rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
         text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
-        (lane / f"tree/{number}.tsv").write_text(text)
+        (target / f"tree/{number}.tsv").write_text(text)
         steps = sum(steps for _, steps in tree.values())
         figures = {
-            "laps": 299,
+            "iterations": 299,
             "shapes": [
                 shape("steady", 290, 146, steps, steps + 3),
                 shape("sysvec_apic_timer_interrupt", 9, 5, steps + 100, steps + 103),
             ],
-            "cycles": [{"shapes": [0], "laps": 280}, {"shapes": [0, 1], "laps": 8}],
+            "cycles": [{"shapes": [0], "iterations": 280}, {"shapes": [0, 1], "iterations": 8}],
             "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
             "payload": PAYLOAD,
         }
         failed = "error" in changes
         lines.append(exact_line(number, transport, **(changes if failed else figures | changes)))
-    exact = [exact_lane(folder / "raw", lines)]
+    exact = [exact_target(folder / "raw", lines)]
     (folder / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
     return folder
 
@@ -75,14 +75,14 @@ def test_the_tidy_table_has_the_steady_round_trip(tmp_path: Path) -> None:
     }
     assert set(tcp["messages"]) == {2}
     assert set(tidy["instrument"]) == {"exact"}
-    assert tidy["sound"].all()
+    assert tidy["valid"].all()
 
 
-def test_a_failed_check_makes_the_cell_unsound(tmp_path: Path) -> None:
+def test_a_failed_check_makes_the_cell_invalid(tmp_path: Path) -> None:
     broken = [{"name": "sums", "ok": False, "detail": "1 and 2"}]
     analysis = analyse(read_run(write_run(tmp_path, checks=broken)))
     rows = analysis.tables.tidy[analysis.tables.tidy["quantity"] == "instructions"]
-    assert not rows["sound"].any()
+    assert not rows["valid"].any()
 
 
 def test_a_failed_cell_is_missing_with_its_reason(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_headline_of_an_exact_run_is_its_instructions(tmp_path: Path) -> Non
     page = (tmp_path / "report.md").read_text()
     takes = "20.0 instructions over a Unix socket and 33.5 over TCP, the kernel's and the program's"
     assert f"A message of 64 B takes {takes}" in " ".join(page.split())
-    assert "no sound cell" not in page
+    assert "no valid cell" not in page
 
 
 def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:

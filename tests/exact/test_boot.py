@@ -60,8 +60,8 @@ def _conserved(guest: ExactGuest, cell: ExactCell) -> tuple[set[str], str]:
     """The tasks of the steady round trip, and the record's sha256."""
     window, result, digest = measure(guest, cell)
     described = describe(cell, window, result)
-    assert described["sound"], described["checks"]
-    assert window.laps == cell.round_trips - 1
+    assert described["valid"], described["checks"]
+    assert window.iterations == cell.round_trips - 1
     assert window.total.steps.total() == window.counted
     assert result["client"]["sent_messages"] == cell.round_trips
     return {window.tree.path(node)[0] for node in window.steady.counts.steps}, digest

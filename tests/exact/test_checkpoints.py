@@ -86,7 +86,7 @@ class Counting:
 
     def __call__(self, _guest: ExactGuest, cell: ExactCell, _user: User | None) -> CountedCell:
         self.calls += 1
-        return CountedCell({"id": cell.id, "error": self._error}, "tree", "lap")
+        return CountedCell({"id": cell.id, "error": self._error}, "tree", "iteration")
 
 
 def _guest(machine: EmulatedMachine) -> ExactGuest:

@@ -31,25 +31,27 @@ def tidy() -> pd.DataFrame:
         "size": 64,
         "placement": "same-cpu",
         "quantity": "function_calls",
-        "sound": True,
+        "valid": True,
     }
     exact = [
-        cell | {"lane": "exact-other", "instrument": "exact", "key": key, "value": calls * 2}
+        cell | {"target": "exact-other", "instrument": "exact", "key": key, "value": calls * 2}
         for key, calls in EXACT.items()
     ]
     probed = [
-        cell | {"lane": "vm", "instrument": "ftrace", "key": key, "value": calls}
+        cell | {"target": "guest", "instrument": "ftrace", "key": key, "value": calls}
         for key, calls in FTRACE.items()
     ]
     rows = pd.DataFrame([*exact, *probed])
-    return rows.assign(messages=[2 if lane == "exact-other" else MESSAGES for lane in rows["lane"]])
+    return rows.assign(
+        messages=[2 if target == "exact-other" else MESSAGES for target in rows["target"]]
+    )
 
 
 @pytest.mark.parametrize(
     ("function", "verdict"),
     [
         ("tcp_sendmsg", crosscheck.EQUAL),
-        ("schedule", crosscheck.REGIME),
+        ("schedule", crosscheck.CONDITIONS),
         ("ip_rcv", crosscheck.EDGE),
         ("tcp_ack", crosscheck.OPEN),
         ("__tcp_select_window", crosscheck.AGE),

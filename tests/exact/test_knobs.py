@@ -107,19 +107,19 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> Non
     rules: dict[int, int] = {}
     for number in (1, 2, 12):
         window, told = turned(exact_guest, f"nft={number}")
-        assert told["sound"], told["checks"]
+        assert told["valid"], told["checks"]
         rules[number] = least(window)["nft_do_chain"]
     assert plain["nft_do_chain"] == 0
     # A rule that no packet fits costs the same wherever it stands.
     assert rules[12] - rules[2] == 10 * (rules[2] - rules[1]) > 0
     window, told = turned(exact_guest, "tcp_timestamps=0")
-    assert told["sound"], told["checks"]
+    assert told["valid"], told["checks"]
     assert least(window).total() < plain.total()
 
 
 @pytest.mark.emulated
 @pytest.mark.parametrize("name", ["probe=kprobe", "bpftrace=switches"])
-def test_a_probe_is_sound_runs_its_programs_and_has_layers(
+def test_a_probe_is_valid_runs_its_programs_and_has_layers(
     exact_guest: ExactGuest, name: str
 ) -> None:
     try:
@@ -128,7 +128,7 @@ def test_a_probe_is_sound_runs_its_programs_and_has_layers(
         if "apt-get failed" not in error.sentence:
             raise
         pytest.skip(error.sentence)
-    assert told["sound"], told["checks"]
+    assert told["valid"], told["checks"]
     counts, tree = window.steady.counts, window.tree
     events = find(name).event
     programs = sum(n for node, n in counts.calls.items() if fnmatch(tree.functions[node], events))
@@ -143,11 +143,11 @@ def test_a_probe_is_sound_runs_its_programs_and_has_layers(
 
 
 @pytest.mark.emulated
-def test_a_knob_that_was_not_in_force_makes_the_cell_unsound(exact_guest: ExactGuest) -> None:
+def test_a_knob_that_was_not_in_force_makes_the_cell_invalid(exact_guest: ExactGuest) -> None:
     cell = replace(CELL, knob=replace(find("control"), steps=(), shows=(("tcp", "nft_do_chain"),)))
     window, result, _ = measure(exact_guest, cell)
     told = describe(cell, window, result)
-    assert not told["sound"]
+    assert not told["valid"]
     assert [check["detail"] for check in told["checks"] if not check["ok"]] == ["no call"]
 
 

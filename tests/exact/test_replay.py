@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from runners.exact.decode.digest import lap_lines, tree_lines
+from runners.exact.decode.digest import iteration_lines, tree_lines
 from runners.exact.decode.iterations import Cycle, RecordError, find_cycles, replay
 from runners.exact.decode.record import (
     COUNT_BITS,
@@ -198,13 +198,13 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> I
     machine.event(RecordEvent.SERVER_BEGIN, 1)
     machine.event(RecordEvent.CLIENT_BEGIN, 0)
     machine.run("")
-    for lap in range(round_trips):
+    for iteration in range(round_trips):
         machine.run("", SYSCALL, offset=16)
         machine.run("entry_SYSCALL_64", CALL)
-        if lap in longer:
+        if iteration in longer:
             machine.run("f")
-        machine.run("f", RETURN, offset=2 * (lap in longer))
-        if lap == extra_in:
+        machine.run("f", RETURN, offset=2 * (iteration in longer))
+        if iteration == extra_in:
             machine.run("asm_sysvec_tick", IRET)
         machine.run("entry_SYSCALL_64", SYSRET, offset=3)
     machine.event(RecordEvent.CLIENT_END, 0)
@@ -212,19 +212,19 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> I
     return InstructionRecord(machine.words, machine.blocks, {0: "client", 1: "server"}, steps)
 
 
-def test_the_steady_lap_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
+def test_the_steady_iteration_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
     window = replay(a_record(23, extra_in=7), SYMBOLS, 23)
-    assert [(len(one.laps), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
-    assert window.shapes[1].laps == [7]
+    assert [(len(one.iterations), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
+    assert window.shapes[1].iterations == [7]
     assert window.total.steps.total() == window.counted
 
 
-def test_the_steady_lap_is_kept_in_its_order() -> None:
+def test_the_steady_iteration_is_kept_in_its_order() -> None:
     window = replay(a_record(23, extra_in=0), SYMBOLS, 23)
     paths = [line.split("\t")[0] for line in tree_lines(window.tree, window.steady.counts)]
-    lap = [line.split() for line in lap_lines(window)[1:]]
+    iteration = [line.split() for line in iteration_lines(window)[1:]]
     entry = "client;[user];entry_SYSCALL_64"
-    assert [(paths[int(line)], int(steps)) for _, line, steps in lap] == [
+    assert [(paths[int(line)], int(steps)) for _, line, steps in iteration] == [
         ("client;[user]", 2),
         (entry, 2),
         (f"{entry};f", 2),
@@ -256,9 +256,9 @@ def test_each_cpu_goes_on_with_its_own_task_and_its_own_call() -> None:
     }
 
 
-def test_laps_that_call_the_same_are_of_one_shape_whatever_their_branches_cost() -> None:
+def test_iterations_that_call_the_same_are_of_one_shape_whatever_their_branches_cost() -> None:
     (one,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
-    assert (len(one.laps), one.alike) == (22, 20)
+    assert (len(one.iterations), one.identical) == (22, 20)
     assert (one.least, one.steps, one.most) == (8, 8, 10)
 
 
@@ -267,7 +267,7 @@ def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> No
     assert find_cycles(order) == [Cycle((1, 2, 3), 7 + 6), Cycle((0,), 3)]
 
 
-def test_a_record_without_laps_says_so() -> None:
+def test_a_record_without_iterations_says_so() -> None:
     with pytest.raises(RecordError, match="once per round trip"):
         replay(a_record(23, extra_in=7), SYMBOLS, 29)
 

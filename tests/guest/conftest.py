@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, lanes, options
+from runners import guest, options, targets
+from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.options import DEFAULT_KERNEL as DEFAULT
 from runners.progress import Progress
 from tests.collected import Collected
 from tests.guest import exactness
@@ -44,10 +44,10 @@ def kernel(request: pytest.FixtureRequest) -> str:
 def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collected:
     """What one boot of a kernel counted with everything that can be attached."""
     folder = tmp_path_factory.mktemp("guest")
-    (machine,) = lanes.prepare_guests(options.parse(["--kernel", kernel]), invoker(), Progress())
+    (machine,) = targets.prepare_guests(options.parse(["--kernel", kernel]), invoker(), Progress())
     plan = exactness.plan()
-    lane = lanes.run_plan_in_guest(plan, machine, folder, folder, invoker(), Progress())
-    return Collected(folder / lane.entry["folder"])
+    target = targets.run_plan_in_guest(plan, machine, folder, folder, invoker(), Progress())
+    return Collected(folder / target.entry["folder"])
 
 
 @pytest.fixture

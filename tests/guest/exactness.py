@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runners import lanes, options
+from runners import options, targets
 from runners.collect.scripts import read_scripts
 from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
@@ -29,7 +29,7 @@ CHECKS = ("sun-path", "permissions")  # the second has to be root, and become an
 
 
 def plan() -> Plan:
-    """Every cell once with all that counts, the shortest ones again with each other stretch."""
+    """Every cell once with all that counts, the shortest ones again with each other group."""
     every = [
         cell
         for count in COUNTS
@@ -48,14 +48,14 @@ def plan() -> Plan:
         )
     ]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
-    stretches: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name, rows in read_scripts().items():
-        stretches.setdefault(rows[0].stretch, []).append(name)
+        groups.setdefault(rows[0].group, []).append(name)
     passes = []
     first = 1
-    for stretch, names in stretches.items():
+    for group, names in groups.items():
         # What follows is not placed otherwise on two CPUs: one is enough, but for functions.
-        chosen = {COUNTING: every + unusual, "functions": few}.get(stretch, few[:2])
+        chosen = {COUNTING: every + unusual, "functions": few}.get(group, few[:2])
         runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
@@ -63,7 +63,7 @@ def plan() -> Plan:
         OptionsPlanner(options.parse([])).guest(),
         passes=tuple(passes),
         checks=CHECKS,
-        checks_folder=f"/run/pathcost/{lanes.CHECKS.name}",
+        checks_folder=f"/run/pathcost/{targets.CHECKS.name}",
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, lanes
+from runners import guest, targets
 from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.guest.kernels import DEFAULT
 from tests import alone
@@ -47,17 +47,17 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
     except guest.GuestError as error:
         pytest.skip(error.sentence)
     with tarfile.open(folder / "in.tar", "w") as tar:
-        for name in lanes.PAYLOAD:
-            tar.add(lanes.REPOSITORY / name, name, filter=lanes.source_only)
+        for name in targets.PAYLOAD:
+            tar.add(targets.REPOSITORY / name, name, filter=targets.source_only)
         for name in ("tests/__init__.py", "tests/alone.py"):
-            tar.add(lanes.REPOSITORY / name, name)
-        tar.add(lanes.WORKLOAD, lanes.WORKLOAD.name)
-    order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{lanes.WORKLOAD.name}"'
+            tar.add(targets.REPOSITORY / name, name)
+        tar.add(targets.WORKLOAD, targets.WORKLOAD.name)
+    order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{targets.WORKLOAD.name}"'
     machine.run(
         *(folder / "in.tar", folder / "out", ["sh", "-c", order, "sh", ORDER]),
         timeout=900,
         on_line=print,
-        memory=lanes.GUEST_MEMORY,
+        memory=targets.GUEST_MEMORY,
     )
     return folder / "out"
 

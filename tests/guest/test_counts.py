@@ -41,7 +41,7 @@ STRANGERS = {
     "tcp": ("unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space"),
 }
 # Calls in a window that an interrupt's softirq makes while a probe runs are missed, with large
-# messages; 5.10 and 6.1 do not count them. Conservation then makes the cell unsound.
+# messages; 5.10 and 6.1 do not count them. Conservation then makes the cell invalid.
 UNKNOWN = 2
 
 
@@ -65,7 +65,7 @@ def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
 
 
 def test_every_script_attaches_where_the_table_says_so(collected: Collected, kernel: str) -> None:
-    rows = [row for rows in read_scripts().values() for row in rows if row.stretch == "counts"]
+    rows = [row for rows in read_scripts().values() for row in rows if row.group == "counts"]
     wanted = [row.name for row in rows if kernel in row.kernels or row.kernels == ("all",)]
     for cell in collected.probed():
         assert sorted(cell["scripts"]) == sorted(wanted)
@@ -185,7 +185,7 @@ def test_nothing_is_summed_up_or_looked_up_for_a_message(collected: Collected) -
             headers = counts["checksum_calls ip_send_check"]
             assert counts["checksum_bytes header"] == 20 * headers
             assert (headers > 0) == (transport == "tcp")
-            assert counts["migrations"] == counts["stranger_packets"] == 0
+            assert counts["migrations"] == counts["background_packets"] == 0
 
 
 def test_what_is_no_header_on_lo_is_payload(collected: Collected) -> None:

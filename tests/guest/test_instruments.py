@@ -50,7 +50,7 @@ def test_nothing_is_missing_but_what_the_machine_lacks(collected: Collected, ker
     assert {code for code, _ in found} - {"no-tracepoint"} == {"no-hardware-event"}
 
 
-def test_scripts_of_a_rung_are_one_bpftrace(collected: Collected) -> None:
+def test_scripts_of_a_probe_level_are_one_bpftrace(collected: Collected) -> None:
     ran = {path.stem for path in collected.folder.glob("bpftrace/*/*.bt")}
     assert ran == {"tracepoint", "function"}
 

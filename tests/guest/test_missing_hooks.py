@@ -2,7 +2,7 @@
 """What goes wrong on purpose in a guest: functions with wrong names, rings that are too small.
 
 A kernel function that does not exist is missing from the report; a trace that lost events makes its
-cell unsound.
+cell invalid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import lanes, options
+from runners import options, targets
 from runners.invoker import invoker
 from runners.plan.model import CellRun, Pass
 from runners.plan.planner import OptionsPlanner
@@ -39,7 +39,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("program")
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(lanes.REPOSITORY / name, program / name, ignore=ignore)
+        shutil.copytree(targets.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
     misspell(program / "runners/collect/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
@@ -66,12 +66,14 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         runs = (CellRun(number, cell, 0) for number, cell in enumerate(cells, first))
         passes.append(Pass(scripts, tuple(runs)))
     plan = replace(plan, passes=tuple(passes))
-    (machine,) = lanes.prepare_guests(asked, invoker(), Progress())
+    (machine,) = targets.prepare_guests(asked, invoker(), Progress())
     (folder / "raw").mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "REPOSITORY", broken)
-        lane = lanes.run_plan_in_guest(plan, machine, folder / "raw", folder, invoker(), Progress())
-    text = json.dumps(manifest("broken", lanes=[lane.entry], missing=lane.missing))
+        patch.setattr(targets, "REPOSITORY", broken)
+        target = targets.run_plan_in_guest(
+            plan, machine, folder / "raw", folder, invoker(), Progress()
+        )
+    text = json.dumps(manifest("broken", targets=[target.entry], missing=target.missing))
     (folder / "run.json").write_text(text, encoding="utf-8")
     return folder
 
@@ -131,12 +133,12 @@ def test_the_report_names_it_as_missing(analysed: Analysis) -> None:
 
 
 @pytest.mark.parametrize("tracer", TRACERS)
-def test_a_ring_that_was_overrun_makes_its_cells_unsound(
+def test_a_ring_that_was_overrun_makes_its_cells_invalid(
     collected: Collected, analysed: Analysis, tracer: str
 ) -> None:
     cells = collected.running(tracer)
     assert len(cells) == TRANSPORTS
-    unsound = {one.cell.id: one.reasons for one in analysed.tables.unsound}
+    invalid = {one.cell.id: one.reasons for one in analysed.tables.invalid}
     for cell in cells:
         assert cell["lost"] > 0
-        assert f"ftrace lost {cell['lost']} events" in unsound[cell["id"]]
+        assert f"ftrace lost {cell['lost']} events" in invalid[cell["id"]]

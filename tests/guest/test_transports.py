@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from runners import lanes, options
+from runners import options, targets
 from runners.invoker import invoker
 from runners.plan import cells
 from runners.plan.factors import PATTERNS, TRANSPORTS
@@ -24,9 +24,9 @@ EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(PATTERNS)]
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     folder = tmp_path_factory.mktemp("guest")
-    (machine,) = lanes.prepare_guests(options.parse(ASKED), invoker(), Progress())
-    lane = lanes.run_plan_in_guest(plan(), machine, folder, folder, invoker(), Progress())
-    return Collected(folder / lane.entry["folder"])
+    (machine,) = targets.prepare_guests(options.parse(ASKED), invoker(), Progress())
+    target = targets.run_plan_in_guest(plan(), machine, folder, folder, invoker(), Progress())
+    return Collected(folder / target.entry["folder"])
 
 
 def plan() -> Plan:

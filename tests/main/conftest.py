@@ -16,7 +16,7 @@ import pytest
 from runners import mounts
 from runners.collect import ftrace
 from runners.invoker import invoker
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 PATIENCE = 120
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 RUN = REPOSITORY / "runners/run.sh"
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
@@ -61,7 +61,7 @@ def test_a_place_that_cannot_be_written() -> None:
 @pytest.mark.root
 def test_too_little_room(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes(60 << 20))
-    status, sentence = refused(RUN, "--lane", "host", "--out", small_disk / "run")
+    status, sentence = refused(RUN, "--target", "host", "--out", small_disk / "run")
     assert status == 2
     assert "MiB free, and a run needs" in sentence
     assert [entry.name for entry in small_disk.iterdir()] == ["filler"]

@@ -21,7 +21,7 @@ from runners import guest
 from runners.guest import image
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
@@ -31,7 +31,7 @@ IN_CHROOT = "cd /root/pathcost && ./runners/setup.sh"
 IN_GUEST = """
 cache=/run/cache
 mkdir -p $cache && ln -s /root/.cache/pathcost/python-* $cache/
-PATHCOST_CACHE=$cache ./runners/run.sh --lane host --no-install --messages 200 --repeats 2 \
+PATHCOST_CACHE=$cache ./runners/run.sh --target host --no-install --messages 200 --repeats 2 \
     --out out/run
 """
 
@@ -73,7 +73,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was made in a guest with this root."""
-    folder = tmp_path_factory.mktemp("host-lane")
+    folder = tmp_path_factory.mktemp("host-target")
     machine = guest.prepare(invoker().cache, DEFAULT)
     init = root / image.INIT_PATH
     init.parent.mkdir(parents=True, exist_ok=True)
@@ -95,17 +95,17 @@ def test_a_second_set_up_installs_nothing(root: Path) -> None:
     assert said[0].startswith("/root/.cache/pathcost/python-")
 
 
-def test_the_host_lane_uses_function_probes_where_the_kernel_has_them(run: Path) -> None:
+def test_the_host_target_uses_function_probes_where_the_kernel_has_them(run: Path) -> None:
     manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    (lane,) = manifest["lanes"]
-    assert (lane["lane"], lane["rung"]) == ("host", "function")
+    (target,) = manifest["targets"]
+    assert (target["target"], target["probe_level"]) == ("host", "function")
     lacks = {lack["code"] for lack in manifest["missing"] if lack["asked"]}
     assert lacks <= {"no-hardware-event"}
     allowed = {check["name"] for check in manifest["preflight"] if check["ok"]}
     assert {"root", "BTF", "tracepoints", "uprobes", "kprobes", "function tracer"} <= allowed
 
 
-def test_the_host_lane_counts_exactly(run: Path) -> None:
+def test_the_host_target_counts_exactly(run: Path) -> None:
     collected = Collected(run / "raw/host")
     for cell in collected.probed():
         counts, payload = collected.counts(cell), cell["messages"] * cell["size"]

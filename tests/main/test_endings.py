@@ -19,8 +19,8 @@ pytestmark = pytest.mark.guest
 Start = Callable[..., RunSh]
 # Enough messages for the moment of the signal to lie in the middle.
 LONG = ("--messages", "400000")
-HOST = ("--lane", "host")
-GUEST = ("--lane", "vm")
+HOST = ("--target", "host")
+GUEST = ("--target", "guest")
 # Exact mode keeps the cells that it has finished; the rest goes.
 KEPT = r"(nothing was kept|[1-9]\d* finished cells are kept, for the same command to go on)\."
 # Name → a run's arguments, and the program that runs when the signal comes.
@@ -30,7 +30,7 @@ MOMENTS = {
     "guest": (GUEST, "qemu-system-x86_64"),
     "exact": (("--exact",), "qemu-system-x86_64"),
     # Probes on a program are attached after its timed runs.
-    "redis": (("--claims", "redis-documentation", "--apps", "redis", *HOST), "bcc/syscount.py"),
+    "redis": (("--claims", "redis-documentation", "--program", "redis", *HOST), "bcc/syscount.py"),
 }
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 from runners.invoker import invoker
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 from tests.analysis.contract import check_contract
 
 pytestmark = pytest.mark.guest
@@ -87,8 +87,8 @@ def test_it_ends_with_the_ledger_and_the_reports_path(job: Job) -> None:
 
 def test_everything_is_in_its_folder_and_belongs_to_the_user(job: Job) -> None:
     assert {entry.name for entry in job.run.iterdir()} == FILES
-    strangers = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]
-    assert strangers == []
+    others = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]
+    assert others == []
 
 
 def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
@@ -104,15 +104,15 @@ def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
 
 def test_the_manifest_says_where_everything_comes_from(job: Job) -> None:
     manifest = json.loads((job.run / "run.json").read_text(encoding="utf-8"))
-    kernels = {lane["folder"]: lane["kernel"] for lane in manifest["lanes"]}
+    kernels = {target["folder"]: target["kernel"] for target in manifest["targets"]}
     assert kernels["host"] == os.uname().release
-    assert any(lane["rung"] == "function" for lane in manifest["lanes"])
+    assert any(target["probe_level"] == "function" for target in manifest["targets"])
     assert manifest["seconds_by_step"]
     assert set(job.tidy["kernel"]) == set(kernels.values())
 
 
 def test_its_files_fit_the_schema(job: Job) -> None:
-    assert {"run.json", "raw/<lane>/cells.jsonl"} <= check_contract(job.run)
+    assert {"run.json", "raw/<target>/cells.jsonl"} <= check_contract(job.run)
 
 
 def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
@@ -121,14 +121,14 @@ def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
     for way in ("in", "out"):
         assert (copied["value"] == payload)[copied["key"] == way].all()
     assert set(copied["transport"]) == {"unix", "tcp"}
-    # On a shared machine somebody may use lo meanwhile: those cells, and only those, are unsound.
-    strange = job.tidy[(job.tidy["quantity"] == "stranger_packets") & (job.tidy["value"] > 0)]
-    disturbed = (job.tidy["lane"] == "host") & job.tidy["cell"].isin(strange["cell"])
-    assert job.tidy[~disturbed]["sound"].all()
+    # On a shared machine somebody may use lo meanwhile: those cells, and only those, are invalid.
+    strange = job.tidy[(job.tidy["quantity"] == "background_packets") & (job.tidy["value"] > 0)]
+    disturbed = (job.tidy["target"] == "host") & job.tidy["cell"].isin(strange["cell"])
+    assert job.tidy[~disturbed]["valid"].all()
 
 
 def test_an_emulated_guests_times_are_not_shown_as_times(job: Job) -> None:
-    guest = job.tidy[job.tidy["lane"] == "vm"]
+    guest = job.tidy[job.tidy["target"] == "guest"]
     assert not set(guest["unit"]) & {"ns", "1/s"}
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from runners import preflight, show
-from runners.lanes import REPOSITORY
 from runners.plan.factors import PATTERNS, TRANSPORTS
+from runners.targets import REPOSITORY
 from tests.build import make
 
 RUN = REPOSITORY / "runners/run.sh"
@@ -72,14 +72,14 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     program.chmod(0o755)
     monkeypatch.setattr(show, "WORKLOAD", program)
     assert show.impossible_here() == {
-        ("transport", "vsock"): "not here: it has no module; the guest has it: --lane vm",
+        ("transport", "vsock"): "not here: it has no module; the guest has it: --target guest",
         ("pattern", "clients"): "not here: nobody came",
     }
 
 
 @pytest.mark.slow
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
-    said = asked("--dry-run", "--lane", "vm", "--sizes", "1,4K", "--repeats", "1")
+    said = asked("--dry-run", "--target", "guest", "--sizes", "1,4K", "--repeats", "1")
     assert "unix pingpong 4096 B cross-cpu" in said
     assert said.index("  no probe") < said.index("  bpftrace") < said.index("  ftrace")
     assert "s in all" in said

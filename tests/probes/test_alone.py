@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import lanes, mounts, preflight
+from runners import mounts, preflight, targets
 from runners.collect.scripts import PROBES, Script, read_scripts
 from tests import alone
 
@@ -50,9 +50,9 @@ def test_a_header_shows_what_the_script_prints(row: Script) -> None:
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
     mounts.private_mounts()
-    if preflight.rung(preflight.checks()) == "counters":
+    if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    return str(lanes.WORKLOAD)
+    return str(targets.WORKLOAD)
 
 
 @pytest.mark.root
@@ -62,8 +62,8 @@ def test_each_tracepoint_script_alone(
     monkeypatch.chdir(tmp_path)
     rows = alone.rows_of("tracepoint", "")
     said = alone.run_scripts(workload, rows)
-    strangers = alone.entries(said["strangers"])
-    quiet = not any(strangers.values())
+    background = alone.entries(said["background"])
+    quiet = not any(background.values())
     for row in rows:
         if not said[row.name].startswith("this kernel has no "):
             assert alone.unlike(row, said[row.name], quiet=quiet) == [], said[row.name]

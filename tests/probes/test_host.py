@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners import lanes, mounts, options, preflight
+from runners import mounts, options, preflight, targets
 from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
@@ -21,9 +21,9 @@ HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 
 
 @pytest.fixture(scope="module")
-def rung() -> str:
+def probe_level() -> str:
     mounts.private_mounts()
-    found = preflight.rung(preflight.checks())
+    found = preflight.probe_level(preflight.checks())
     if found == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     return found
@@ -31,17 +31,19 @@ def rung() -> str:
 
 @pytest.fixture(scope="module", params=[46, 2000])
 def collected(
-    request: pytest.FixtureRequest, rung: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, probe_level: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
     folder = tmp_path_factory.mktemp("host")
     out = folder / "raw/host"
     asked = options.parse(
         ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
     )
-    planner.plan_for(asked, cells.HOST, rung, lanes.WORKLOAD, None).dump(folder / "plan.json")
+    planner.plan_for(asked, cells.HOST, probe_level, targets.WORKLOAD, None).dump(
+        folder / "plan.json"
+    )
     subprocess.run(
         [sys.executable, "-m", "runners.collect", folder / "plan.json", out],
-        cwd=lanes.REPOSITORY,
+        cwd=targets.REPOSITORY,
         env=os.environ | {"TMPDIR": str(folder)},
         check=True,
     )
@@ -56,11 +58,11 @@ def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
 
 
 def test_its_files_fit_the_schema(collected: Collected) -> None:
-    files = {f"raw/<lane>/{name}" for name in ("environment.json", "cells.jsonl", "missing.json")}
+    files = {f"raw/<target>/{name}" for name in ("environment.json", "cells.jsonl", "missing.json")}
     assert check_contract(collected.folder.parents[1]) == files
 
 
-def test_scripts_of_a_rung_are_one_bpftrace(collected: Collected) -> None:
+def test_scripts_of_a_probe_level_are_one_bpftrace(collected: Collected) -> None:
     """Where that one cannot be loaded each is attached alone, and takes a second of its own."""
     ran = {path.stem for path in collected.folder.glob("bpftrace/*/*.bt")}
     assert ran
@@ -118,7 +120,7 @@ def quiet(collected: Collected, transport: str) -> list[dict[str, Any]]:
     found = [
         cell
         for cell in collected.probed(transport)
-        if collected.counts(cell)["stranger_packets"] == 0
+        if collected.counts(cell)["background_packets"] == 0
     ]
     if not found:
         pytest.skip("another program used the loopback device during every cell")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What goes wrong on purpose is noticed: a hook that is not there, a full map, a stranger on lo.
+"""What goes wrong on purpose is noticed: a hook that is not there, a full map, background traffic
+on lo.
 
 Each test runs the collector for real, and reads what it left as the report does.
 """
@@ -22,7 +23,7 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import lanes, mounts, options, preflight
+from runners import mounts, options, preflight, targets
 from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
@@ -31,9 +32,9 @@ TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def rung() -> None:
+def probe_level() -> None:
     mounts.private_mounts()
-    if preflight.rung(preflight.checks()) == "counters":
+    if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
 
 
@@ -42,7 +43,7 @@ def program(tmp_path: Path) -> Path:
     """A copy of what collects, for tests that break it."""
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("build", "__pycache__")
-        shutil.copytree(lanes.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
+        shutil.copytree(targets.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
     return tmp_path / "program"
 
 
@@ -56,7 +57,7 @@ def collect(
     """One probed run of each transport on this kernel, analysed."""
     count = ["--messages", str(messages)]
     asked = options.parse([*count, "--repeats", "1", "--placements", "same-cpu"])
-    whole = planner.plan_for(asked, cells.HOST, "tracepoint", lanes.WORKLOAD, None)
+    whole = planner.plan_for(asked, cells.HOST, "tracepoint", targets.WORKLOAD, None)
     probed = [replace(one, scripts=scripts) for one in whole.passes if one.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
     raw = folder / "run/raw"
@@ -68,13 +69,14 @@ def collect(
         env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(program)} | environment,
         check=True,
     )
-    lane = {
-        **{"folder": "host", "lane": "host", "kernel": os.uname().release, "rung": "tracepoint"},
+    target = {
+        **{"folder": "host", "target": "host", "probe_level": "tracepoint"},
+        "kernel": os.uname().release,
         **{"accelerator": None, "runs": plan.runs},
     }
     missing = json.loads((raw / "host/missing.json").read_text())
-    missing = [entry | {"lane": "host"} for entry in missing]
-    text = json.dumps(manifest("losses", lanes=[lane], missing=missing))
+    missing = [entry | {"target": "host"} for entry in missing]
+    text = json.dumps(manifest("losses", targets=[target], missing=missing))
     (folder / "run/run.json").write_text(text)
     return analyse(read_run(folder / "run"))
 
@@ -116,11 +118,11 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
     assert "sched:no_such_event" in analysis.ledgers[0].row("migrations").why_missing
 
 
-def test_a_map_that_is_full_makes_its_cells_unsound(tmp_path: Path) -> None:
-    analysis = collect(tmp_path, ("switches",), lanes.REPOSITORY, TINY)
-    reasons = [reason for one in analysis.tables.unsound for reason in one.reasons]
+def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
+    analysis = collect(tmp_path, ("switches",), targets.REPOSITORY, TINY)
+    reasons = [reason for one in analysis.tables.invalid for reason in one.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
-    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
+    assert {one.cell.transport for one in analysis.tables.invalid} == {"unix", "tcp"}
 
 
 def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
@@ -139,19 +141,19 @@ def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, prog
 
 
 def reasons(analysis: Analysis) -> str:
-    return " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
+    return " ".join(reason for one in analysis.tables.invalid for reason in one.reasons)
 
 
 @pytest.mark.parametrize("tool", ["counts", "stacks", "latency"])
-def test_windows_for_which_bcc_has_no_room_make_their_cells_unsound(
+def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
     tmp_path: Path, tool: str
 ) -> None:
-    analysis = collect(tmp_path, (tool,), lanes.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    analysis = collect(tmp_path, (tool,), targets.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
     assert f"bcc {tool} lost" in reasons(analysis)
-    assert {one.cell.transport for one in analysis.tables.unsound} == {"unix", "tcp"}
+    assert {one.cell.transport for one in analysis.tables.invalid} == {"unix", "tcp"}
 
 
-def test_samples_that_perf_lost_make_their_cells_unsound(tmp_path: Path, program: Path) -> None:
+def test_samples_that_perf_lost_make_their_cells_invalid(tmp_path: Path, program: Path) -> None:
     misspell(program / "probes/perf/trace.tsv", "-m\t1024", "-m\t1")
     # With few messages perf may keep up.
     analysis = collect(tmp_path, ("trace",), program, {}, messages=100_000)
@@ -159,7 +161,7 @@ def test_samples_that_perf_lost_make_their_cells_unsound(tmp_path: Path, program
 
 
 @contextmanager
-def stranger() -> Iterator[None]:
+def background_traffic() -> Iterator[None]:
     """Somebody who sends datagrams over lo all the time."""
     done = threading.Event()
 
@@ -178,8 +180,8 @@ def stranger() -> Iterator[None]:
         thread.join()
 
 
-def test_a_stranger_on_lo_makes_the_cell_unsound(tmp_path: Path) -> None:
-    with stranger():
-        analysis = collect(tmp_path, ("strangers",), lanes.REPOSITORY, {})
-    reasons = " ".join(reason for one in analysis.tables.unsound for reason in one.reasons)
+def test_a_stranger_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
+    with background_traffic():
+        analysis = collect(tmp_path, ("background",), targets.REPOSITORY, {})
+    reasons = " ".join(reason for one in analysis.tables.invalid for reason in one.reasons)
     assert "other programs sent" in reasons

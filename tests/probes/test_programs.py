@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runners import lanes, mounts, preflight
+from runners import mounts, preflight, targets
 from runners.programs import asyncio, client, probes, redis
 from runners.programs.probes import Probes, Watch
 from tests.build import make
@@ -27,7 +27,7 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 @pytest.fixture(scope="module")
 def watch() -> Iterator[Watch]:
     mounts.private_mounts()
-    if preflight.rung(preflight.checks()) == "counters":
+    if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     with Probes().attached() as attached:
         assert attached is not None
@@ -68,8 +68,8 @@ sys.stdin.read()
 
 
 def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:
-    stranger = "import os\nwhile True: os.sched_yield()"
-    with subprocess.Popen([sys.executable, "-c", stranger]) as busy:
+    busy_loop = "import os\nwhile True: os.sched_yield()"
+    with subprocess.Popen([sys.executable, "-c", busy_loop]) as busy:
         try:
             with subprocess.Popen(["sleep", "60"]) as server:
                 try:
@@ -97,11 +97,11 @@ def test_a_window_forgets_the_one_before(watch: Watch) -> None:
     assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
 
 
-def probed(app: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def probed(program: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """An experiment's probed runs alone."""
-    monkeypatch.setattr(app, "REPEATS", 0)
+    monkeypatch.setattr(program, "REPEATS", 0)
     monkeypatch.setattr(probes, "REPEATS", 1)
-    found = list(app.run(NOBODY, lambda _: None, Probes()))
+    found = list(program.run(NOBODY, lambda _: None, Probes()))
     assert [one["error"] for one in found if one["error"]] == []
     return found
 
@@ -115,7 +115,7 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
 ) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    make(lanes.REPOSITORY / "runners/programs/redis")
+    make(targets.REPOSITORY / "runners/programs/redis")
     monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
     found = probed(redis, monkeypatch)
     assert len(found) == 8

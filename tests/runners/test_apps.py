@@ -17,18 +17,17 @@ from typing import Any, get_args
 
 import pytest
 
-from analysis.counts.apps import FIGURES
-from analysis.counts.quantities import APPS as PATTERN_APPS
-from analysis.raw.apps import APP_LINES
+from analysis.counts.quantities import PROGRAMS as PATTERN_APPS
+from analysis.programs.records import FIGURES
+from analysis.raw.programs import PROGRAM_LINES
 from probes.reasons import missing, reason
 from runners import options
 from runners.collect import bcc
 from runners.errors import RunError, UsageError
 from runners.experiments import Experiments
-from runners.lanes import REPOSITORY
 from runners.ports import free_port
 from runners.programs import (
-    APPS,
+    PROGRAMS,
     asyncio,
     client,
     counters,
@@ -44,15 +43,16 @@ from runners.programs.gin import fastcgi
 from runners.programs.probes import Probes
 from runners.programs.server import serving
 from runners.progress import Progress
+from runners.targets import REPOSITORY
 from tests.build import make
 
 NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
 
 def check_lines(lines: list[dict[str, Any]]) -> None:
-    """They are lines of apps.jsonl, by the run folder's schema."""
+    """They are lines of programs.jsonl, by the run folder's schema."""
     for line in lines:
-        APP_LINES.validate_json(json.dumps(line))
+        PROGRAM_LINES.validate_json(json.dumps(line))
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
     assert all(one["sent"] == one["received"] == sent[one["variant"]] for one in found)
     for one in found:
         assert one["messages"] == (46 if one["variant"] == "pingpong" else 23)
-        assert len(one["laps_ns"]) == (2 if one["variant"] == "pingpong" else 0)
+        assert len(one["iterations_ns"]) == (2 if one["variant"] == "pingpong" else 0)
 
 
 @pytest.mark.slow
@@ -107,21 +107,21 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     assert all(one["sent"] == one["received"] == 1024 * one["messages"] for one in found)
 
 
-@pytest.mark.parametrize(("app", "tools"), [(go, ["go"]), (java, ["go", "javac"])])
+@pytest.mark.parametrize(("program", "tools"), [(go, ["go"]), (java, ["go", "javac"])])
 @pytest.mark.slow
 def test_every_line_comes_back(
-    monkeypatch: pytest.MonkeyPatch, app: ModuleType, tools: list[str]
+    monkeypatch: pytest.MonkeyPatch, program: ModuleType, tools: list[str]
 ) -> None:
     for tool in tools:
         if not Path("/usr/bin", tool).exists():
             pytest.skip(f"there is no /usr/bin/{tool} here")
-    for name in ("go", *(["java"] if app is java else [])):
+    for name in ("go", *(["java"] if program is java else [])):
         make(REPOSITORY / "runners/programs" / name)
-    assert app.lack() == ""
+    assert program.lack() == ""
     monkeypatch.setattr(echo, "REPEATS", 1)
     monkeypatch.setattr(echo, "WARMUP", 23)
     monkeypatch.setattr(echo, "MESSAGES", 2300)
-    found = list(app.run(NOBODY, lambda _: None))
+    found = list(program.run(NOBODY, lambda _: None))
     check_lines(found)
     assert [one["error"] for one in found] == [None] * 3
     assert [one["transport"] for one in found] == ["unix", "tcp", "tcp-nagle"]
@@ -146,8 +146,8 @@ def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [one for one in found if one["variant"] != "fastcgi"]
     assert all(one["answered"] == one["requests"] == 230 for one in found)
     for one in found:
-        laps, segments = one["laps_ns"], one["counters"]["out"]
-        assert 0 < laps["p50"] <= laps["p99"]
+        iterations, segments = one["iterations_ns"], one["counters"]["out"]
+        assert 0 < iterations["p50"] <= iterations["p99"]
         # A request and its answer at least; with a new connection its opening and its end too.
         if one["transport"] == "tcp":
             assert segments >= 230 * (2 if one["variant"] == "keep" else 5)
@@ -269,18 +269,18 @@ def test_a_client_that_fails_is_a_sentence(
     assert run(["sh", "-c", script]) == {"error": error}
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_every_app_is_set_up_run_and_read(name: str) -> None:
     lines = (REPOSITORY / "runners/setup.sh").read_text().splitlines()
     (asked,) = (line for line in lines if "programs/needs.sh" in line)
     assert f"--{name}" in re.split("[ |)\t]+", asked)
     assert f"\n{name})" in (REPOSITORY / "runners/programs/needs.sh").read_text()
-    app = import_module(f"runners.programs.{name}")
-    assert callable(app.lack)
-    assert callable(app.run)
-    assert 5 <= app.TAKES <= 120  # what --claims says beforehand
-    fields = [line.model_fields["app"] for line in FIGURES]
-    assert name in {app for field in fields for app in get_args(field.annotation)}
+    program = import_module(f"runners.programs.{name}")
+    assert callable(program.lack)
+    assert callable(program.run)
+    assert 5 <= program.TAKES <= 120  # what --claims says beforehand
+    fields = [line.model_fields["program"] for line in FIGURES]
+    assert name in {program for field in fields for program in get_args(field.annotation)}
     assert name in PATTERN_APPS.values()
 
 
@@ -289,9 +289,9 @@ def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(java, "CLASSES", tmp_path)
     monkeypatch.setattr(java, "JAVA", sys.executable)
     monkeypatch.setattr(gin, "OHA", tmp_path / "oha")
-    for app in (go, java, gin):
-        name = app.__name__.rpartition(".")[2]
-        assert app.lack() == f"its programs are not built (runners/setup.sh --{name})"
+    for program in (go, java, gin):
+        name = program.__name__.rpartition(".")[2]
+        assert program.lack() == f"its programs are not built (runners/setup.sh --{name})"
     monkeypatch.setattr(java, "JAVA", str(tmp_path / "java"))
     assert "apt-get install default-jdk-headless" in java.lack()
 
@@ -304,19 +304,19 @@ def test_an_app_that_cannot_be_built_is_missing(
             raise RunError("gin does not compile.")
 
     monkeypatch.setattr(go, "lack", lambda: "")
-    monkeypatch.setattr(go, "run", lambda *_: iter([{"app": "go", "made": "up"}]))
+    monkeypatch.setattr(go, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
     experiments = Experiments(("go", "gin"), Progress())
     experiments.set_up(build)
     assert experiments.run(tmp_path, None) == [
         missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
-        | {"lane": "host"}
+        | {"target": "host"}
     ]
-    lines = (tmp_path / "apps.jsonl").read_text().splitlines()
-    assert lines == ['{"app": "go", "made": "up"}']
+    lines = (tmp_path / "programs.jsonl").read_text().splitlines()
+    assert lines == ['{"program": "go", "made": "up"}']
 
 
 def test_an_app_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--apps", "all"]).apps == (
+    assert options.parse(["--program", "all"]).programs == (
         "redis",
         "asyncio",
         "dotnet",
@@ -325,6 +325,6 @@ def test_an_app_that_is_not_there_is_refused() -> None:
         "gin",
     )
     with pytest.raises(
-        UsageError, match="unknown app 'made-up': there is redis, asyncio, dotnet, go"
+        UsageError, match="unknown program 'made-up': there is redis, asyncio, dotnet, go"
     ):
-        options.parse(["--apps", "made-up"])
+        options.parse(["--program", "made-up"])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from runners.box.libvirt import NAME
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 pytestmark = pytest.mark.root
 

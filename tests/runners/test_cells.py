@@ -40,7 +40,7 @@ def test_counts_need_fewer_repeats_than_times() -> None:
     assert {run.repeat for one in planned if not one.scripts for run in one.runs} == set(range(6))
 
 
-FEW = 400  # messages that each script of a stretch of its own takes at most
+FEW = 400  # messages that each script of a group of its own takes at most
 MIXED = ["switches", "copies", "counts", "stat", "functions"]
 TOGETHER = ("switches", "copies", "counts", "stat")
 

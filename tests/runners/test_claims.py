@@ -14,24 +14,24 @@ from typing import Any
 import pytest
 
 import analysis.errors
-from analysis.needs import chosen, conditions, needs
+from analysis.tools.required_cells import chosen, conditions, needs
 from probes.reasons import missing, reason
 from runners import intention, options
 from runners.collect import checks
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
 from runners.installed import try_tools
-from runners.lanes import CHECKS, REPOSITORY
 from runners.plan import claims
 from runners.plan.cells import unit
 from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.programs import redis
+from runners.targets import CHECKS, REPOSITORY
 from tests.build import make
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
-    """A cell that a claim needs, as analysis.needs prints it."""
+    """A cell that a claim needs, as analysis.tools.required_cells prints it."""
     fields = {"transport": transport, "pattern": pattern, "size": size}
     return fields | conditions(placement)
 
@@ -45,7 +45,7 @@ WANTED: dict[str, Any] = {
     "functions": False,
     "checks": [],
     "tools": {},
-    "apps": [],
+    "programs": [],
 }
 GIVEN = options.parse(["--claims", "--seed", "1"])
 
@@ -54,8 +54,8 @@ def planner(**changed: Any) -> claims.ClaimsPlanner:
     return claims.ClaimsPlanner(GIVEN, WANTED | changed)
 
 
-def host_plan(rung: str, *, alone: bool = False, **changed: Any) -> Plan:
-    return planner(**changed).host(rung, None, alone=alone, emulated=False)
+def host_plan(probe_level: str, *, alone: bool = False, **changed: Any) -> Plan:
+    return planner(**changed).host(probe_level, None, alone=alone, emulated=False)
 
 
 def test_a_guest_runs_what_is_no_time() -> None:
@@ -96,7 +96,7 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
 
 
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = options.parse(["--claims", "--apps", "redis"])
+    asked = options.parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(redis, "TAKES", 600)
     plans = plans_of(planner(), ("host",), "tracepoint", None)
     said = intention.claims_note(WANTED, asked, plans)
@@ -104,7 +104,7 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
 
-def test_what_a_rung_cannot_count_is_said() -> None:
+def test_what_a_probe_level_cannot_count_is_said() -> None:
     assert planner().scripts("tracepoint") == []
     assert planner().uncounted("host", "tracepoint", alone=True) == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
@@ -153,7 +153,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 
 def test_each_kernel_is_asked() -> None:
-    plans = plans_of(planner(checks=["sun-path"]), ("host", "vm"), "tracepoint", None).values()
+    plans = plans_of(planner(checks=["sun-path"]), ("host", "guest"), "tracepoint", None).values()
     assert [one.checks for one in plans] == [("sun-path",)] * 2
 
 

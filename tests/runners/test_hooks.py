@@ -53,7 +53,7 @@ def test_the_table_names_every_script_and_quantity() -> None:
     assert files == {script.file for script in SCRIPTS}
 
 
-def test_the_table_names_lanes_that_there_are() -> None:
+def test_the_table_names_targets_that_there_are() -> None:
     for rows in read_scripts().values():
-        assert {lane for row in rows for lane in row.headline} <= {"host", "vm"}
+        assert {target for row in rows for target in row.headline} <= {"host", "guest"}
         assert len({row.headline for row in rows}) == 1, "one script, whichever file it takes"

@@ -18,36 +18,36 @@ def test_defaults_are_the_main_job() -> None:
     assert given.transports == ("unix", "tcp")
     assert given.sizes == (64,)
     assert given.placements == ("same-cpu", "cross-cpu")
-    assert (given.lane, given.kernels, given.out) == ("auto", ("6.12",), None)
+    assert (given.target, given.kernels, given.out) == ("auto", ("6.12",), None)
     assert given.install
 
 
-def test_the_headline_is_a_matter_of_the_lane() -> None:
+def test_the_headline_is_a_matter_of_the_target() -> None:
     """On this kernel three instruments count beside the kernel; in a guest attaching is dear."""
     scripts = options.parse([]).scripts
-    assert set(scripts) == {"host", "vm"}
+    assert set(scripts) == {"host", "guest"}
     table = read_scripts()
-    by_lane = {
-        lane: {table[name][0].instrument for name in names if table[name][0].stretch == "counts"}
-        for lane, names in scripts.items()
+    by_target = {
+        target: {table[name][0].instrument for name in names if table[name][0].group == "counts"}
+        for target, names in scripts.items()
     }
-    assert by_lane == {"host": {"bpftrace", "bcc", "perf"}, "vm": {"bpftrace"}}
-    for lane, names in scripts.items():
-        assert names == tuple(n for n, rows in table.items() if lane in rows[0].headline)
+    assert by_target == {"host": {"bpftrace", "bcc", "perf"}, "guest": {"bpftrace"}}
+    for target, names in scripts.items():
+        assert names == tuple(n for n, rows in table.items() if target in rows[0].headline)
 
 
 @pytest.mark.parametrize(
-    ("text", "host", "vm"),
+    ("text", "host", "guest"),
     [
         ("kernel", (), ()),
         ("perf", ("stat", "trace", "profile"), ("stat", "trace", "profile")),
         ("slab,counts", ("slab", "counts"), ("slab", "counts")),
     ],
 )
-def test_what_is_named_is_attached_on_every_lane(
-    text: str, host: tuple[str, ...], vm: tuple[str, ...]
+def test_what_is_named_is_attached_on_every_target(
+    text: str, host: tuple[str, ...], guest: tuple[str, ...]
 ) -> None:
-    assert options.parse(["--instruments", text]).scripts == {"host": host, "vm": vm}
+    assert options.parse(["--instruments", text]).scripts == {"host": host, "guest": guest}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--messages", "-2"], "--messages"),
         (["--repeats", "0"], "--repeats '0'"),
         (["--placements", "moon"], "unknown placement 'moon'"),
-        (["--lane", "fast"], "unknown lane 'fast'"),
-        (["--lane", "host,vm"], "unknown lane 'host,vm'"),
+        (["--target", "fast"], "unknown target 'fast'"),
+        (["--target", "host,guest"], "unknown target 'host,guest'"),
         (["--wait", "nap"], "unknown way of waiting 'nap'"),
         (["--sched", "idle"], "unknown scheduler 'idle'"),
         (["--topology", "ring"], "unknown topology 'ring'"),
@@ -100,8 +100,8 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
         (["--knob=mitigations=off"], "--knob"),
         (["--in-flight", "9"], "--in-flight"),
         (["--clients", "9"], "--clients"),
-        (["--lane", "host", "--kernel", "5.10"], "--kernel"),
-        (["--lane", "vm", "--apps", "redis"], "--apps"),
+        (["--target", "host", "--kernel", "5.10"], "--kernel"),
+        (["--target", "guest", "--program", "redis"], "--program"),
         (["--claims", "--exact"], "--claims"),
         (["--claims", "--sizes=1K"], "--sizes"),
         (["--exact", "--instruments", "perf"], "--instruments"),

@@ -18,7 +18,7 @@ from runners.box.libvirt import NAME
 from runners.box.prove import write_vagrantfiles
 from runners.guest.image import DISK_ID, MEBI, SECTOR
 from runners.invoker import invoker
-from runners.lanes import REPOSITORY
+from runners.targets import REPOSITORY
 
 VAGRANT = shutil.which("vagrant")
 needs_vagrant = pytest.mark.skipif(VAGRANT is None, reason="vagrant is not installed")
@@ -103,7 +103,7 @@ def test_boot_code_leaves_the_partition_table_whole(bootable: Path) -> None:
 
 
 @needs_mke2fs
-def test_the_file_system_behind_it_is_sound_and_has_room(bootable: Path) -> None:
+def test_the_file_system_behind_it_is_valid_and_has_room(bootable: Path) -> None:
     done = subprocess.run(
         ["/usr/sbin/e2fsck", "-fn", f"{bootable}?offset={MEBI}"],
         capture_output=True, text=True, check=False,

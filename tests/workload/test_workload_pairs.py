@@ -41,12 +41,12 @@ def check_conservation(result: dict[str, Any], pattern: str, messages: int, size
 
 
 def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Path) -> None:
-    laps = messages if pattern in ONE_MESSAGE else messages // 2
-    assert result["round_trips"] == (0 if pattern == "stream" else laps)
+    iterations = messages if pattern in ONE_MESSAGE else messages // 2
+    assert result["round_trips"] == (0 if pattern == "stream" else iterations)
     assert sum(count for count, _ in result["intervals"]) == messages
     assert sum(ns for _, ns in result["intervals"]) == result["window_ns"]
     times = array.array("I", samples.read_bytes())
-    assert len(times) == laps
+    assert len(times) == iterations
     assert min(times) > 0 and max(times) < result["window_ns"]
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis import peers as statistics
 from analysis.errors import RunError as AnalysisError
+from analysis.tools import peers as statistics
 from runners.bench import awake, evidence, ours, process
 from runners.bench import compare_peers as compare
 from runners.bench.peers import PEERS, Load, Peer

@@ -16,7 +16,7 @@ from .conftest import Listed
 from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
-LAPS = 23
+ITERATIONS = 23
 # Shared memory is kept up in user space, which the kernel does for all the others: the rings, the
 # copies, the futex. Stepped over, so that what is counted is the loop, as with the others.
 RINGS = {"shm": ["shared_read", "shared_write"], "shm-spin": ["spin_read", "spin_write"]}
@@ -45,7 +45,7 @@ def steps(
     argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
     options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
     options += ["--pattern", pattern]
-    options += ["--messages", str(2 * LAPS)]
+    options += ["--messages", str(2 * ITERATIONS)]
     over = " ".join(where[name] for name in RINGS.get(transport, []))
     ended = subprocess.run(
         [*argv, *options],
@@ -83,15 +83,15 @@ def test_instructions_of_one_thread(
     counts = steps(stepper, program, private, transport, 0, pattern)
     check(counts, transport)
     if transport not in RINGS:  # a message is one write and one read
-        assert len(counts) == 2 * 2 * LAPS + 1
+        assert len(counts) == 2 * 2 * ITERATIONS + 1
 
 
 def check(counts: list[int], transport: str) -> None:
     if transport in RINGS:
         # Their system calls lie in what is stepped over: how many there are says nothing.
-        assert sum(counts) <= 2 * LAPS * MOST
+        assert sum(counts) <= 2 * ITERATIONS * MOST
         return
     # A server whose client is slow may find a note of zero copy still missing, and look again.
-    assert len(counts) >= 2 * LAPS + 1
+    assert len(counts) >= 2 * ITERATIONS + 1
     # Before the first and after the last lie the marker and the clock.
     assert max(counts[1:-1]) <= MOST

@@ -60,7 +60,7 @@ def traced_calls(program: Path, private: Path, *more: object) -> list[list[str]]
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_nothing_but_messages_in_the_window(program: Path, private: Path, sampled: bool) -> None:
-    """Between the last two getrusage calls of either side: one write and one read a lap."""
+    """Between the last two getrusage calls of either side: one write and one read an iteration."""
     more = ["--samples", private / "samples"] if sampled else []
     processes = traced_calls(program, private, *more)
     assert len(processes) == 2

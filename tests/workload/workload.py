@@ -21,7 +21,7 @@ TRANSPORTS = [
 ]
 PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "selfecho", "clients"]
 ALONE = ("selfloop", "selfecho")  # one thread holds both ends
-ONE_MESSAGE = ("stream", "selfloop")  # in a lap
+ONE_MESSAGE = ("stream", "selfloop")  # in an iteration
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
 
 

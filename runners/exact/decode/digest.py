@@ -29,13 +29,13 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             "switches": dict(window.total.switches),
             "tasks": _by_task(window.tree, window.total),
         },
-        "laps": window.laps,
+        "iterations": window.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
-                "laps": len(shape.laps),
-                "first": shape.laps[0],
-                "alike": shape.alike,
+                "iterations": len(shape.iterations),
+                "first": shape.iterations[0],
+                "identical": shape.identical,
                 "steps": shape.steps,
                 "least": shape.least,
                 "most": shape.most,
@@ -45,9 +45,12 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             for shape in window.shapes
         ],
         "variants": _variants(window),
-        "cycles": [{"shapes": list(cycle.shapes), "laps": cycle.laps} for cycle in window.cycles()],
+        "cycles": [
+            {"shapes": list(cycle.shapes), "iterations": cycle.iterations}
+            for cycle in window.cycles()
+        ],
         "checks": checks,
-        "sound": all(check["ok"] for check in checks),
+        "valid": all(check["ok"] for check in checks),
     }
 
 
@@ -58,7 +61,10 @@ def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
     exact comparison of two cells needs the others too.
     """
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
-    return [{"laps": laps, "moved": _moved(window.tree, usual, counts)} for counts, laps in others]
+    return [
+        {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
+        for counts, iterations in others
+    ]
 
 
 def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
@@ -159,8 +165,8 @@ def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
     return ["path\tcalls\tsteps\tinstructions\n", *lines]
 
 
-def lap_lines(window: ReplayedWindow) -> list[str]:
-    """The steady lap in its order: CPU, line of the call tree (from 1), steps."""
+def iteration_lines(window: ReplayedWindow) -> list[str]:
+    """The steady iteration in its order: CPU, line of the call tree (from 1), steps."""
     lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
     rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.steps}\n" for visit in window.order)
     return ["cpu\tline\tsteps\n", *rows]

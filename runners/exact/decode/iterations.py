@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cuts a record into laps and sorts them by shape: which functions each calls, and how often.
+"""Cuts a record into iterations and sorts them by shape: which functions each calls, and how often.
 
-A lap ends where the client is at the same point of its loop again: at the first block of its user
-code that the client runs exactly once per round trip. Equal parts of a record replay equally, so
-each is replayed once.
+An iteration ends where the client is at the same point of its loop again: at the first block of its
+user code that the client runs exactly once per round trip. Equal parts of a record replay equally,
+so each is replayed once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from runners.exact.decode.record import COUNT_BITS, VALUE_MASK, InstructionRecor
 from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
-LONGEST_CYCLE = 6  # laps
-FIRST_LAPS = 8
+LONGEST_CYCLE = 6  # iterations
+FIRST_ITERATIONS = 8
 
 
 class RecordError(Exception):
@@ -29,19 +29,20 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class IterationShape:
-    """Laps that call the same functions equally often. `laps` has their numbers, from 0 up.
+    """Iterations that call the same functions equally often. `iterations` has their numbers, from 0
+    up.
 
     They may differ by branches within a function (a clock that has moved on) and by who calls
-    (which of two tasks is the leftmost). `counts` is the most frequent variant, `alike` the number
-    of laps of that variant.
+    (which of two tasks is the leftmost). `counts` is the most frequent variant, `identical` the number
+    of iterations of that variant.
     """
 
     counts: Counts
-    laps: list[int]
-    alike: int
-    least: int  # steps of the shortest lap, and of the longest
+    iterations: list[int]
+    identical: int
+    least: int  # steps of the shortest iteration, and of the longest
     most: int
-    variants: tuple[tuple[Counts, int], ...]  # with the number of laps, most frequent first
+    variants: tuple[tuple[Counts, int], ...]  # with the number of iterations, most frequent first
 
     @property
     def steps(self) -> int:
@@ -53,32 +54,37 @@ class IterationShape:
 class Cycle:
     """Shapes that follow each other again and again, or one shape that repeats.
 
-    `shapes` are indices into the window's list; `laps` is the number of laps in such cycles.
+    `shapes` are indices into the window's list; `iterations` is the number of iterations in such
+    cycles.
     """
 
     shapes: tuple[int, ...]
-    laps: int
+    iterations: int
 
 
 @dataclass
 class ReplayedWindow:
-    """The window's laps by shape. `total` also includes what ran before and after the laps."""
+    """The window's iterations by shape. `total` also has what ran before and after them."""
 
     tree: CallTree
     shapes: list[IterationShape] = field(default_factory=list)
     total: Counts = field(default_factory=Counts)
     counted: int = 0
-    order: list[NodeVisit] = field(default_factory=list)  # a steady lap of the usual variant
+    order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
 
     @property
-    def laps(self) -> int:
-        """The number of whole laps."""
-        return sum(len(shape.laps) for shape in self.shapes)
+    def iterations(self) -> int:
+        """The number of whole iterations."""
+        return sum(len(shape.iterations) for shape in self.shapes)
 
     def cycles(self) -> list[Cycle]:
-        """How the shapes follow each other; first the cycle with the most laps."""
-        order = {lap: number for number, shape in enumerate(self.shapes) for lap in shape.laps}
-        return find_cycles([order[lap] for lap in range(self.laps)])
+        """How the shapes follow each other; first the cycle with the most iterations."""
+        order = {
+            iteration: number
+            for number, shape in enumerate(self.shapes)
+            for iteration in shape.iterations
+        }
+        return find_cycles([order[iteration] for iteration in range(self.iterations)])
 
     @property
     def steady(self) -> IterationShape:
@@ -94,12 +100,12 @@ def replay(record: InstructionRecord, symbols: Symbols, round_trips: int) -> Rep
     machine = Replay(record.blocks, record.tasks, symbols)
     state, _ = machine.run(machine.start(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
-    cuts = find_laps(record, begin + 1, end, client, round_trips)
+    cuts = find_iterations(record, begin + 1, end, client, round_trips)
     window = ReplayedWindow(machine.tree, counted=record.window)
     parts = [record.words[a:b] for a, b in pairwise([begin + 1, *cuts, end])]
     states, counts = _replay_all(machine, state, parts)
     _sort(window, counts)
-    usual = next(n for n, lap in enumerate(counts) if lap is window.steady.counts)
+    usual = next(n for n, iteration in enumerate(counts) if iteration is window.steady.counts)
     machine.run(states[usual], parts[usual], window.order)
     return window
 
@@ -121,10 +127,10 @@ def _kind(event: RecordEvent) -> int:
     return 0x80 | event
 
 
-def find_laps(
+def find_iterations(
     record: InstructionRecord, begin: int, end: int, client: int, round_trips: int
 ) -> list[int]:
-    """Where the laps begin, as indices of the record's words. Raises RecordError."""
+    """Where the iterations begin, as indices of the record's words. Raises RecordError."""
     data, kinds = record.words.tobytes(), _kinds(record.words)
     turns = _turns(record.words, kinds, begin, end, client)
 
@@ -136,8 +142,8 @@ def find_laps(
             if bisect_right(turns, place) % 2 == 1 and kinds[place - 1] != _kind(RecordEvent.RESUME)
         ]
 
-    # A block that runs in every lap runs in one of the first laps.
-    soon = min(end, begin + FIRST_LAPS * (end - begin) // round_trips)
+    # A block that runs in every iteration runs in one of the first iterations.
+    soon = min(end, begin + FIRST_ITERATIONS * (end - begin) // round_trips)
     user = [
         number
         for number, block in enumerate(record.blocks)
@@ -198,32 +204,32 @@ def _replay_all(
 
 
 def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
-    """Fill `window`. The first part and the last, set-up and the loop's exit, are no laps."""
+    """Fill `window`. The first part and the last, set-up and the loop's exit, are no iterations."""
     for counts in parts:
         window.total.add(counts)
     keys: dict[int, tuple[object, object]] = {}
     shapes: dict[object, dict[object, list[int]]] = {}
-    laps = parts[1:-1]
-    for lap, counts in enumerate(laps):
+    iterations = parts[1:-1]
+    for iteration, counts in enumerate(iterations):
         if id(counts) not in keys:
             calls = frozenset(window.tree.calls(counts).items())
             keys[id(counts)] = calls, counts.key()
         shape, variant = keys[id(counts)]
-        shapes.setdefault(shape, {}).setdefault(variant, []).append(lap)
-    found = [_shape(laps, list(variants.values())) for variants in shapes.values()]
-    window.shapes = sorted(found, key=lambda shape: (-len(shape.laps), shape.laps[0]))
+        shapes.setdefault(shape, {}).setdefault(variant, []).append(iteration)
+    found = [_shape(iterations, list(variants.values())) for variants in shapes.values()]
+    window.shapes = sorted(found, key=lambda shape: (-len(shape.iterations), shape.iterations[0]))
 
 
-def _shape(laps: list[Counts], variants: list[list[int]]) -> IterationShape:
+def _shape(iterations: list[Counts], variants: list[list[int]]) -> IterationShape:
     variants.sort(key=lambda numbers: (-len(numbers), numbers[0]))
-    counted = tuple((laps[numbers[0]], len(numbers)) for numbers in variants)
+    counted = tuple((iterations[numbers[0]], len(numbers)) for numbers in variants)
     steps = [counts.steps.total() for counts, _ in counted]
     numbers = sorted(number for numbers in variants for number in numbers)
     return IterationShape(counted[0][0], numbers, counted[0][1], min(steps), max(steps), counted)
 
 
 def find_cycles(order: list[int]) -> list[Cycle]:
-    """The cycles in `order`, each with all the laps in which it repeats."""
+    """The cycles in `order`, each with all the iterations in which it repeats."""
     found: Counter[tuple[int, ...]] = Counter()
     at = 0
     while at < len(order):
@@ -237,7 +243,7 @@ def find_cycles(order: list[int]) -> list[Cycle]:
                 break
         else:
             at += 1
-    return [Cycle(shapes, laps) for shapes, laps in found.most_common()]
+    return [Cycle(shapes, iterations) for shapes, iterations in found.most_common()]
 
 
 def _rotated(shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ from runners.guest.machine import User
 
 
 class CountedCell(NamedTuple):
-    """A cell's line of cells.jsonl, its call tree and its steady lap (empty if it failed)."""
+    """A cell's line of cells.jsonl, its call tree and its steady iteration (empty if it failed)."""
 
     line: dict[str, Any]
     tree: str
-    lap: str
+    iteration: str
 
 
 Count = Callable[[ExactGuest, ExactCell, User | None], CountedCell]

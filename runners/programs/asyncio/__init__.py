@@ -63,7 +63,7 @@ def run(
         for repeat, ((loop, transport), case), watch in rounds(todo, REPEATS, probes):
             (pattern, size, messages), (server, end) = case, servers[loop, transport]
             say(f"{loop} {transport} {pattern} {size} B, repeat {repeat}")
-            record = {"app": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
+            record = {"program": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
                       "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
             argv = [*_argv(loop, "client", transport, end), pattern, str(size), str(messages)]
             yield record | run_counted(argv, user, server, watch)

@@ -77,7 +77,7 @@ async def once(
     echoes = pattern == "pingpong"
     writer.write(b"echo\n" if echoes else b"sink\n")
     before, start = cpu_us(), perf_counter_ns()
-    laps = await (pingpong if echoes else stream)(reader, writer, bytes(size), messages)
+    iterations = await (pingpong if echoes else stream)(reader, writer, bytes(size), messages)
     ended, mine = perf_counter_ns(), since(before)
     writer.write_eof()
     theirs = json.loads(await reader.read())
@@ -91,7 +91,7 @@ async def once(
         "received": theirs.pop("received"),
         "client": mine,
         "server": theirs,
-        "laps_ns": laps,
+        "iterations_ns": iterations,
     }
 
 
@@ -99,14 +99,14 @@ async def pingpong(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, payload: bytes, messages: int
 ) -> list[int]:
     """Median and 99th percentile of the round trips."""
-    laps = array("Q")
+    iterations = array("Q")
     for _ in range(messages):
         start = perf_counter_ns()
         writer.write(payload)
         await writer.drain()
         await reader.readexactly(len(payload))
-        laps.append(perf_counter_ns() - start)
-    ranked = sorted(laps)
+        iterations.append(perf_counter_ns() - start)
+    ranked = sorted(iterations)
     return [ranked[len(ranked) // 2], ranked[len(ranked) * 99 // 100]]  # of thousands
 
 

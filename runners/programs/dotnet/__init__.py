@@ -40,7 +40,7 @@ def run(
         end = {"unix": str(directory / "benchmark"), "tcp": "-"}
         for repeat, (size, variant, transport), watch in rounds(cases, REPEATS, probes):
             say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
-            record = {"app": "dotnet", "variant": variant, "clients": 1,
+            record = {"program": "dotnet", "variant": variant, "clients": 1,
                       "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
             argv = [str(PROGRAM), transport, end[transport], variant, str(size), str(CALLS)]
             yield record | run_whole(argv, user, None, watch)

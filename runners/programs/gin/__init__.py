@@ -62,13 +62,13 @@ def run(
         for repeat, (log, connections, transport), watch in rounds(cases, REPEATS, probes):
             say(f"gin {transport} {connections} {log}, repeat {repeat}")
             yield {
-                **{"app": "gin", "variant": connections, "log": log == "log"},
+                **{"program": "gin", "variant": connections, "log": log == "log"},
                 **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
                 **_measure(*servers[log], connections, transport, user, watch),
             }
         for repeat, transport in product(range(REPEATS), TRANSPORTS):
             yield {
-                **{"app": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+                **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
                 **{"repeat": repeat, **_ask_in_fastcgi(servers["quiet"][1], transport)},
             }
 
@@ -91,14 +91,14 @@ def _measure(
     found = run_whole(argv, user, server, watch)
     if found["error"]:
         return found
-    summary, laps = found["summary"], found["latencyPercentiles"]
+    summary, iterations = found["summary"], found["latencyPercentiles"]
     return {
         "requests": requests,
         "answered": found["statusCodeDistribution"].get("200", 0),
         "window_ns": round(summary["total"] * 1e9),
-        "laps_ns": {
+        "iterations_ns": {
             "mean": round(summary["average"] * 1e9),
-            **{key: round(laps[key] * 1e9) for key in ("p50", "p99")},
+            **{key: round(iterations[key] * 1e9) for key in ("p50", "p99")},
         },
         **{key: found[key] for key in ("counters", "probed") if key in found},
         "error": None,

@@ -49,7 +49,7 @@ def run(
     with private_directory(user) as directory, _server(directory, user) as (server, ends):
         for repeat, (clients, connection, transport), watch in rounds(cases, REPEATS, probes):
             say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
-            record = {"app": "redis", "variant": connection, "clients": clients,
+            record = {"program": "redis", "variant": connection, "clients": clients,
                       "transport": transport, "repeat": repeat}  # fmt: skip
             yield record | _measure(server, ends, transport, connection, clients, user, watch)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis.again RUN_DIR RUN_DIR …: are the verdicts of a second run the same?
+"""python -m analysis.tools.rejudge RUN_DIR RUN_DIR …: are the verdicts of a second run the same?
 
 Each run is judged alone, then all together: what holds in one run and not in another is
 CONDITIONAL, and says so.
@@ -23,7 +23,7 @@ from analysis.wording import counted
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.again",
+        prog="python -m analysis.tools.rejudge",
         description="Compare the verdicts of stored runs, and judge the runs together.",
         epilog="Exit status: 0 compared, 1 failed, 2 asked for the impossible.",
     )

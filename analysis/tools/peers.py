@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis.peers FILE: what `runners/compare-peers.sh` measured, as a table of ratios."""
+"""python -m analysis.tools.peers FILE: a table of ratios from what compare-peers.sh measured."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ CELL = ["placement", "transport", "peer", "size", "statistic"]
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python -m analysis.peers FILE", file=sys.stderr)
+        print("usage: python -m analysis.tools.peers FILE", file=sys.stderr)
         return 2
     try:
         print(table(read(Path(arguments[0]))))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A call tree in the terminal, out of folded stacks: `python3 -m analysis.folded_tree FILE …`.
+"""A call tree in the terminal, out of folded stacks: `python3 -m analysis.tools.folded_tree FILE
+…`.
 
 A line of a folded file is `outermost;…;innermost N` (Brendan Gregg's stackcollapse format); the
 files of a run's `folded/` count instructions of one round trip, or samples. Each function is shown
@@ -60,7 +61,9 @@ def rows(call: Call, name: str, depth: int, least: float, level: int = 0) -> Ite
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m analysis.folded_tree", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python3 -m analysis.tools.folded_tree", description=__doc__
+    )
     parser.add_argument("file", type=Path, help="of a run's folded/")
     parser.add_argument(
         "--root", required=True, help="the function to begin at, such as ksys_write"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A line of raw/host/apps.jsonl: one measurement of an article's own program.
+"""A line of raw/host/programs.jsonl: one measurement of an article's own program.
 
 A line with `probed` is of a run of its own, after the timed ones, while the BCC tools watched the
 client, its server, all their threads and what these start. Its times are in no table.
@@ -19,7 +19,7 @@ class Probed(Model):
     # Tool → quantity → key → count: `counts` of probes/bcc/counts.py, `syscount` with all system
     # calls by name, `stacks` with the causes of wake-ups
     counts: dict[str, dict[str, dict[str, Count]]]
-    lost: dict[str, Count]  # tool → events without room; what that tool counted is then unsound
+    lost: dict[str, Count]  # tool → events without room; what that tool counted is then invalid
     missed: Count | None  # as in cells.jsonl, all tools together
     calls_missed: Count | None
 
@@ -40,7 +40,7 @@ class KernelCounts(Model):
 class AppRun(Model):
     """What a line of every program has."""
 
-    app: Word
+    program: Word
     variant: Word
     clients: Positive
     transport: Word
@@ -65,7 +65,7 @@ class Redis(MeasuredRun):
     """Requests to redis-server. Pattern `redis-<variant>`; a request and its answer are two
     messages."""
 
-    app: Literal["redis"]
+    program: Literal["redis"]
     requests: Positive
     window_ns: Positive
     user_us: Count = 0  # CPU time of the clients
@@ -89,7 +89,7 @@ class CpuTime(Model):
 class Asyncio(MeasuredRun):
     """Python's event loops. Pattern `<loop>-<variant>`."""
 
-    app: Literal["asyncio"]
+    program: Literal["asyncio"]
     loop: Word
     size: Positive
     messages: Positive
@@ -98,13 +98,15 @@ class Asyncio(MeasuredRun):
     received: Count  # bytes, by the server
     client: CpuTime
     server: CpuTime
-    laps_ns: tuple[Count, ...]  # median and 99th percentile of the round trips; empty for a stream
+    iterations_ns: tuple[
+        Count, ...
+    ]  # median and 99th percentile of the round trips; empty for a stream
 
 
 class Dotnet(MeasuredRun):
     """The methods of the .NET benchmark. Pattern `dotnet-<variant>`, placement `same-cpu`."""
 
-    app: Literal["dotnet"]
+    program: Literal["dotnet"]
     size: Positive
     calls: Positive
     messages: Positive  # in all calls
@@ -116,10 +118,10 @@ class Dotnet(MeasuredRun):
 
 
 class Echo(MeasuredRun):
-    """Lines and their echoes, in Go and in Java. Pattern `<app>-echo`; a line and its echo are two
-    messages."""
+    """Lines and their echoes, in Go and in Java. Pattern `<program>-echo`; a line and its echo are
+    two messages."""
 
-    app: Literal["go", "java"]
+    program: Literal["go", "java"]
     size: Positive
     sent: Positive  # lines
     echoed: Count
@@ -127,7 +129,7 @@ class Echo(MeasuredRun):
     runtime: str  # the version of Go or Java
 
 
-class Laps(Model):
+class Iterations(Model):
     """Times of the requests, by oha."""
 
     mean: Count
@@ -139,12 +141,12 @@ class Gin(MeasuredRun):
     """HTTP requests to Gin, by oha. Pattern `gin-<variant>`, with `-log` where it logs; a request
     and its answer are two messages."""
 
-    app: Literal["gin"]
+    program: Literal["gin"]
     log: bool  # whether the server writes its request log
     requests: Positive
     answered: Count  # with status 200
     window_ns: Positive
-    laps_ns: Laps
+    iterations_ns: Iterations
 
 
 Protocol = Literal["fastcgi", "http", "else", "nothing"]
@@ -153,7 +155,7 @@ Protocol = Literal["fastcgi", "http", "else", "nothing"]
 class GinInFastcgi(MeasuredRun):
     """Requests in FastCGI to Gin. Pattern `gin-fastcgi`; requests alone are messages."""
 
-    app: Literal["gin"]
+    program: Literal["gin"]
     variant: Literal["fastcgi"]
     asked: Positive
     answers: dict[Protocol, Count]  # protocol of the answer → how many
@@ -164,10 +166,10 @@ def _choice(line: Any) -> str:
     if record.get("error") is not None:
         return "(failed)"
     fastcgi = " in FastCGI" if record.get("variant") == "fastcgi" else ""
-    return f"({record.get('app')}{fastcgi})"
+    return f"({record.get('program')}{fastcgi})"
 
 
-AppLine = Annotated[
+ProgramLine = Annotated[
     Annotated[FailedRun, Tag("(failed)")]
     | Annotated[Redis, Tag("(redis)")]
     | Annotated[Asyncio, Tag("(asyncio)")]
@@ -178,4 +180,4 @@ AppLine = Annotated[
     | Annotated[GinInFastcgi, Tag("(gin in FastCGI)")],
     Discriminator(_choice),
 ]
-APP_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(AppLine)
+PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(ProgramLine)

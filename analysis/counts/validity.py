@@ -20,8 +20,8 @@ HOOKED = ("unix", "tcp")
 MAPPED = ("shm", "shm-spin")
 
 
-def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
-    """Why this cell run breaks conservation or is incomplete; empty when it is sound."""
+def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
+    """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
     reasons = list(_payload(cell, result))
     for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
@@ -32,7 +32,7 @@ def unsound_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
             reasons += _probed_messages(cell, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, entries, probed, who)
-        reasons += _strangers(probed)
+        reasons += _background(probed)
     return [
         *reasons,
         *_calls_missed(cell),
@@ -121,10 +121,10 @@ def _segments(
 
 
 def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
-    """Of two probes in one window; a stranger's packets need not be TCP."""
+    """Of two probes in one window; a background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
-    alone = probed.get(("stranger_packets", "")) == 0
+    alone = probed.get(("background_packets", "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
         yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
@@ -138,8 +138,8 @@ def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> fl
     return None if values[0] is None else sum(value or 0 for value in values)
 
 
-def _strangers(probed: dict[tuple[str, str], float]) -> Iterator[str]:
-    packets = probed.get(("stranger_packets", ""), 0)
+def _background(probed: dict[tuple[str, str], float]) -> Iterator[str]:
+    packets = probed.get(("background_packets", ""), 0)
     if packets > 0:
         yield f"other programs sent {packets:.0f} packets over lo in the window"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`vm`)."""
+"""Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
 
 
 @dataclass(frozen=True)
-class FinishedLane:
-    """A lane that has run: its entry in run.json, and what is missing from it."""
+class FinishedTarget:
+    """A target that has run: its entry in run.json, and what is missing from it."""
 
     entry: dict[str, Any]
     missing: list[Missing]
@@ -51,21 +51,21 @@ class FinishedLane:
 
 def run_plan_on_host(
     plan: Plan,
-    rung: str,
+    probe_level: str,
     raw: Path,
     scratch: Path,
     progress: Progress,
     uncounted: list[Missing],
     *,
     emulated: bool = False,
-) -> FinishedLane:
+) -> FinishedTarget:
     """Carry out this plan on this kernel. Raises RunError."""
     missing = [*uncounted, NO_TIMES] if emulated else uncounted
     plan.dump(scratch / "plan.json")
     out = raw / "host"
     with progress.step("host: measuring"):
         _collect(scratch, out, progress)
-    return _finish(out, "host", rung, "tcg" if emulated else None, plan.runs, missing)
+    return _finish(out, "host", probe_level, "tcg" if emulated else None, plan.runs, missing)
 
 
 def _collect(scratch: Path, out: Path, progress: Progress) -> None:
@@ -122,12 +122,12 @@ def run_plan_in_guest(
     invoker: Invoker,
     progress: Progress,
     uncounted: Sequence[Missing] = (),
-) -> FinishedLane:
+) -> FinishedTarget:
     """Carry out this plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
     _pack(payload, plan, scratch / "plan.json", machine.modules)
-    out = raw / f"vm-{machine.release}"
+    out = raw / f"guest-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
             payload,
@@ -138,7 +138,7 @@ def run_plan_in_guest(
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )
-    return _finish(out, "vm", "function", machine.accelerator, plan.runs, uncounted)
+    return _finish(out, "guest", "function", machine.accelerator, plan.runs, uncounted)
 
 
 def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
@@ -161,20 +161,20 @@ def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def _finish(
     out: Path,
-    lane: str,
-    rung: str,
+    target: str,
+    probe_level: str,
     accelerator: str | None,
     runs: int,
     uncounted: Sequence[Missing],
-) -> FinishedLane:
+) -> FinishedTarget:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
     failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
     entry = {
         "folder": out.name,
-        "lane": lane,
+        "target": target,
         "kernel": environment["kernel"],
-        "rung": rung,
+        "probe_level": probe_level,
         "accelerator": accelerator,
         "runs": runs,
     }
-    return FinishedLane(entry, [lack | {"lane": out.name} for lack in (*failed, *uncounted)])
+    return FinishedTarget(entry, [lack | {"target": out.name} for lack in (*failed, *uncounted)])

@@ -13,13 +13,13 @@ import pandas as pd
 
 from analysis.conditions import Conditions
 from analysis.counts.ledger import Entry
-from analysis.counts.measures import REGIME, best_source
-from analysis.counts.programs import OVER, UNDER, Paired, difference, ratio
-from analysis.counts.quantities import APPS, MEASURE_BY_ID
+from analysis.counts.measures import CONDITIONS, best_source
+from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
+from analysis.programs.table import OVER, UNDER, Paired, difference, ratio
 from analysis.tsv import read_rows
 from analysis.wording import RATE
 
-TABLE = Path(__file__).with_name("twins.tsv")
+TABLE = Path(__file__).with_name("c_baseline.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
 SPEEDS = {
     "requests_per_s": "request",
@@ -68,7 +68,7 @@ class Calls:
     calls: tuple[tuple[str, float], ...]  # the most frequent first
 
 
-def read_twins() -> dict[str, tuple[str, int | None, str]]:
+def read_c_baseline() -> dict[str, tuple[str, int | None, str]]:
     """Program → pattern, size (None: its own) and how they differ."""
     return {
         row["program"]: (row["pattern"], int(row["size"]) if row["size"] else None, row["why"])
@@ -77,19 +77,19 @@ def read_twins() -> dict[str, tuple[str, int | None, str]]:
 
 
 def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
-    """In the order of APPS; a program with no time over one of the two transports has none."""
-    sound = measured[measured["sound"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
-    known = read_twins()
+    """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
+    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
+    known = read_c_baseline()
     found = []
-    own = sound[sound["pattern"].isin(APPS)]
-    for where, rows in own.groupby(list(REGIME), sort=True):
+    own = valid[valid["pattern"].isin(PROGRAMS)]
+    for where, rows in own.groupby(list(CONDITIONS), sort=True):
         pattern, size, placement = str(where[0]), int(str(where[1])), str(where[2])
         for speed, unit in SPEEDS.items():
             program = _side(rows, (pattern, size, placement), speed)
             if program is not None:
                 name, other, why = known.get(pattern, ("", None, ""))
                 alone = not Conditions.parse(placement).unusual  # 20 clients have no twin
-                cells = sound[(sound["pattern"] == name) & (sound["size"] == (other or size))]
+                cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
                 twins = tuple(_twins(cells, speed)) if alone else ()
                 found.append(Survival(unit, (program,), twins, why))
                 break
@@ -114,11 +114,11 @@ def _place(side: Side) -> tuple[int, int]:
 
 
 def _order(pattern: str) -> int:
-    return list(APPS).index(pattern)
+    return list(PROGRAMS).index(pattern)
 
 
 def _twins(cells: pd.DataFrame, speed: str) -> Iterator[Side]:
-    for where, rows in cells.groupby(list(REGIME), sort=True):
+    for where, rows in cells.groupby(list(CONDITIONS), sort=True):
         found = _side(rows, (str(where[0]), int(str(where[1])), str(where[2])), speed)
         if found is not None:
             yield found
@@ -139,7 +139,9 @@ def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side |
 
 def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
     """How long one takes, in ns: unprobed, on the host."""
-    own = rows[(rows["measure"] == speed) & (rows["lane"] == "host") & ~rows["probed"].astype(bool)]
+    own = rows[
+        (rows["measure"] == speed) & (rows["target"] == "host") & ~rows["probed"].astype(bool)
+    ]
     own = own[own["value"] > 0]
     if own.empty:
         return own
@@ -159,10 +161,10 @@ def _costs(rows: pd.DataFrame, name: str) -> dict[str, float]:
 
 def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
     """Of the programs' probed runs, medians over repeats; `most` of each."""
-    rows = tidy[tidy["pattern"].isin(APPS) & (tidy["quantity"] == "syscalls") & tidy["sound"]]
+    rows = tidy[tidy["pattern"].isin(PROGRAMS) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
     found = []
-    for where, group in rows.groupby([*REGIME, "transport"], sort=True):
+    for where, group in rows.groupby([*CONDITIONS, "transport"], sort=True):
         # A call that a repeat did not make is 0 there.
         medians = (
             group.pivot_table(index="key", columns="repeat", values="each", fill_value=0.0)

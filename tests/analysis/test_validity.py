@@ -14,10 +14,10 @@ def break_host(cell: Cell) -> None:
         cell["result"]["server"]["received_bytes"] -= 1
 
 
-def test_sound_run(plain: Analysis) -> None:
+def test_valid_run(plain: Analysis) -> None:
     analysis = plain
-    assert analysis.tables.unsound == ()
-    assert analysis.tables.tidy["sound"].all()
+    assert analysis.tables.invalid == ()
+    assert analysis.tables.tidy["valid"].all()
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_sound_run(plain: Analysis) -> None:
 def test_probes_that_break_conservation(
     analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
 ) -> None:
-    (unsound,) = analysed(MadeUp(maps=maps)).tables.unsound
-    assert (unsound.lane.lane, unsound.cell.id) == ("vm", 3)
-    assert reason in unsound.reasons
+    (invalid,) = analysed(MadeUp(maps=maps)).tables.invalid
+    assert (invalid.target.target, invalid.cell.id) == ("guest", 3)
+    assert reason in invalid.reasons
 
 
 def test_probes_that_miss_messages(analysed: Analyse) -> None:
@@ -41,7 +41,7 @@ def test_probes_that_miss_messages(analysed: Analyse) -> None:
         if cell["instruments"] == ["bpftrace"]:
             cell["messages"] = 9
 
-    reasons = " ".join(r for u in analysed(MadeUp(change=fewer)).tables.unsound for r in u.reasons)
+    reasons = " ".join(r for u in analysed(MadeUp(change=fewer)).tables.invalid for r in u.reasons)
     assert "probes counted 8 messages sent, and the window has 9 messages" in reasons
     assert "probes saw 80 bytes copied in, and messages x size is 90" in reasons
     assert "the workload received 80 bytes, and messages x size is 90" in reasons
@@ -55,7 +55,7 @@ def test_nobody_sees_a_message_in_shared_memory(analysed: Analyse) -> None:
         if cell["instruments"] == ["bpftrace"]:
             cell["result"]["client"]["partial_receives"] = 2
 
-    assert {u.cell.transport for u in analysed(MadeUp(change=mapped)).tables.unsound} == {"tcp"}
+    assert {u.cell.transport for u in analysed(MadeUp(change=mapped)).tables.invalid} == {"tcp"}
 
 
 def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
@@ -63,7 +63,7 @@ def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
         if cell["instruments"] == ["bpftrace"]:
             cell["result"]["client"]["partial_receives"] = 2
 
-    reasons = [r for u in analysed(MadeUp(change=partial)).tables.unsound for r in u.reasons]
+    reasons = [r for u in analysed(MadeUp(change=partial)).tables.invalid for r in u.reasons]
     assert set(reasons) == {
         "probes counted 8 messages received, and the window has 8 messages and 2 partial calls"
     }
@@ -71,9 +71,9 @@ def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
 
 @pytest.mark.parametrize("said", ["Lost 12 events\n", "WARNING: Map full; can't update element\n"])
 def test_events_lost_on_stderr(analysed: Analyse, said: str) -> None:
-    unsound = analysed(MadeUp(stderr=said)).tables.unsound
-    assert {one.cell.transport for one in unsound} == {"unix", "tcp"}
-    assert all("bpftrace copies, others lost" in one.reasons[0] for one in unsound)
+    invalid = analysed(MadeUp(stderr=said)).tables.invalid
+    assert {one.cell.transport for one in invalid} == {"unix", "tcp"}
+    assert all("bpftrace copies, others lost" in one.reasons[0] for one in invalid)
 
 
 def test_calls_that_probes_missed(analysed: Analyse) -> None:
@@ -81,9 +81,9 @@ def test_calls_that_probes_missed(analysed: Analyse) -> None:
         if cell["instruments"] == ["bpftrace"] and cell["transport"] == "tcp":
             cell["calls_missed"] = {"copies": 2, "others": 0}
 
-    (unsound,) = analysed(MadeUp(change=miss)).tables.unsound
-    assert unsound.cell.transport == "tcp"
-    assert unsound.reasons == (
+    (invalid,) = analysed(MadeUp(change=miss)).tables.invalid
+    assert invalid.cell.transport == "tcp"
+    assert invalid.reasons == (
         "probes were not run for some calls, which happened inside another probe: copies 2",
     )
 
@@ -92,7 +92,7 @@ def test_nobody_knows_what_an_old_kernel_missed(analysed: Analyse) -> None:
     def unknown(cell: Cell) -> None:
         cell["calls_missed"] = {"copies": None}
 
-    assert analysed(MadeUp(change=unknown)).tables.unsound == ()
+    assert analysed(MadeUp(change=unknown)).tables.invalid == ()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_nobody_knows_what_an_old_kernel_missed(analysed: Analyse) -> None:
         ),
         (
             {
-                **{"@lo_packets": {"4": 8}, "@stranger_packets": {"4": 0}},
+                **{"@lo_packets": {"4": 8}, "@background_packets": {"4": 0}},
                 "@segments": {"4,data": 8, "4,ack": 2, "4,data elsewhere": 0},
             },
             "probes counted 10 segments, and 8 packets on lo",
@@ -119,33 +119,33 @@ def test_nobody_knows_what_an_old_kernel_missed(analysed: Analyse) -> None:
 def test_segments_that_a_probe_missed(
     analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
 ) -> None:
-    (unsound,) = analysed(MadeUp(maps=maps)).tables.unsound
-    assert (unsound.lane.lane, unsound.cell.id) == ("vm", 4)
-    assert unsound.reasons == (reason,)
+    (invalid,) = analysed(MadeUp(maps=maps)).tables.invalid
+    assert (invalid.target.target, invalid.cell.id) == ("guest", 4)
+    assert invalid.reasons == (reason,)
 
 
-def test_an_acknowledgement_at_the_edge_of_the_window_is_sound(analysed: Analyse) -> None:
+def test_an_acknowledgement_at_the_edge_of_the_window_is_valid(analysed: Analyse) -> None:
     maps = {
-        **{"@lo_packets": {"4": 7}, "@stranger_packets": {"4": 0}},
+        **{"@lo_packets": {"4": 7}, "@background_packets": {"4": 0}},
         **{"@receives": {"4,sender": 7}, "@segments": {"4,data": 8, "4,ack": 0}},
     }
-    assert analysed(MadeUp(maps=maps)).tables.unsound == ()
+    assert analysed(MadeUp(maps=maps)).tables.invalid == ()
 
 
 def test_ftrace_that_lost_events(analysed: Analyse) -> None:
     def lose(cell: Cell) -> None:
         cell["lost"] = 3 if cell["instruments"] == ["ftrace"] else 0
 
-    unsound = analysed(MadeUp(change=lose)).tables.unsound
-    assert [one.reasons for one in unsound] == [("ftrace lost 3 events",)] * 2
+    invalid = analysed(MadeUp(change=lose)).tables.invalid
+    assert [one.reasons for one in invalid] == [("ftrace lost 3 events",)] * 2
 
 
-def test_unsound_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
+def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(change=break_host, guest=False))
-    (unsound,) = analysis.tables.unsound
-    assert "the client sent 40 bytes, and the server received 39" in unsound.reasons
-    (regime,) = (r for r in analysis.regimes if r.placement == "same-cpu")
-    assert [(one.transport, one.p50.repeats) for one in regime.latencies if one.p50] == [
+    (invalid,) = analysis.tables.invalid
+    assert "the client sent 40 bytes, and the server received 39" in invalid.reasons
+    (timing,) = (r for r in analysis.timings if r.placement == "same-cpu")
+    assert [(one.transport, one.p50.repeats) for one in timing.latencies if one.p50] == [
         ("unix", 3),
         ("tcp", 2),
     ]
@@ -153,7 +153,7 @@ def test_unsound_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     assert {one.repeats for one in verdict.evidence} == {2, 3}
 
 
-def test_only_unsound_cells_make_no_verdict(analysed: Analyse) -> None:
+def test_only_invalid_cells_make_no_verdict(analysed: Analyse) -> None:
     verdict = analysed(MadeUp(stderr="Lost 1 events\n")).verdicts[0]
     assert verdict.verdict == "NOT MEASURED"
-    assert verdict.why == "The only cells that measured it are unsound."
+    assert verdict.why == "The only cells that measured it are invalid."

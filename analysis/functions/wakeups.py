@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, order
-from analysis.counts.measures import REGIME
+from analysis.counts.measures import CONDITIONS
 from analysis.counts.quantities import ELSEWHERE
 
 PARTS = ("send-wakeup", "wakeup-running", "running-return", "send-return")
 NOT_WOKEN = "not-woken"
-CELL = ["lane", "kernel", *REGIME, "transport"]
+CELL = ["target", "kernel", *CONDITIONS, "transport"]
 SHOWN_WAYS = 4
 
 
@@ -58,8 +58,8 @@ class Wakeups:
 
 
 def latencies(tidy: pd.DataFrame) -> tuple[Latency, ...]:
-    """One of each cell that latency.py watched, by sound runs; times of a guest are in none."""
-    rows = tidy[tidy["sound"] & tidy["quantity"].isin(("path_count", "path_ns", "path_latency"))]
+    """One of each cell that latency.py watched, by valid runs; times of a guest are in none."""
+    rows = tidy[tidy["valid"] & tidy["quantity"].isin(("path_count", "path_ns", "path_latency"))]
     timed = rows[rows["quantity"] == "path_ns"]
     found = []
     for cell, group in rows[rows["cell"].isin(timed["cell"])].groupby(CELL, sort=True):
@@ -88,8 +88,8 @@ def _part(name: str, sums: "pd.Series[float]") -> Part:
 
 
 def wakeups(tidy: pd.DataFrame) -> tuple[Wakeups, ...]:
-    """One of each cell that stacks.py watched, by sound runs."""
-    rows = tidy[tidy["sound"] & (tidy["quantity"] == "wakeup_stacks")]
+    """One of each cell that stacks.py watched, by valid runs."""
+    rows = tidy[tidy["valid"] & (tidy["quantity"] == "wakeup_stacks")]
     return tuple(
         sorted(_wakeups(rows), key=lambda one: (one.where, order(one.transport, FIRST_TRANSPORTS)))
     )
@@ -112,5 +112,5 @@ def _wakeups(rows: pd.DataFrame) -> Iterator[Wakeups]:
 
 
 def _names(cell: Any) -> tuple[str, str]:
-    lane, kernel, pattern, size, placement, transport = cell
-    return f"{lane} {kernel} · {pattern} · {size} B · {placement}", str(transport)
+    target, kernel, pattern, size, placement, transport = cell
+    return f"{target} {kernel} · {pattern} · {size} B · {placement}", str(transport)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The steady round trip in its order: what ran after what, to the instruction (exact mode).
 
-Source: raw/exact-*/lap/<id>.tsv. The unit is an instruction; a repeated string instruction counts
-each time. Stretches of all processes and CPUs follow each other, as the emulator ran them.
+Source: raw/exact-*/iteration/<id>.tsv. The unit is an instruction; a repeated string instruction
+counts each time. Spans of all processes and CPUs follow each other, as the emulator ran them.
 """
 
 import re
@@ -19,7 +19,7 @@ Path = tuple[str, ...]  # from the task in
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Span:
     """`steps` instructions of the last function of `path`, one after the other."""
 
     cpu: int
@@ -54,11 +54,11 @@ class Slice:
     width: int
 
 
-def slices(stretches: Sequence[Stretch], names: Callable[[Stretch], Path]) -> Iterator[Slice]:
+def slices(spans: Sequence[Span], names: Callable[[Span], Path]) -> Iterator[Slice]:
     """What follows on itself in one task under equal names is one; in the order of their ends."""
     open_: list[tuple[str, int]] = []
     now, task = 0, ""
-    for one in stretches:
+    for one in spans:
         wanted = names(one)
         together = min(len(open_), len(wanted)) if one.task == task else 0
         kept = 0
@@ -74,7 +74,7 @@ def slices(stretches: Sequence[Stretch], names: Callable[[Stretch], Path]) -> It
         yield Slice(name, len(open_), start, now - start)
 
 
-def layers(one: Stretch) -> Path:
+def layers(one: Span) -> Path:
     """The layers that its path goes down through, neighbours of one name once.
 
     User space stands for itself only, and not above every system call.
@@ -87,23 +87,23 @@ def layers(one: Stretch) -> Path:
     return tuple(found)
 
 
-def message(lap: Sequence[Stretch]) -> tuple[Stretch, ...]:
+def message(iteration: Sequence[Span]) -> tuple[Span, ...]:
     """The first message: from the sender's system call to the receiver's return to user space.
 
     What lies between stays in: the sender that goes to sleep, switches, softirqs. Empty where the
-    lap holds no whole message.
+    iteration holds no whole message.
     """
-    sends = [n for n, one in enumerate(lap) if one.is_in(SEND) and one.task in PROCESSES]
+    sends = [n for n, one in enumerate(iteration) if one.is_in(SEND) and one.task in PROCESSES]
     if not sends:
         return ()
-    begin, sender = sends[0], lap[sends[0]].task
-    while begin and lap[begin - 1].task == sender and not lap[begin - 1].in_user:
+    begin, sender = sends[0], iteration[sends[0]].task
+    while begin and iteration[begin - 1].task == sender and not iteration[begin - 1].in_user:
         begin -= 1
     received = False
-    for end in range(begin, len(lap)):
-        one = lap[end]
+    for end in range(begin, len(iteration)):
+        one = iteration[end]
         if one.task in PROCESSES and one.task != sender:
             if one.in_user and received:
-                return tuple(lap[begin:end])
+                return tuple(iteration[begin:end])
             received = received or one.is_in(RECEIVE)
     return ()

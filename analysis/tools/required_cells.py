@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis.needs [CLAIM|SOURCE …]: print as JSON what has to run to settle claims.
+"""python -m analysis.tools.required_cells [CLAIM|SOURCE …]: print as JSON what has to run to settle
+claims.
 
 `timed`: cells that run for their times, on the host only; `undisturbed`: cells without probes,
 which would change what they count; `counted`: cells with probes; `quantities`: what these cells
-have to count; `functions`: whether calls of kernel functions are among them; `apps`: articles' own
-experiments; `checks`: programs that test the kernel; `tools`: tool → options to try; `claims`: how
-many claims that settles.
+have to count; `functions`: whether calls of kernel functions are among them; `programs`: articles'
+own experiments; `checks`: programs that test the kernel; `tools`: tool → options to try; `claims`:
+how many claims that settles.
 
 A cell has `transport`, `pattern`, `size`, `placement`, `wait`, `sched`, `topology`, and `in_flight`
 (null where a claim leaves it open).
@@ -19,7 +20,7 @@ from itertools import product
 from typing import Any
 
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import APPS, TIMES
+from analysis.counts.quantities import PROGRAMS, TIMES
 from analysis.errors import RunError, UsageError
 from analysis.verdicts.files import FIGURE, Claim, load_claims
 from analysis.verdicts.rules import Across, Check, Measured, Option
@@ -54,7 +55,7 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
         **{kind: _tables(found) for kind, found in cells.items()},
         "quantities": sorted(set(quantities) - {"function_calls"}),
         "functions": "function_calls" in quantities,
-        "apps": sorted({APPS[p] for c in claims for p in c.where.pattern if p in APPS}),
+        "programs": sorted({PROGRAMS[p] for c in claims for p in c.where.pattern if p in PROGRAMS}),
         "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, Check)}),
         "tools": _tools(claims),
     }
@@ -63,7 +64,7 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
 def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
     where = USUAL | {key: allowed for key, allowed in claim.where.items() if key in USUAL}
     transports = rule.transports if isinstance(rule, Across) else rule.labels
-    patterns = [name for name in where["pattern"] if name not in APPS]
+    patterns = [name for name in where["pattern"] if name not in PROGRAMS]
     return product(patterns, where["size"], where["placement"], transports)
 
 

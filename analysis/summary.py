@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.times.timing import Latency, Regime
+from analysis.times.timing import Latency, Timing
 from analysis.times.waterfall import Decomposition
 from analysis.times.words import gap_text, gathering, interval_text, packing
 from analysis.wording import (
@@ -21,22 +21,22 @@ from analysis.wording import (
 )
 
 MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, nineteen are a table
-NO_COUNTS = "This run has no sound cell in which copies or kernel functions were counted."
-NO_TIMES = "It has no times: a guest's are none, and no sound, unprobed cell ran on the host."
+NO_COUNTS = "This run has no valid cell in which copies or kernel functions were counted."
+NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran on the host."
 
 
-def answer(
-    ledger: Ledger | None, regimes: Iterable[Regime], parts: Iterable[Decomposition]
+def summary(
+    ledger: Ledger | None, timings: Iterable[Timing], parts: Iterable[Decomposition]
 ) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
         return ("This run holds no figures: see what is missing.",)
     placements = {placement for placement, _ in ledger.columns}
     timed = [
-        regime
-        for regime in regimes
-        if (regime.pattern, regime.size) == (ledger.pattern, ledger.size)
-        and regime.placement in placements
+        timing
+        for timing in timings
+        if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
+        and timing.placement in placements
     ]
     counts, durations = _counts(ledger), [*_times(ledger.size, timed), *_gap(ledger.size, parts)]
     if not durations and (instructions := _instructions(ledger)):
@@ -90,12 +90,12 @@ def _by_transport(figures: dict[str, str], what: str) -> str:
 
 
 def _figure(ledger: Ledger, measure: str, transport: str) -> str:
-    """The best source's sound figures: one number, or a range over placements and repeats."""
+    """The best source's valid figures: one number, or a range over placements and repeats."""
     lines = ledger.row(measure).lines
     entries = [
         entry
         for (_, name), entry in (lines[0].entries.items() if lines else ())
-        if name == transport and entry.sound
+        if name == transport and entry.valid
     ]
     if not entries:
         return ""
@@ -104,42 +104,42 @@ def _figure(ledger: Ledger, measure: str, transport: str) -> str:
     return spread(low, high, unit) or amount(low, unit)
 
 
-def _times(size: int, regimes: Sequence[Regime]) -> list[str]:
-    """Medians and ratios, placement by placement, and then the regime that they hold for."""
-    shown = [regime for regime in regimes if any(latency.p50 for latency in _first(regime))]
+def _times(size: int, timings: Sequence[Timing]) -> list[str]:
+    """Medians and ratios, placement by placement, and then the timing that they hold for."""
+    shown = [timing for timing in timings if any(latency.p50 for latency in _first(timing))]
     if not shown:
         return []
-    medians = listed([_medians(regime) for regime in shown])
-    takes = f"A {shown[0].lap} of {size_text(size)} takes, at the median, {medians}."
-    return [takes, _regime(shown), *filter(None, [_modes(shown)])]
+    medians = listed([_medians(timing) for timing in shown])
+    takes = f"A {shown[0].iteration} of {size_text(size)} takes, at the median, {medians}."
+    return [takes, _timing(shown), *filter(None, [_modes(shown)])]
 
 
-def _first(regime: Regime) -> tuple[Latency, ...]:
-    return regime.latencies[:MOST_IN_A_SENTENCE]
+def _first(timing: Timing) -> tuple[Latency, ...]:
+    return timing.latencies[:MOST_IN_A_SENTENCE]
 
 
-def _medians(regime: Regime) -> str:
+def _medians(timing: Timing) -> str:
     """`on one CPU 6.1 µs over a Unix socket and 9.8 µs over TCP (1.60 times as long, …)`."""
     medians = listed(
         [
             f"{amount(latency.p50.value, 'ns')} over {transport_text(latency.transport)}"
-            for latency in _first(regime)
+            for latency in _first(timing)
             if latency.p50
         ]
     )
-    text = f"{place(regime.placement)} {medians}"
-    if not (regime.ratios and regime.ratios[0].both == _first(regime)):
+    text = f"{place(timing.placement)} {medians}"
+    if not (timing.ratios and timing.ratios[0].both == _first(timing)):
         return text
-    ratio = regime.ratios[0]
+    ratio = timing.ratios[0]
     return f"{text} ({number(ratio.value)} times as long, {interval_text(ratio)})"
 
 
-def _regime(regimes: Sequence[Regime]) -> str:
+def _timing(timings: Sequence[Timing]) -> str:
     """What a ratio means nothing without: said once where it is the same for all placements."""
     said: list[str] = []
     for texts in (
-        {place(regime.placement): ways(regime.placement) for regime in regimes},
-        {place(regime.placement): packing(_first(regime)) for regime in regimes},
+        {place(timing.placement): ways(timing.placement) for timing in timings},
+        {place(timing.placement): packing(_first(timing)) for timing in timings},
     ):
         if len(set(texts.values())) == 1:
             said.append(next(iter(texts.values())))
@@ -148,12 +148,12 @@ def _regime(regimes: Sequence[Regime]) -> str:
     return f"{capital('; '.join(filter(None, said)))}."
 
 
-def _modes(regimes: Sequence[Regime]) -> str:
+def _modes(timings: Sequence[Timing]) -> str:
     """Where a median stands for several times: how often each comes is in the table of times."""
-    gathered = [gathering(place(regime.placement), _first(regime)) for regime in regimes]
+    gathered = [gathering(place(timing.placement), _first(timing)) for timing in timings]
     if any(gathered):
         return f"Latency has several modes: {'; '.join(filter(None, gathered))}."
-    known = {latency.transport for r in regimes for latency in _first(r) if latency.modality}
+    known = {latency.transport for r in timings for latency in _first(r) if latency.modality}
     return f"Latency has one mode ({', '.join(sorted(known))})." if known else ""
 
 

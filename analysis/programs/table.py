@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, Entry, order
-from analysis.counts.measures import REGIME, best_source, over_repeats
-from analysis.counts.quantities import APPS, MEASURE_BY_ID, MEASURES, TIMES, Measure
+from analysis.counts.measures import CONDITIONS, best_source, over_repeats
+from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES, Measure
 from analysis.intervals import Values, interval
 
 OVER, UNDER = "tcp", "unix"
@@ -57,22 +57,22 @@ def program_rows(measured: pd.DataFrame) -> tuple[Row, ...]:
     times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
     probes.
     """
-    own = measured[measured["pattern"].isin(APPS)]
+    own = measured[measured["pattern"].isin(PROGRAMS)]
     found = []
-    for key, rows in own.groupby([*REGIME, "measure"], sort=True):
+    for key, rows in own.groupby([*CONDITIONS, "measure"], sort=True):
         pattern, size, placement, name = key
         measure = MEASURE_BY_ID[str(name)]
         best = best_source(rows, measure)
-        sound = best[best["sound"].astype(bool)]
+        valid = best[best["valid"].astype(bool)]
         entries = _entries(over_repeats(best))
         found.append(
-            Row(str(pattern), int(str(size)), str(placement), measure, entries, ratio(sound))
+            Row(str(pattern), int(str(size)), str(placement), measure, entries, ratio(valid))
         )
     return tuple(sorted(found, key=_place))
 
 
 def _place(row: Row) -> tuple[int, int, int]:
-    return list(APPS).index(row.pattern), row.size, MEASURES.index(row.measure)
+    return list(PROGRAMS).index(row.pattern), row.size, MEASURES.index(row.measure)
 
 
 def transports(rows: Iterable[Row]) -> list[str]:
@@ -90,14 +90,14 @@ def _entries(rows: pd.DataFrame) -> dict[str, Entry]:
             float(row["low"]),
             float(row["high"]),
             int(row["repeats"]),
-            bool(row["sound"]),
+            bool(row["valid"]),
         )
         for _, row in rows.iterrows()
     }
 
 
 def ratio(rows: pd.DataFrame) -> Paired | None:
-    """TCP's by a Unix socket's; of sound rows of one measure and regime."""
+    """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
     return _paired(rows, lambda over, under: over / under if under.all() else None)
 
 

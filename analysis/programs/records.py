@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the articles' own programs did: raw/host/apps.jsonl → rows of the tidy table."""
+"""What the articles' own programs did: raw/host/programs.jsonl → rows of the tidy table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from analysis.conditions import Conditions
 from analysis.counts.quantities import TIMES, unit_of
-from analysis.raw.apps import (
-    APP_LINES,
+from analysis.raw.programs import (
+    PROGRAM_LINES,
     Asyncio,
     Dotnet,
     Echo,
@@ -20,10 +20,10 @@ from analysis.raw.apps import (
     Redis,
 )
 from analysis.raw.record import parse_lines
-from analysis.raw.run import Lane, Missing, Run
+from analysis.raw.run import Missing, Run, Target
 
-FILE = "apps.jsonl"
-INSTRUMENT = "app"
+FILE = "programs.jsonl"
+INSTRUMENT = "program"
 PROBES = "bcc"  # which counts in runs of their own
 # Counted by another tool as well, or better.
 IN_ANOTHER = {("counts", "syscalls"), ("counts", "function_calls")}
@@ -34,41 +34,41 @@ PONG_BYTES = 18  # of Gin's answer: {"message":"pong"}
 Row = tuple[Any, ...]
 
 
-def read_apps(run: Run) -> tuple[list[Row], list[Missing]]:
+def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     """Rows in the order of the tidy table's columns, and what failed. Raises RunError."""
     rows: list[Row] = []
     missing = []
-    for lane in run.lanes:
-        for number, line in enumerate(_lines(lane), 1):
+    for target in run.targets:
+        for number, line in enumerate(_lines(target), 1):
             if isinstance(line, FailedRun):
-                what = f"{line.app}, {line.transport}, {line.variant}"
-                missing.append(Missing(what=what, lane=lane.folder, why=line.error))
+                what = f"{line.program}, {line.transport}, {line.variant}"
+                missing.append(Missing(what=what, target=target.folder, why=line.error))
             else:
-                rows += _rows(run, lane, number, line)
+                rows += _rows(run, target, number, line)
     return rows, missing
 
 
-def _lines(lane: Lane) -> Iterator[FailedRun | MeasuredRun]:
-    path = lane.path / FILE
+def _lines(target: Target) -> Iterator[FailedRun | MeasuredRun]:
+    path = target.path / FILE
     if path.exists():
         why = "the claims that need it cannot be settled"
-        yield from parse_lines(path, f"raw/{lane.folder}/{FILE}", APP_LINES, why)
+        yield from parse_lines(path, f"raw/{target.folder}/{FILE}", PROGRAM_LINES, why)
 
 
-def _rows(run: Run, lane: Lane, number: int, line: MeasuredRun) -> Iterator[Row]:
-    what, messages, sound, figures = FIGURES[type(line)](line)
+def _rows(run: Run, target: Target, number: int, line: MeasuredRun) -> Iterator[Row]:
+    what, messages, valid, figures = FIGURES[type(line)](line)
     probed = line.probed is not None
     instrument = PROBES if probed else INSTRUMENT
-    where = (run.name, lane.lane, lane.kernel, lane.rung, instrument, line.transport)
+    where = (run.name, target.target, target.kernel, target.probe_level, instrument, line.transport)
     rows = _probed(line.probed) if line.probed else [(figures, True)]
     # A client that was watched from its start.
     if probed and isinstance(line, Dotnet) and line.with_warm_up:
         messages = line.with_warm_up
     for found, whole in rows:
         for (quantity, key), value in found.items():
-            if quantity in TIMES and not lane.timed:
+            if quantity in TIMES and not target.timed:
                 continue  # of an emulated CPU
-            figure = (probed, quantity, key, value, unit_of(quantity), messages, sound and whole)
+            figure = (probed, quantity, key, value, unit_of(quantity), messages, valid and whole)
             yield (*where, *what, line.repeat, number, *figure)
 
 
@@ -90,13 +90,13 @@ def _probed(watched: Probed) -> Iterator[tuple["Figures", bool]]:
 
 What = tuple[str, int, str]  # pattern, size, conditions
 Figures = dict[tuple[str, str], float]
-Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is sound
+Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is valid
 
 
 def _redis(line: Redis) -> Measured:
-    """A request and its answer are two messages. Sound: the server counted what was asked."""
+    """A request and its answer are two messages. Valid: the server counted what was asked."""
     requests, window = line.requests, line.window_ns
-    sound = line.counted == line.server_calls == requests
+    valid = line.counted == line.server_calls == requests
     conditions = str(Conditions("free", clients=line.clients))
     figures: Figures = {
         ("requests_per_s", ""): requests * 1e9 / window,
@@ -108,25 +108,25 @@ def _redis(line: Redis) -> Measured:
     before, after = line.time_wait
     if before is not None and after is not None:
         figures["time_wait", ""] = after - before
-    return (f"redis-{line.variant}", INCR_BYTES, conditions), 2 * requests, sound, figures
+    return (f"redis-{line.variant}", INCR_BYTES, conditions), 2 * requests, valid, figures
 
 
 def _asyncio(line: Asyncio) -> Measured:
-    """Sound: the server received every byte. CPU time is both processes'."""
+    """Valid: the server received every byte. CPU time is both processes'."""
     client, server = line.client, line.server
     figures: Figures = {
         ("messages_per_s", ""): line.messages * 1e9 / line.window_ns,
         ("cpu_ns", "user"): 1000.0 * (client.user_us + server.user_us),
         ("cpu_ns", "system"): 1000.0 * (client.system_us + server.system_us),
         **_segments_and_switches(line),
-        **_median_and_p99("rtt_ns", line.laps_ns),
+        **_median_and_p99("rtt_ns", line.iterations_ns),
     }
     what = (f"{line.loop}-{line.variant}", line.size, "free")
     return what, line.messages, line.sent == line.received, figures
 
 
 def _dotnet(line: Dotnet) -> Measured:
-    """Sound: all that was sent was received. The time of a call is that of its messages."""
+    """Valid: all that was sent was received. The time of a call is that of its messages."""
     what = (f"dotnet-{line.variant}", line.size, "same-cpu")
     figures = _median_and_p99("message_ns", line.message_ns)
     return what, line.messages, line.sent == line.received, figures
@@ -137,21 +137,21 @@ def _median_and_p99(quantity: str, times: tuple[int, ...]) -> Figures:
 
 
 def _echo(line: Echo) -> Measured:
-    """A line and its echo are two messages. Sound: every line came back."""
+    """A line and its echo are two messages. Valid: every line came back."""
     window = line.window_ns
     figures = {("messages_per_s", ""): 2 * line.echoed * 1e9 / window, **_counters(line, window)}
-    what = (f"{line.app}-echo", line.size, "free")
+    what = (f"{line.program}-echo", line.size, "free")
     return what, 2 * line.sent, line.echoed == line.sent, figures
 
 
 def _gin(line: Gin) -> Measured:
-    """A request and its answer are two messages. Sound: each was answered with status 200.
+    """A request and its answer are two messages. Valid: each was answered with status 200.
 
     Switches and CPU time are the server's in the window and the client's whole life.
     """
     figures: Figures = {
         ("requests_per_s", ""): line.requests * 1e9 / line.window_ns,
-        **{("rtt_ns", key): float(time) for key, time in line.laps_ns},
+        **{("rtt_ns", key): float(time) for key, time in line.iterations_ns},
         **_counters(line, line.window_ns),
     }
     if line.counters:
@@ -161,10 +161,10 @@ def _gin(line: Gin) -> Measured:
 
 
 def _in_fastcgi(line: GinInFastcgi) -> Measured:
-    """Requests alone are messages. Sound: each was asked."""
+    """Requests alone are messages. Valid: each was asked."""
     figures: Figures = {("answers", name): line.answers.get(name, 0) for name in get_args(Protocol)}
-    sound = sum(figures.values()) == line.asked
-    return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, sound, figures
+    valid = sum(figures.values()) == line.asked
+    return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, valid, figures
 
 
 def _counters(line: MeasuredRun, window_ns: int) -> Figures:
