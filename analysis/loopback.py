@@ -34,7 +34,7 @@ def sentences(run: Run) -> tuple[str, ...]:
     return tuple(
         (
             f"On their way TCP's packets also met {listed(found)} ({target.target}): TCP's times "
-            "counts include that; a Unix socket's have none of it."
+            "and counts include that; a Unix socket's have none of it."
         )
         for target in run.targets
         if (found := _on_the_path(target))

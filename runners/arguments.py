@@ -87,8 +87,8 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          "with --exact, also count with each of these knobs of --list changed"),
     ),
     WHERE: (
-        ("--target", "TARGET", choice("target", TARGETS), "auto",
-         "measure on host, in guest (a guest in QEMU), or where it is best"),
+        ("--target", "NAME", choice("target", TARGETS), "auto",
+         "measure on host, in guest (under QEMU), or auto, the best of both"),
         ("--kernel", LIST, kernels, DEFAULT,
          f"boot in guests: {_listed(guest.SERIES)}, all, or bzImages"),
         ("--instruments", LIST,
@@ -110,7 +110,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
 # fmt: on
 DESTINATIONS = {
     **{"--wait": "waits", "--sched": "scheds", "--topology": "topologies"},
-    **{"--kernel": "kernels", "--knob": "knobs"},
+    **{"--kernel": "kernels", "--knob": "knobs", "--program": "programs"},
 }
 ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",

@@ -71,7 +71,7 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
 def manifest(name: str, **more: object) -> dict[str, Any]:
     """run.json; `more` are other fields, or other values of these."""
     return {
-        "format": 1,
+        "format": 2,
         "name": name,
         "pathcost": "0.0.0-made-up",
         "command": ["./runners/run.sh", "--sizes", str(SIZE)],

@@ -187,7 +187,7 @@ def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
 def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     return {
         **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
-        **{"repeat": repeat, "error": None, "requested": 23, **more},
+        **{"repeat": repeat, "error": None, "asked": 23, **more},
     }
 
 
@@ -221,7 +221,7 @@ def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
 
 def test_an_unknown_app_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"programs.jsonl, line 1 is of the kind '.made-up.', which"):
-        analysed(tmp_path, line, app="made-up")
+        analysed(tmp_path, line, program="made-up")
 
 
 def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:

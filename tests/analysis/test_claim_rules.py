@@ -132,13 +132,13 @@ def of_one(wanted: str, wrong: Callable[[str], float]) -> Callable[[str, str], F
         (lambda *_: lambda *_: 16.9, "REFUTED", "", ["REFUTED"] * 3),
         (
             of_one("8.8", lambda _: 1.0), "CONDITIONAL",
-            "kernel: holds for host 9.9 and guest 7.7, does not hold for guest 8.8",
+            "kernel: holds for guest 7.7 and host 9.9, does not hold for guest 8.8",
             ["CONFIRMED", "CONFIRMED", "REFUTED"],
         ),
         (
             of_one("8.8", lambda c: 1.0 if c == "same-cpu" else 20.0), "CONDITIONAL",
-            "placement and kernel: holds for cross-cpu, same-cpu (host 9.9) and same-cpu (guest "
-            "7.7), "
+            "placement and kernel: holds for cross-cpu, same-cpu (guest 7.7) and same-cpu "
+            "(host 9.9), "
             "does not hold for same-cpu (guest 8.8)",
             ["CONFIRMED", "CONFIRMED", "CONDITIONAL"],
         ),
@@ -178,7 +178,7 @@ def test_how_many_kernels_say_so_is_told() -> None:
     mixed = on_kernels(BOUNDS, of_one("8.8", lambda _: 1.0))
     assert steadiness([same]).endswith("more than one kernel: all agree across kernels.")
     assert "1 of 2 agree across kernels" in steadiness([same, mixed])
-    assert by_verdict(mixed.kernels) == "CONFIRMED on host 9.9 and guest 7.7; REFUTED on guest 8.8"
+    assert by_verdict(mixed.kernels) == "CONFIRMED on guest 7.7 and host 9.9; REFUTED on guest 8.8"
     one = judge([claim(BOUNDS, "segments_data")], measured("segments_data", lambda *_: 1.0), [])
     assert steadiness(one) == ""
 
