@@ -24,9 +24,9 @@ def failures(target: Target) -> Iterator[Missing]:
         for why, failed in reasons.items():
             whole = len(reasons) == 1 and len(failed) == len(cells)
             what = f"transport {transport}" if whole else _cells(failed)
-            asked = any(not cell.extra for cell in failed)
+            requested = any(not cell.extra for cell in failed)
             absent = transport if whole else ""
-            yield Missing(what=what, target=target.folder, why=why, requested=asked, transport=absent)
+            yield Missing(what, target.folder, why, requested, transport=absent)
 
 
 def _sentence(error: str) -> str:

@@ -121,8 +121,14 @@ def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
 
 def shape(name: str, iterations: int, identical: int, steps: int, most: int) -> dict[str, Any]:
     """An entry of `shapes` in such a line."""
-    figures = {"name": name, "iterations": iterations, "first": 0, "identical": identical, "steps": steps}
-    return figures | {"least": steps, "most": most, "instructions": steps, "switches": {}}
+    figures = {"name": name, "iterations": iterations, "first": 0, "identical": identical}
+    return figures | {
+        "steps": steps,
+        "least": steps,
+        "most": most,
+        "instructions": steps,
+        "switches": {},
+    }
 
 
 def _target(

@@ -35,7 +35,8 @@ def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
         if cell["repeat"] == 2:
             cell["instruments"], cell["scripts"] = ["bpftrace"], []
         if cell["instruments"] == ["bpftrace"]:
-            cell["bpf_programs"] = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
+            programs = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
+            cell["bpf_programs"] = programs
 
     costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.instruments != "ftrace"]
     assert {cost.target for cost in costs} == {"host", "guest"}

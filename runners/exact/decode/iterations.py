@@ -33,8 +33,8 @@ class IterationShape:
     up.
 
     They may differ by branches within a function (a clock that has moved on) and by who calls
-    (which of two tasks is the leftmost). `counts` is the most frequent variant, `identical` the number
-    of iterations of that variant.
+    (which of two tasks is the leftmost). `counts` is the most frequent variant, `identical` the
+    number of iterations of that variant.
     """
 
     counts: Counts
