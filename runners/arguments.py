@@ -88,7 +88,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
     ),
     WHERE: (
         ("--target", "NAME", choice("target", TARGETS), "auto",
-         "measure on host, in guest (under QEMU), or auto (both if needed)"),
+         "measure on host, in guest (QEMU), or auto, both if needed"),
         ("--kernel", LIST, kernels, DEFAULT,
          f"boot in guests: {_listed(guest.SERIES)}, all, or bzImages"),
         ("--instruments", LIST,
