@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The optional part of the record: every memory access, by physical address. See README.md. */
-#ifndef PATHCOST_MEMORY_H
-#define PATHCOST_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@
 void memory_open(const char *folder);
 void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction);
 void memory_close(void);
-
-#endif

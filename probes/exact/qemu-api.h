@@ -4,8 +4,7 @@
  * declarations follow QEMU's documentation, since Debian packages no header. When QEMU loads the
  * plugin it resolves these names, and those of GLib, whose arrays carry bytes to the plugin.
  */
-#ifndef PATHCOST_QEMU_API_H
-#define PATHCOST_QEMU_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ int qemu_plugin_read_register(struct qemu_plugin_register *handle, array_t *data
 
 struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t size);
 void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned int vcpu);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The record: `blocks` and `tasks` tell what the numbers in `trace` mean. See README.md. */
-#ifndef PATHCOST_RECORD_H
-#define PATHCOST_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ bool write_whole(int fd, const void *data, size_t size);
 /* Prints a sentence and ends QEMU. */
 _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
 _Noreturn void fail_to_write(const char *path);
-
-#endif

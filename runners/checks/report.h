@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Prints what a check found out, one JSON object per line; and steps that several checks share. */
-#ifndef REPORT_H
-#define REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -32,5 +31,3 @@ int listen_at(const char *path);
 int connect_to(const char *path);
 /* Returns `directory`/`name`, in a buffer that the next seven calls leave alone. */
 const char *in(const char *directory, const char *name);
-
-#endif

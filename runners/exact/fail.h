@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How the guest's programs fail. Each program has its own fail(). */
-#ifndef PATHCOST_FAIL_H
-#define PATHCOST_FAIL_H
+#pragma once
 
 /* Prints why and ends the program: knob on stderr, init on the console, with the machine. */
 _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
@@ -15,5 +14,3 @@ _Noreturn void call_failed(const char *call);
 			call_failed(what); \
 		must_result;               \
 	})
-
-#endif

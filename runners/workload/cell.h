@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Types that the whole program shares: a cell, its two sides, what they count. */
-#ifndef PATHCOST_CELL_H
-#define PATHCOST_CELL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,11 +40,18 @@ struct options {
 	unsigned timeout;
 };
 
+/* empty_receives: with --wait spin or epoll, no message was there. */
+#define COUNTS(ROW)            \
+	ROW(sent_messages)     \
+	ROW(sent_bytes)        \
+	ROW(received_messages) \
+	ROW(received_bytes)    \
+	ROW(partial_sends)     \
+	ROW(partial_receives)  \
+	ROW(empty_receives)
+#define COUNTER(name, ...) uint64_t name;
 struct counts {
-	uint64_t sent_messages, sent_bytes;
-	uint64_t received_messages, received_bytes;
-	uint64_t partial_sends, partial_receives;
-	uint64_t empty_receives; /* --wait spin or epoll: no message was there */
+	COUNTS(COUNTER)
 };
 
 /* The signatures of read() and write(), which most transports use. */
@@ -78,9 +84,15 @@ struct link {
 };
 
 /* Sums of getsockopt TCP_INFO over the links of one process. */
+#define TCP_COUNTS(ROW)                        \
+	ROW(segs_out, tcpi_segs_out)           \
+	ROW(segs_in, tcpi_segs_in)             \
+	ROW(data_segs_out, tcpi_data_segs_out) \
+	ROW(data_segs_in, tcpi_data_segs_in)   \
+	ROW(retransmits, tcpi_total_retrans)
 struct tcp_counts {
 	bool there;
-	uint64_t segs_out, segs_in, data_segs_out, data_segs_in, retransmits;
+	TCP_COUNTS(COUNTER)
 	uint32_t snd_mss, snd_cwnd, rtt_us;
 };
 
@@ -135,5 +147,3 @@ struct result {
 	struct intervals intervals;
 	struct report client, server;
 };
-
-#endif

@@ -3,8 +3,7 @@
  * What the client must not leave behind, however it ends: the server process, the socket's path,
  * a samples file without samples, an open gate.
  */
-#ifndef PATHCOST_CLEANUP_H
-#define PATHCOST_CLEANUP_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -20,5 +19,3 @@ extern struct leftovers leftovers;
 /* Makes the calling process the only one that cleans up. */
 void cleanup_own(void);
 void cleanup(void);
-
-#endif

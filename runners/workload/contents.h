@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The contents of the messages, and the checks that they arrived unchanged. */
-#ifndef PATHCOST_CONTENTS_H
-#define PATHCOST_CONTENTS_H
+#pragma once
 
 #include "cell.h"
 
@@ -18,5 +17,3 @@ void contents_check(const struct link *link, enum phase phase);
 /* --verify: gives tx the next message's number; checks the whole message in rx. */
 void contents_stamp(struct link *link);
 void contents_verify(struct link *link);
-
-#endif

@@ -3,8 +3,7 @@
  * System calls without the C library's wrapper, for calls whose wrapper executes as many
  * instructions as our loop. (No call here has six arguments.)
  */
-#ifndef PATHCOST_ENTER_H
-#define PATHCOST_ENTER_H
+#pragma once
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -41,5 +40,3 @@ static inline long enter(long number, long a, long b, long c, long d, long e)
 	}
 	return result;
 }
-
-#endif

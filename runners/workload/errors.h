@@ -3,8 +3,7 @@
  * How the program gives up: one sentence on stderr, everything cleaned up, nothing on stdout.
  * The client and the server may both call any of these; none returns.
  */
-#ifndef PATHCOST_ERRORS_H
-#define PATHCOST_ERRORS_H
+#pragma once
 
 #include <errno.h>
 
@@ -24,6 +23,15 @@
 		must_result;                              \
 	})
 
+/* Gives the pointer that the call returned, unless that is NULL or mmap's MAP_FAILED. */
+#define MUST_HAVE(call, ...)                                      \
+	({                                                        \
+		void *must_pointer = (call);                      \
+		if (!must_pointer || must_pointer == (void *)-1L) \
+			call_failed(__VA_ARGS__);                 \
+		must_pointer;                                     \
+	})
+
 /* Makes a system call again for as long as a signal interrupts it. */
 #define RETRY(call)                                         \
 	({                                                  \
@@ -39,5 +47,3 @@ __attribute__((noreturn, cold, format(printf, 3, 4))) void
 give_up_saying(int status, int error, const char *sentence, ...);
 /* Gives up without a sentence: the other process has printed it. */
 __attribute__((noreturn, cold)) void give_up(int status);
-
-#endif

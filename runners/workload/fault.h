@@ -3,8 +3,7 @@
  * Deliberate faults, in `make planted` only: PATHCOST_PLANT names the fault to commit. Each
  * proves that one of our checks, or a sanitizer, can fail.
  */
-#ifndef PATHCOST_FAULT_H
-#define PATHCOST_FAULT_H
+#pragma once
 
 #ifdef PLANT_FAULT
 #include <limits.h>
@@ -51,6 +50,4 @@ static inline void plant_undefined(void)
 #define planted(fault)	  0
 #define plant_signals()	  ((void)0)
 #define plant_undefined() ((void)0)
-#endif
-
 #endif

@@ -77,6 +77,25 @@ bool write_all(int fd, const void *buffer, size_t size, const char *what)
 	return true;
 }
 
+static char *output;
+static size_t output_length;
+static FILE *output_file;
+
+FILE *output_open(void)
+{
+	output_file = MUST_HAVE(open_memstream(&output, &output_length), "open_memstream");
+	return output_file;
+}
+
+void output_close(const char *what)
+{
+	if (fclose(output_file) != 0)
+		call_failed("writing to memory");
+	if (!write_all(STDOUT_FILENO, output, output_length, what))
+		call_failed("write %s", what);
+	free(output);
+}
+
 /* Reads at least a byte. An error or the end of the stream ends the program. */
 static size_t read_some(const struct link *link, unsigned char *to, size_t room)
 {
@@ -147,14 +166,11 @@ static void greet_oneself(const struct link *near, const struct link *far,
 /* mmap, so that a buffer starts on a page and covers a known number of pages. */
 static unsigned char *buffer_of(size_t size)
 {
-	void *buffer;
-
 	if (size < TOKEN_SIZE)
 		size = TOKEN_SIZE;
-	buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (buffer == MAP_FAILED)
-		call_failed("mmap of a message buffer of %zu bytes", size);
-	return buffer;
+	return MUST_HAVE(
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		"mmap of a message buffer of %zu bytes", size);
 }
 
 void links_make(struct setup *setup)
@@ -162,9 +178,8 @@ void links_make(struct setup *setup)
 	const struct options *options = &setup->options;
 
 	setup->link_count = options->pattern->alone ? 2 : options->clients;
-	setup->links = calloc(setup->link_count, sizeof(struct link));
-	if (!setup->links)
-		call_failed("memory for %u connections", setup->link_count);
+	setup->links = MUST_HAVE(calloc(setup->link_count, sizeof(struct link)),
+				 "memory for %u connections", setup->link_count);
 	for (unsigned i = 0; i < setup->link_count; i++) {
 		struct link *link = &setup->links[i];
 

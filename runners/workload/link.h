@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Opens an end of the transport and checks who the peer is. Nothing here runs in the window. */
-#ifndef PATHCOST_LINK_H
-#define PATHCOST_LINK_H
+#pragma once
 
 #include "cell.h"
 
@@ -25,4 +24,6 @@ __attribute__((noreturn, cold)) void link_broken(const struct link *link, const 
 bool read_all(int fd, void *buffer, size_t size);
 bool write_all(int fd, const void *buffer, size_t size, const char *what);
 
-#endif
+/* Collects what is printed; output_close() writes it to stdout at once, whole or not at all. */
+FILE *output_open(void);
+void output_close(const char *what);

@@ -135,31 +135,24 @@ static const char *temporary_directory(char *room, size_t size)
 {
 	const char *base = getenv("TMPDIR");
 
-	snprintf(room, size, "%s/pathcost-XXXXXX", base && *base ? base : "/tmp");
-	if (!mkdtemp(room))
-		call_failed("make a directory in %s", base && *base ? base : "/tmp");
-	return room;
+	if (!base || !*base)
+		base = "/tmp";
+	snprintf(room, size, "%s/pathcost-XXXXXX", base);
+	return MUST_HAVE(mkdtemp(room), "make a directory in %s", base);
 }
 
 void list_print(const char *directory)
 {
-	char room[512], *text = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
+	char room[512];
+	FILE *out = output_open();
 	bool ours = !directory;
 
-	if (!out)
-		call_failed("open_memstream");
 	signals_hold(); /* no signal may leave the directory behind; this takes a second or two */
 	if (ours)
 		directory = temporary_directory(room, sizeof(room));
 	print_all(out, directory);
-	if (ours && rmdir(directory) < 0)
-		call_failed("rmdir %s", directory);
+	if (ours)
+		MUST(rmdir(directory), "rmdir %s", directory);
 	signals_release();
-	if (fclose(out) != 0)
-		call_failed("writing to memory");
-	if (!write_all(STDOUT_FILENO, text, length, "the list"))
-		call_failed("write the list");
-	free(text);
+	output_close("the list");
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* --list: all transports and patterns, and which work here. */
-#ifndef PATHCOST_LIST_H
-#define PATHCOST_LIST_H
+#pragma once
 
 #include "cell.h"
 
@@ -11,5 +10,3 @@
  * need a directory use `directory` (NULL: a temporary one).
  */
 void list_print(const char *directory);
-
-#endif

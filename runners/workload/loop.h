@@ -5,8 +5,7 @@
  * The loop calls read() and write() where the transport supports them, not recv() and send():
  * pipes support no others, and every transport must enter the kernel in the same way.
  */
-#ifndef PATHCOST_LOOP_H
-#define PATHCOST_LOOP_H
+#pragma once
 
 #include <errno.h>
 
@@ -113,5 +112,3 @@ time_window(struct link *link, uint64_t iterations, uint32_t *samples, iteration
 		last = clock_ns();
 	return last - start;
 }
-
-#endif

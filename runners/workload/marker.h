@@ -12,8 +12,7 @@
  *
  * On other architectures the functions contain only a compiler barrier.
  */
-#ifndef PATHCOST_MARKER_H
-#define PATHCOST_MARKER_H
+#pragma once
 
 #define MARKER_BEGIN 0x0c057be9
 #define MARKER_END   0x0c057e4d
@@ -26,5 +25,3 @@ void window_end(unsigned long cell, unsigned long role);
  * inside the window, and an early call would open one.
  */
 void markers_touch(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef PATHCOST_OPTIONS_H
-#define PATHCOST_OPTIONS_H
+#pragma once
 
 #include "cell.h"
 
@@ -9,5 +8,3 @@ void options_read(int argc, char **argv, struct options *options);
 void options_default(struct options *options);
 /* The values that the options accept, in the order of the enumerations in cell.h. */
 extern const char *const waiting_names[], *const scheduler_names[], *const topology_names[];
-
-#endif

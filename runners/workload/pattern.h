@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Who sends when: each pattern is one entry in a table. */
-#ifndef PATHCOST_PATTERN_H
-#define PATHCOST_PATTERN_H
+#pragma once
 
 #include "cell.h"
 
@@ -29,5 +28,3 @@ extern const struct pattern connecting, many_clients;
 
 /* For pipeline too. */
 void pingpong_server(struct link *link, uint64_t iterations);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The two processes: where they run, and how the client learns what happened to the server. */
-#ifndef PATHCOST_PROCESS_H
-#define PATHCOST_PROCESS_H
+#pragma once
 
 #include "cell.h"
 
@@ -19,5 +18,3 @@ void server_await_sleep(const struct options *options, int state_fd);
 __attribute__((noreturn, cold)) void server_lost(void);
 /* Waits for the end of a server that has done its work. */
 void server_reap(void);
-
-#endif

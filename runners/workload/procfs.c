@@ -35,17 +35,14 @@ static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
 
 static char *touched(size_t size)
 {
-	char *buffer = malloc(size);
+	char *buffer = MUST_HAVE(malloc(size), "malloc of %zu bytes", size);
 
-	if (!buffer)
-		call_failed("malloc of %zu bytes", size);
-	memset(buffer, 0xff, size); /* now, so that no page fault comes later */
-	return buffer;
+	return memset(buffer, 0xff, size); /* now, so that no page fault comes later */
 }
 
-void proc_open(struct proc_file *files)
+void proc_open(void)
 {
-	for (struct proc_file *file = files; file->path; file++) {
+	for (struct proc_file *file = proc_files; file->path; file++) {
 		file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
 		if (file->fd < 0 && errno != ENOENT && errno != EACCES)
 			call_failed("open %s", file->path);
@@ -58,9 +55,9 @@ void proc_open(struct proc_file *files)
 	}
 }
 
-void proc_read(struct proc_file *files, enum edge edge)
+void proc_read(enum edge edge)
 {
-	for (struct proc_file *file = files; file->path; file++) {
+	for (struct proc_file *file = proc_files; file->path; file++) {
 		if (file->fd < 0)
 			continue;
 		file->length[edge] = read_file(file, file->text[edge], file->size);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The kernel's own counters, read at the edges of the window. */
-#ifndef PATHCOST_PROCFS_H
-#define PATHCOST_PROCFS_H
+#pragma once
 
 #include "cell.h"
 
@@ -16,11 +15,9 @@ struct proc_file {
 extern struct proc_file proc_files[]; /* ends with a NULL path */
 
 /* Opens the files and allocates their buffers, so that the window's edges allocate nothing. */
-void proc_open(struct proc_file *files);
-void proc_read(struct proc_file *files, enum edge edge);
+void proc_open(void);
+void proc_read(enum edge edge);
 
 /* Of the calling process's first thread. */
 void schedstat_open(void);
 void schedstat_read(struct schedstat *schedstat);
-
-#endif

@@ -2,13 +2,12 @@
 #include "result.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "errors.h"
 #include "fault.h"
 #include "link.h"
 #include "pattern.h"
+#include "procfs.h"
 
 static void check_direction(const char *name, const struct counts *from, const struct counts *to)
 {
@@ -41,73 +40,68 @@ static long microseconds(struct timeval before, struct timeval after)
 	return (after.tv_sec - before.tv_sec) * 1000000L + (after.tv_usec - before.tv_usec);
 }
 
+static const char *separator; /* before the next member that put() prints */
+
+/* The name of a member, and null if it is not there. If it is an object, put() begins it. */
+static bool begin(FILE *out, const char *name, bool there)
+{
+	fprintf(out, ", \"%s\": %s", name, there ? "" : "null");
+	separator = "{";
+	return there;
+}
+
+static void put(FILE *out, const char *name, int64_t value)
+{
+	fprintf(out, "%s\"%s\": %" PRId64, separator, name, value);
+	separator = ", ";
+}
+
+#define PUT_COUNT(name)	      put(out, #name, report->counts.name);
+#define PUT_GROWTH(name, ...) put(out, #name, after->name - before->name);
+
 static void print_usage(FILE *out, const struct rusage *before, const struct rusage *after)
 {
-	fprintf(out,
-		"\"rusage\": {\"user_us\": %ld, \"system_us\": %ld, \"voluntary\": %ld, "
-		"\"involuntary\": %ld, \"minor_faults\": %ld}",
-		microseconds(before->ru_utime, after->ru_utime),
-		microseconds(before->ru_stime, after->ru_stime), after->ru_nvcsw - before->ru_nvcsw,
-		after->ru_nivcsw - before->ru_nivcsw, after->ru_minflt - before->ru_minflt);
+	begin(out, "rusage", true);
+	put(out, "user_us", microseconds(before->ru_utime, after->ru_utime));
+	put(out, "system_us", microseconds(before->ru_stime, after->ru_stime));
+	put(out, "voluntary", after->ru_nvcsw - before->ru_nvcsw);
+	put(out, "involuntary", after->ru_nivcsw - before->ru_nivcsw);
+	put(out, "minor_faults", after->ru_minflt - before->ru_minflt);
+	putc('}', out);
 }
 
-static void print_schedstat(FILE *out, const struct schedstat *edges)
+static void print_schedstat(FILE *out, const struct schedstat *before,
+			    const struct schedstat *after)
 {
-	if (!edges[BEFORE].there || !edges[AFTER].there)
-		fputs(", \"schedstat\": null", out);
-	else
-		fprintf(out,
-			", \"schedstat\": {\"run_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64
-			", \"slices\": %" PRIu64 "}",
-			edges[AFTER].run_ns - edges[BEFORE].run_ns,
-			edges[AFTER].wait_ns - edges[BEFORE].wait_ns,
-			edges[AFTER].slices - edges[BEFORE].slices);
-}
-
-static void print_tcp(FILE *out, const struct tcp_counts *edges)
-{
-	const struct tcp_counts *before = &edges[BEFORE], *after = &edges[AFTER];
-
-	if (!after->there) {
-		fputs(", \"tcp_info\": null", out);
+	if (!begin(out, "schedstat", before->there && after->there))
 		return;
-	}
-	fprintf(out,
-		", \"tcp_info\": {\"segs_out\": %" PRIu64 ", \"segs_in\": %" PRIu64
-		", \"data_segs_out\": %" PRIu64 ", \"data_segs_in\": %" PRIu64
-		", \"retransmits\": %" PRIu64,
-		after->segs_out - before->segs_out, after->segs_in - before->segs_in,
-		after->data_segs_out - before->data_segs_out,
-		after->data_segs_in - before->data_segs_in,
-		after->retransmits - before->retransmits);
-	fprintf(out, ", \"snd_mss\": %u, \"snd_cwnd\": %u, \"rtt_us\": %u}", after->snd_mss,
-		after->snd_cwnd, after->rtt_us);
+	PUT_GROWTH(run_ns)
+	PUT_GROWTH(wait_ns)
+	PUT_GROWTH(slices)
+	putc('}', out);
 }
 
-static void print_counts(FILE *out, const struct counts *counts)
+static void print_tcp(FILE *out, const struct tcp_counts *before, const struct tcp_counts *after)
 {
-	fprintf(out,
-		"\"sent_messages\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-		", \"received_messages\": %" PRIu64 ", \"received_bytes\": %" PRIu64
-		", \"partial_sends\": %" PRIu64 ", \"partial_receives\": %" PRIu64
-		", \"empty_receives\": %" PRIu64 ", ",
-		counts->sent_messages, counts->sent_bytes, counts->received_messages,
-		counts->received_bytes, counts->partial_sends, counts->partial_receives,
-		counts->empty_receives);
+	if (!begin(out, "tcp_info", after->there))
+		return;
+	TCP_COUNTS(PUT_GROWTH)
+	put(out, "snd_mss", after->snd_mss);
+	put(out, "snd_cwnd", after->snd_cwnd);
+	put(out, "rtt_us", after->rtt_us);
+	putc('}', out);
 }
 
 static void print_side(FILE *out, const char *name, const struct report *report)
 {
-	if (!report->pid) {
-		fprintf(out, "\"%s\": null, ", name);
+	if (!begin(out, name, report->pid))
 		return;
-	}
-	fprintf(out, "\"%s\": {\"pid\": %d, ", name, (int)report->pid);
-	print_counts(out, &report->counts);
+	put(out, "pid", report->pid);
+	COUNTS(PUT_COUNT)
 	print_usage(out, &report->before, &report->after);
-	print_schedstat(out, report->schedstat);
-	print_tcp(out, report->tcp);
-	fprintf(out, "}, ");
+	print_schedstat(out, &report->schedstat[BEFORE], &report->schedstat[AFTER]);
+	print_tcp(out, &report->tcp[BEFORE], &report->tcp[AFTER]);
+	putc('}', out);
 }
 
 /* [[messages, ns], ...]: together they are the window. */
@@ -118,7 +112,7 @@ static void print_intervals(FILE *out, const struct options *options, const stru
 	unsigned count = intervals->count ? intervals->count : 1;
 	uint64_t left = options->messages, time_left = result->window_ns;
 
-	fputs("\"intervals\": [", out);
+	fputs(", \"intervals\": [", out);
 	for (unsigned i = 0; i < count; i++) {
 		bool last = i + 1 == count;
 		uint64_t messages =
@@ -130,7 +124,7 @@ static void print_intervals(FILE *out, const struct options *options, const stru
 		left -= messages;
 		time_left -= time;
 	}
-	fputs("], ", out);
+	putc(']', out);
 }
 
 static void print_string(FILE *out, const char *text, size_t length)
@@ -151,11 +145,11 @@ static void print_string(FILE *out, const char *text, size_t length)
 	putc('"', out);
 }
 
-static void print_proc(FILE *out, const struct proc_file *files)
+static void print_proc(FILE *out)
 {
-	fputs("\"proc\": {", out);
-	for (const struct proc_file *file = files; file->path; file++) {
-		fprintf(out, "%s\"%s\": ", file == files ? "" : ", ", file->path);
+	fputs(", \"proc\": {", out);
+	for (const struct proc_file *file = proc_files; file->path; file++) {
+		fprintf(out, "%s\"%s\": ", file == proc_files ? "" : ", ", file->path);
 		if (file->fd < 0) {
 			fputs("null", out);
 			continue;
@@ -170,37 +164,22 @@ static void print_proc(FILE *out, const struct proc_file *files)
 	putc('}', out);
 }
 
-static void print_cpus(FILE *out, const struct options *options)
+void result_print(const struct options *options, const struct result *result)
 {
-	if (options->placement == FREE)
-		fputs("\"cpus\": null, ", out);
-	else
-		fprintf(out, "\"cpus\": [%d, %d], ", options->cpus[CLIENT], options->cpus[SERVER]);
-}
+	FILE *out = output_open();
 
-void result_print(const struct options *options, const struct result *result,
-		  const struct proc_file *files)
-{
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
-
-	if (!out)
-		call_failed("open_memstream");
 	plant_undefined();
-	fprintf(out, "{\"window_ns\": %" PRIu64 ", \"round_trips\": %" PRIu64, result->window_ns,
-		result->round_trips);
-	fprintf(out, ", \"clock_cost_ns\": %.1f, ", result->clock_cost_ns);
-	print_cpus(out, options);
-	fprintf(out, "\"socket\": {%s}, ", result->socket);
+	separator = "{";
+	put(out, "window_ns", result->window_ns);
+	put(out, "round_trips", result->round_trips);
+	fprintf(out, ", \"clock_cost_ns\": %.1f", result->clock_cost_ns);
+	if (begin(out, "cpus", options->placement != FREE))
+		fprintf(out, "[%d, %d]", options->cpus[CLIENT], options->cpus[SERVER]);
+	fprintf(out, ", \"socket\": {%s}", result->socket);
 	print_intervals(out, options, result);
 	print_side(out, "client", &result->client);
 	print_side(out, "server", &result->server);
-	print_proc(out, files);
+	print_proc(out);
 	fputs("}\n", out);
-	if (fclose(out) != 0)
-		call_failed("writing to memory");
-	if (!write_all(STDOUT_FILENO, text, length, "the result"))
-		call_failed("write the result");
-	free(text);
+	output_close("the result");
 }

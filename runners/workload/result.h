@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The output: the JSON object on stdout and the samples file. */
-#ifndef PATHCOST_RESULT_H
-#define PATHCOST_RESULT_H
+#pragma once
 
 #include "cell.h"
-#include "procfs.h"
 
 /* Before the fork, so that a bad path costs no run. -1: no path given. */
 int samples_create(const char *path);
@@ -15,7 +13,4 @@ void samples_write(const struct setup *setup, const uint32_t *samples);
 /* Fails if the two sides' counts differ, or are not those requested. */
 void result_check(const struct options *options, const struct result *result);
 /* One write: the result is complete or absent. */
-void result_print(const struct options *options, const struct result *result,
-		  const struct proc_file *files);
-
-#endif
+void result_print(const struct options *options, const struct result *result);

@@ -40,11 +40,10 @@ uint32_t *samples_room(const struct options *options)
 
 	if (!options->samples)
 		return NULL;
-	room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (room == MAP_FAILED)
-		call_failed("mmap of %zu bytes for the samples", size);
-	memset(room, 0xff, size);
-	return room;
+	room = MUST_HAVE(
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		"mmap of %zu bytes for the samples", size);
+	return memset(room, 0xff, size);
 }
 
 void samples_write(const struct setup *setup, const uint32_t *samples)

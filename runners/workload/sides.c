@@ -10,7 +10,10 @@
  */
 #include "sides.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -22,6 +25,8 @@
 #include "marker.h"
 #include "pattern.h"
 #include "process.h"
+#include "procfs.h"
+#include "result.h"
 #include "signals.h"
 #include "transport.h"
 #include "wait.h"
@@ -63,15 +68,8 @@ static struct counts counts_of_all(void)
 	struct counts all = {0};
 
 	for (unsigned i = 0; i < here->setup->link_count; i++) {
-		const struct counts *counts = &here[i].counts;
-
-		all.sent_messages += counts->sent_messages;
-		all.sent_bytes += counts->sent_bytes;
-		all.received_messages += counts->received_messages;
-		all.received_bytes += counts->received_bytes;
-		all.partial_sends += counts->partial_sends;
-		all.partial_receives += counts->partial_receives;
-		all.empty_receives += counts->empty_receives;
+#define ADD(name) all.name += here[i].counts.name;
+		COUNTS(ADD)
 	}
 	return all;
 }
@@ -142,7 +140,7 @@ static void await_leave(const struct setup *setup)
 		give_up(1); /* the client has gone, and has printed why */
 }
 
-void server_run(struct setup *setup)
+static void server_run(struct setup *setup)
 {
 	const struct options *options = &setup->options;
 	static struct report report;
@@ -218,14 +216,13 @@ static void await_end(const struct setup *setup)
 	hear_server(setup, &done, 1);
 }
 
-static void client_window(const struct setup *setup, struct result *result, struct proc_file *files,
-			  uint32_t *samples)
+static void client_window(const struct setup *setup, struct result *result, uint32_t *samples)
 {
 	const struct options *options = &setup->options;
 	struct report *report = &result->client;
 	uint64_t iterations = iterations_of(options, options->messages);
 
-	proc_read(files, BEFORE);
+	proc_read(BEFORE);
 	read_counters(report, BEFORE);
 	intervals_arm(result, iterations);
 	control_set(options->control, "enable\n");
@@ -243,7 +240,7 @@ static void client_window(const struct setup *setup, struct result *result, stru
 	leftovers.open_gate = -1;
 	control_set(options->control, "disable\n");
 	read_counters(report, AFTER);
-	proc_read(files, AFTER);
+	proc_read(AFTER);
 	report->counts = counts_of_all();
 }
 
@@ -275,7 +272,7 @@ static double clock_cost(void)
 	return (double)least / readings;
 }
 
-static void client_prepare(struct setup *setup, struct result *result, struct proc_file *files)
+static void client_prepare(struct setup *setup, struct result *result)
 {
 	const struct options *options = &setup->options;
 
@@ -287,7 +284,7 @@ static void client_prepare(struct setup *setup, struct result *result, struct pr
 	open_link(setup, CLIENT);
 	if (options->transport->describe)
 		options->transport->describe(here, result->socket, sizeof(result->socket));
-	proc_open(files);
+	proc_open();
 	result->clock_cost_ns = clock_cost();
 }
 
@@ -302,14 +299,13 @@ static void take_leave(struct setup *setup, struct result *result)
 	server_reap();
 }
 
-void client_run(struct setup *setup, struct result *result, struct proc_file *files,
-		uint32_t *samples)
+static void client_run(struct setup *setup, struct result *result, uint32_t *samples)
 {
 	const struct options *options = &setup->options;
 	bool alone = options->pattern->alone;
 	int state_fd = alone ? -1 : server_state_open();
 
-	client_prepare(setup, result, files);
+	client_prepare(setup, result);
 	now_doing("warming up");
 	run_phase(options, WARMUP, iterations_of(options, options->warmup));
 	start_phase(WINDOW);
@@ -318,7 +314,7 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 	if (!alone)
 		await_server(setup, state_fd);
 	now_doing("measuring");
-	client_window(setup, result, files, samples);
+	client_window(setup, result, samples);
 	if (!alone && !options->pattern->one_way)
 		await_end(setup);
 	now_doing("checking what was received");
@@ -328,4 +324,33 @@ void client_run(struct setup *setup, struct result *result, struct proc_file *fi
 		transport_joined(setup, CLIENT);
 	if (!alone)
 		take_leave(setup, result);
+}
+
+void cell_run(const struct options *options)
+{
+	static struct setup setup = {.listener = -1};
+	static struct result result;
+	uint32_t *samples;
+
+	setup.options = *options;
+	signals_arm(options->timeout);
+	setup.client = getpid();
+	setup.samples_fd = samples_create(options->samples);
+	/* Up to 256 bytes arrive whole or not at all. */
+	MUST(RETRY(getrandom(setup.token, sizeof(setup.token), 0)), "getrandom");
+	MUST(pipe2(setup.reports, O_CLOEXEC), "pipe");
+	MUST(pipe2(setup.words, O_CLOEXEC), "pipe");
+	links_make(&setup);
+	options->transport->prepare(&setup);
+	if (!options->pattern->alone && server_fork(&setup)) {
+		server_run(&setup);
+		exit(0);
+	}
+	samples = samples_room(options);
+	client_run(&setup, &result, samples);
+	now_doing("writing the result");
+	result_check(options, &result);
+	samples_write(&setup, samples);
+	result_print(options, &result);
+	leftovers.samples_path = NULL; /* only now: a result without samples is incomplete */
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The time-out, signals that end the process, and the server's death: each cleans up. */
-#ifndef PATHCOST_SIGNALS_H
-#define PATHCOST_SIGNALS_H
+#pragma once
 
 /* Arms the time-out, and handles the signals that would end the process. */
 void signals_arm(unsigned timeout_seconds);
@@ -16,5 +15,3 @@ void now_doing(const char *what);
  */
 void signals_hold(void);
 void signals_release(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* All transports and all patterns. */
-#ifndef PATHCOST_TABLES_H
-#define PATHCOST_TABLES_H
+#pragma once
 
 #include "cell.h"
 
@@ -12,5 +11,3 @@ extern const struct pattern *const patterns[];
 /* NULL if there is none of that name. */
 const struct transport *transport_named(const char *name);
 const struct pattern *pattern_named(const char *name);
-
-#endif

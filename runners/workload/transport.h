@@ -3,8 +3,7 @@
  * How the two ends are joined. Each transport is one entry in a table, and differs from the others
  * in nothing else. To add one, write its entry and the functions that it cannot share.
  */
-#ifndef PATHCOST_TRANSPORT_H
-#define PATHCOST_TRANSPORT_H
+#pragma once
 
 #include "cell.h"
 
@@ -83,5 +82,3 @@ size_t unix_limit(void);
  * connect, whose connections do not last.
  */
 void tcp_count(const struct link *link, struct tcp_counts *counts);
-
-#endif

@@ -33,9 +33,9 @@ static void shared_prepare(struct setup *setup)
 {
 	size_t size = 2 * sizeof(struct ring);
 
-	rings = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (rings == MAP_FAILED)
-		call_failed("mmap of %zu bytes of shared memory", size);
+	rings = MUST_HAVE(
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+		"mmap of %zu bytes of shared memory", size);
 	memset(rings, 0, size);
 	ring_of[0] = rings;
 	ring_of[1] = rings + 1;

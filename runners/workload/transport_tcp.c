@@ -82,11 +82,8 @@ static void add_counts(int fd, struct tcp_counts *counts)
 	socklen_t length = sizeof(info);
 
 	MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), "getsockopt TCP_INFO");
-	counts->segs_out += info.tcpi_segs_out;
-	counts->segs_in += info.tcpi_segs_in;
-	counts->data_segs_out += info.tcpi_data_segs_out;
-	counts->data_segs_in += info.tcpi_data_segs_in;
-	counts->retransmits += info.tcpi_total_retrans;
+#define ADD(name, field) counts->name += info.field;
+	TCP_COUNTS(ADD)
 	counts->snd_mss = info.tcpi_snd_mss;
 	counts->snd_cwnd = info.tcpi_snd_cwnd;
 	counts->rtt_us = info.tcpi_rtt;

@@ -29,11 +29,9 @@ static _Thread_local struct ring ring;
 
 static void *map_ring(int fd, size_t size, off_t what)
 {
-	void *place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what);
-
-	if (place == MAP_FAILED)
-		call_failed("mmap of an io_uring");
-	return place;
+	return MUST_HAVE(
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what),
+		"mmap of an io_uring");
 }
 
 static int make_ring(struct io_uring_params *parameters)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* --wait: how a side waits for a message or for room. */
-#ifndef PATHCOST_WAIT_H
-#define PATHCOST_WAIT_H
+#pragma once
 
 #include "cell.h"
 
@@ -14,5 +13,3 @@ bool is_readable(int fd, int patience);
 /* Makes an epoll descriptor; an event of `fd` returns its `data`. */
 int epoll_new(void);
 void epoll_watch(int epoll, int fd, uint32_t data);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How the guest's first program deals with its machine. */
-#ifndef PATHCOST_MACHINE_H
-#define PATHCOST_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ void store_machine(void);
 char *read_order(void);
 /* Reads the next bytes of the files that come with the order. */
 void read_contents(char *to, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef PATHCOST_KNOB_H
-#define PATHCOST_KNOB_H
+#pragma once
 
 #include <linux/bpf.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ void open_events(char **words);
 void open_packet_socket(char **words);
 void attach_cgroup_program(char **words);
 void attach_script(char **words);
-
-#endif
