@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memory.h"
 
-#include <stdio.h>
-
 #include "record.h"
 
 #define FLAG_STORE 1
 #define FLAG_USER  2 /* the address is in user space */
 #define USER_LIMIT (UINT64_C(1) << 47)
 
-static FILE *accesses;
-static char path[4096];
+static struct output accesses;
 
 void memory_open(const char *folder)
 {
-	snprintf(path, sizeof(path), "%s/accesses", folder);
-	accesses = fopen(path, "we");
-	if (!accesses)
-		fail_to_write(path);
+	output_open(&accesses, folder, "accesses");
 }
 
 void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction)
@@ -38,12 +32,10 @@ void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int in
 			 (address < USER_LIMIT ? FLAG_USER : 0),
 	};
 
-	if (fwrite(&access, sizeof(access), 1, accesses) != 1)
-		fail_to_write(path);
+	output_write(&accesses, &access, sizeof(access));
 }
 
 void memory_close(void)
 {
-	if (fclose(accesses) != 0)
-		fail_to_write(path);
+	output_close(&accesses);
 }

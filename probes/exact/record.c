@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +15,7 @@
 #define MAX_TASKS  1024
 #define NAME_SIZE  16
 
-static FILE *trace, *blocks, *tasks_file;
-static char trace_path[4096], blocks_path[4096], tasks_path[4096];
+static struct output trace, blocks, names;
 
 static const uint64_t *executed;
 static unsigned int present_cpu;
@@ -54,44 +52,33 @@ _Noreturn void fail_to_write(const char *path)
 	fail("cannot write %s: %s", path, strerror(errno));
 }
 
-static _Noreturn void overflow(const char *what)
+#define overflow(what) fail("the record has no room for more " what)
+
+void output_open(struct output *output, const char *folder, const char *name)
 {
-	fail("the record has no room for more %s", what);
+	snprintf(output->path, sizeof(output->path), "%s/%s", folder, name);
+	output->file = fopen(output->path, "we");
+	if (!output->file)
+		fail_to_write(output->path);
 }
 
-bool write_whole(int fd, const void *data, size_t size)
+void output_write(struct output *output, const void *data, size_t size)
 {
-	const char *next = data;
-
-	while (size > 0) {
-		ssize_t written = write(fd, next, size);
-
-		if (written < 0 && errno != EINTR)
-			return false;
-		if (written > 0) {
-			next += written;
-			size -= written;
-		}
-	}
-	return true;
+	if (size && fwrite(data, size, 1, output->file) != 1)
+		fail_to_write(output->path);
 }
 
-static FILE *open_file(const char *folder, const char *name, char path[4096])
+void output_close(struct output *output)
 {
-	FILE *file;
-
-	snprintf(path, 4096, "%s/%s", folder, name);
-	file = fopen(path, "we");
-	if (!file)
-		fail_to_write(path);
-	return file;
+	if (fclose(output->file) != 0)
+		fail_to_write(output->path);
 }
 
 void record_open(const char *folder)
 {
-	trace = open_file(folder, "trace", trace_path);
-	blocks = open_file(folder, "blocks", blocks_path);
-	tasks_file = open_file(folder, "tasks", tasks_path);
+	output_open(&trace, folder, "trace");
+	output_open(&blocks, folder, "blocks");
+	output_open(&names, folder, "tasks");
 }
 
 struct block *block_of(const struct qemu_plugin_tb *tb)
@@ -122,8 +109,7 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
 
 static void put(uint32_t word)
 {
-	if (fwrite(&word, sizeof(word), 1, trace) != 1)
-		fail_to_write(trace_path);
+	output_write(&trace, &word, sizeof(word));
 }
 
 static uint32_t event_word(enum event event, uint32_t value)
@@ -210,9 +196,8 @@ static void number_block(struct block *block)
 	if (++numbers >= MAX_BLOCKS)
 		overflow("blocks");
 	block->number = numbers;
-	if (fwrite(&head, sizeof(head), 1, blocks) != 1 ||
-	    fwrite(block->code, block->size + block->instructions, 1, blocks) != 1)
-		fail_to_write(blocks_path);
+	output_write(&blocks, &head, sizeof(head));
+	output_write(&blocks, block->code, block->size + block->instructions);
 }
 
 void record_count(const uint64_t *count)
@@ -242,8 +227,8 @@ bool record_task(uint64_t task)
 
 void record_name(uint64_t task, const char *name)
 {
-	if (fprintf(tasks_file, "task\t%u\t%.*s\n", task_number(task), NAME_SIZE, name) < 0)
-		fail_to_write(tasks_path);
+	if (fprintf(names.file, "task\t%u\t%.*s\n", task_number(task), NAME_SIZE, name) < 0)
+		fail_to_write(names.path);
 }
 
 void record_switch(unsigned int cpu, uint64_t task)
@@ -263,18 +248,12 @@ uint64_t record_position(void)
 	return position + 1;
 }
 
-static void close_file(FILE *file, const char *path)
-{
-	if (fclose(file) != 0)
-		fail_to_write(path);
-}
-
 void record_close(void)
 {
 	end_repeats();
-	if (fprintf(tasks_file, "window\t%llu\t\n", (unsigned long long)(edges[1] - edges[0])) < 0)
-		fail_to_write(tasks_path);
-	close_file(trace, trace_path);
-	close_file(blocks, blocks_path);
-	close_file(tasks_file, tasks_path);
+	if (fprintf(names.file, "window\t%llu\t\n", (unsigned long long)(edges[1] - edges[0])) < 0)
+		fail_to_write(names.path);
+	output_close(&trace);
+	output_close(&blocks);
+	output_close(&names);
 }

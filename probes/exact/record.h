@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "qemu-api.h"
 
@@ -45,7 +46,14 @@ void record_close(void);
 /* The place in the record of the code that runs now, from 1. */
 uint64_t record_position(void);
 
-bool write_whole(int fd, const void *data, size_t size);
+/* A file of the record; each call ends QEMU if it cannot be written. */
+struct output {
+	FILE *file;
+	char path[4096];
+};
+void output_open(struct output *output, const char *folder, const char *name);
+void output_write(struct output *output, const void *data, size_t size);
+void output_close(struct output *output);
 /* Prints a sentence and ends QEMU. */
 _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
 _Noreturn void fail_to_write(const char *path);

@@ -9,11 +9,9 @@
  * Until the first marker it only waits for markers and follows task switches, at almost no cost.
  * Then it makes QEMU translate all code again, and counts every instruction.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "memory.h"
 #include "qemu-api.h"
@@ -190,19 +188,17 @@ static void on_end(unsigned int vcpu, void *data)
 static void on_file(unsigned int vcpu, void *data)
 {
 	uint64_t name_at = reg(rdi), data_at = reg(rsi), size = reg(rdx);
-	char path[4096];
 	const char *name = peek(name_at, 64);
-	int fd;
+	struct output file;
 
 	(void)vcpu, (void)data;
 	if (!name || !memchr(name, '\0', 64) || strchr(name, '/') || size > FILE_REACH)
 		fail("the guest handed over a file with a bad name or size");
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	output_open(&file, folder, name);
 	if (size && !peek(data_at, size))
 		fail("the guest handed over a file that is not in its memory");
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0 || !write_whole(fd, bytes->data, size) || close(fd) < 0)
-		fail_to_write(path);
+	output_write(&file, bytes->data, size);
+	output_close(&file);
 }
 
 static void watch_marker(struct qemu_plugin_insn *insn)

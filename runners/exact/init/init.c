@@ -47,36 +47,6 @@
 static char output[OUTPUT_SIZE];
 static int workload_priority; /* of the workload under SCHED_FIFO; 0: not under it */
 
-static size_t read_to_end(int fd, char *to, size_t room)
-{
-	size_t size = 0;
-
-	for (;;) {
-		ssize_t got = read(fd, to + size, room - size);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		MUST(got, "read");
-		if (got == 0)
-			return size;
-		size += got;
-		if (size == room)
-			fail("there is too much output");
-	}
-}
-
-static size_t read_file(const char *path, char *to, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t size;
-
-	if (fd < 0)
-		fail("open %s: %s", path, strerror(errno));
-	size = read_to_end(fd, to, room);
-	close(fd);
-	return size;
-}
-
 static void hand_over_file(const char *path, const char *name)
 {
 	size_t size = read_file(path, output, sizeof(output));
@@ -146,7 +116,7 @@ static void prefer_softirqs(void)
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		comm[read_file(path, comm, sizeof(comm))] = '\0';
+		read_file(path, comm, sizeof(comm));
 		if (strncmp(comm, name, sizeof(name) - 1) == 0) {
 			set_fifo(atoi(entry->d_name), SOFTIRQ_PRIORITY);
 			found++;
@@ -155,15 +125,6 @@ static void prefer_softirqs(void)
 	closedir(all);
 	if (!found)
 		fail("there is no %s0", name);
-}
-
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		fail("write %s to %s: %s", text, path, strerror(errno));
-	close(fd);
 }
 
 /*

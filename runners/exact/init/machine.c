@@ -53,11 +53,6 @@ _Noreturn void fail(const char *format, ...)
 	end_machine();
 }
 
-_Noreturn void call_failed(const char *call)
-{
-	fail("%s: %s", call, strerror(errno));
-}
-
 /* Not inlined: the recorder reads the argument registers at the instruction. */
 __attribute__((noinline)) void hand_over(const char *name, const char *data, size_t size)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The id of a function in the kernel's type information (BTF): fentry programs need it. */
 #include <linux/btf.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "knob.h"
@@ -10,33 +9,21 @@
 
 static char data[16 << 20];
 
-/* The length of what follows a type's three words. */
-static size_t length_after(unsigned int info)
-{
-	size_t count = BTF_INFO_VLEN(info);
-
-	switch (BTF_INFO_KIND(info)) {
-	case BTF_KIND_INT:
-	case BTF_KIND_VAR:
-	case BTF_KIND_DECL_TAG:
-		return 4;
-	case BTF_KIND_ARRAY:
-		return sizeof(struct btf_array);
-	case BTF_KIND_STRUCT:
-	case BTF_KIND_UNION:
-		return count * sizeof(struct btf_member);
-	case BTF_KIND_ENUM:
-		return count * sizeof(struct btf_enum);
-	case BTF_KIND_ENUM64:
-		return count * sizeof(struct btf_enum64);
-	case BTF_KIND_FUNC_PROTO:
-		return count * sizeof(struct btf_param);
-	case BTF_KIND_DATASEC:
-		return count * sizeof(struct btf_var_secinfo);
-	default:
-		return 0;
-	}
-}
+/* What follows a type's three words, by kind: so many bytes, and so many for each member. */
+static const struct {
+	unsigned char fixed, each;
+} after[32] = {
+	[BTF_KIND_INT] = {4, 0},
+	[BTF_KIND_VAR] = {sizeof(struct btf_var), 0},
+	[BTF_KIND_DECL_TAG] = {sizeof(struct btf_decl_tag), 0},
+	[BTF_KIND_ARRAY] = {sizeof(struct btf_array), 0},
+	[BTF_KIND_STRUCT] = {0, sizeof(struct btf_member)},
+	[BTF_KIND_UNION] = {0, sizeof(struct btf_member)},
+	[BTF_KIND_ENUM] = {0, sizeof(struct btf_enum)},
+	[BTF_KIND_ENUM64] = {0, sizeof(struct btf_enum64)},
+	[BTF_KIND_FUNC_PROTO] = {0, sizeof(struct btf_param)},
+	[BTF_KIND_DATASEC] = {0, sizeof(struct btf_var_secinfo)},
+};
 
 unsigned int find_btf_function(const char *name)
 {
@@ -49,11 +36,12 @@ unsigned int find_btf_function(const char *name)
 	end = at + header->type_len;
 	for (unsigned int id = 1; at < end; id++) {
 		const struct btf_type *type = (const void *)at;
-		bool function = BTF_INFO_KIND(type->info) == BTF_KIND_FUNC;
+		unsigned int kind = BTF_INFO_KIND(type->info);
 
-		if (function && strcmp(strings + type->name_off, name) == 0)
+		if (kind == BTF_KIND_FUNC && strcmp(strings + type->name_off, name) == 0)
 			return id;
-		at += sizeof(*type) + length_after(type->info);
+		at += sizeof(*type) + after[kind].fixed +
+		      after[kind].each * BTF_INFO_VLEN(type->info);
 	}
 	fail("the kernel's BTF has no function %s", name);
 }

@@ -44,11 +44,6 @@ _Noreturn void fail(const char *format, ...)
 	exit(1);
 }
 
-_Noreturn void call_failed(const char *call)
-{
-	fail("%s: %s", call, strerror(errno));
-}
-
 void stay(const char *name)
 {
 	char said;
@@ -79,21 +74,6 @@ _Noreturn void ready_and_wait(void)
 	ready();
 	for (;;)
 		pause();
-}
-
-size_t read_file(const char *path, char *to, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t size = 0;
-	ssize_t got = fd;
-
-	while (got >= 0 && (got = read(fd, to + size, room - 1 - size)) > 0)
-		size += got;
-	if (got < 0)
-		fail("read %s: %s", path, strerror(errno));
-	close(fd);
-	to[size] = '\0';
-	return size;
 }
 
 static void load(char **words)

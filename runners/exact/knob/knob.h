@@ -6,9 +6,6 @@
 
 #include "../fail.h"
 
-/* Reads a whole file into `to`, ends it with a NUL; returns its size. */
-size_t read_file(const char *path, char *to, size_t room);
-
 /*
  * Continues in a new process of this name, which stays when the program ends. The program succeeds
  * when the new process calls ready(), and fails if the new process fails before.

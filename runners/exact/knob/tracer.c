@@ -50,13 +50,9 @@ unsigned long tracepoint_id(const char *where)
 static void set(const char *name, const char *value)
 {
 	char path[256];
-	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", mount_tracefs(), name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail("write %s to %s: %s", value, path, strerror(errno));
-	close(fd);
+	write_text(path, value);
 }
 
 void set_tracer(char **words)
