@@ -15,7 +15,6 @@
 #include "pattern.h"
 #include "sides.h"
 #include "signals.h"
-#include "tables.h"
 #include "transport.h"
 
 #define SENTENCE_SIZE 512

@@ -11,7 +11,6 @@
 #include "errors.h"
 #include "pattern.h"
 #include "process.h"
-#include "tables.h"
 #include "transport.h"
 
 #define MAX_SIZE      (UINT64_C(1) << 30)

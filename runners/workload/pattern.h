@@ -22,6 +22,10 @@ struct pattern {
 	void (*server)(struct link *link, uint64_t iterations);
 };
 
+/* As transports[] and transport_named(). */
+extern const struct pattern *const patterns[];
+const struct pattern *pattern_named(const char *name);
+
 /* pattern_NAME.c has each; pattern_alone.c has both patterns of a single thread. */
 extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;
 extern const struct pattern connecting, many_clients;

@@ -74,11 +74,9 @@ void schedule(const struct options *options)
 int server_state_open(void)
 {
 	char path[64];
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)leftovers.server);
-	fd = MUST(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
-	return fd;
+	return MUST(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
 }
 
 /* The letter after the name; the name is in parentheses and may contain any character. */

@@ -8,7 +8,7 @@
 int samples_create(const char *path);
 /* Room for one number per iteration, touched. NULL: no samples wanted. */
 uint32_t *samples_room(const struct options *options);
-void samples_write(const struct setup *setup, const uint32_t *samples);
+void samples_write(const struct setup *setup, uint32_t *samples);
 
 /* Fails if the two sides' counts differ, or are not those requested. */
 void result_check(const struct options *options, const struct result *result);

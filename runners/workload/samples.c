@@ -46,21 +46,16 @@ uint32_t *samples_room(const struct options *options)
 	return memset(room, 0xff, size);
 }
 
-void samples_write(const struct setup *setup, const uint32_t *samples)
+void samples_write(const struct setup *setup, uint32_t *samples)
 {
 	const struct options *options = &setup->options;
 	size_t count = samples_count(options);
 
 	if (!samples)
 		return;
-	for (size_t i = 0; i < count; i += 1024) {
-		uint32_t little[1024];
-		size_t batch = count - i < 1024 ? count - i : 1024;
-
-		for (size_t j = 0; j < batch; j++)
-			little[j] = htole32(samples[i + j]);
-		if (!write_all(setup->samples_fd, little, batch * sizeof(*little), "the samples"))
-			call_failed("write the samples");
-	}
+	for (size_t i = 0; i < count; i++)
+		samples[i] = htole32(samples[i]);
+	if (!write_all(setup->samples_fd, samples, count * sizeof(*samples), "the samples"))
+		call_failed("write the samples");
 	MUST(close(setup->samples_fd), "close %s", options->samples);
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "tables.h"
-
+/* All transports and all patterns. */
 #include <string.h>
 
 #include "pattern.h"
 #include "transport.h"
 
-/* In the order in which --list prints them. */
 const struct transport *const transports[] = {
 	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
 	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,

@@ -39,6 +39,10 @@ struct transport {
 	void (*describe)(const struct link *link, char *text, size_t size);
 };
 
+/* All, in the order of --list, then NULL: tables.c. */
+extern const struct transport *const transports[];
+const struct transport *transport_named(const char *name); /* NULL: none of that name */
+
 /* Opens the end of link->role and sets link->in and link->out. */
 void transport_join(struct setup *setup, struct link *link);
 /* Closes what only joining needed: the listener, a socket's path, the other side's ends. */
@@ -66,6 +70,8 @@ extern const struct transport uring_unix, uring_tcp, tcp_zerocopy, tcp_sockmap;
 /* shared memory: transport_shared.c */
 extern const struct transport shared, shared_spin;
 
+/* A socket's option that is a number; -1 and errno. */
+int socket_option(int fd, int level, int option);
 /* Parts of unix and tcp, for transports that share the rest with them. */
 #define STREAM_SOCKET .connects = true, .polls = true, .type = SOCK_STREAM
 #define TCP_SOCKET    STREAM_SOCKET, .describe = tcp_describe

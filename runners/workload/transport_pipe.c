@@ -23,16 +23,14 @@ static void pipe_prepare(struct setup *setup)
 {
 	int there[2], back[2];
 
-	if (pipe2(there, O_CLOEXEC) < 0 || pipe2(back, O_CLOEXEC) < 0)
-		call_failed("pipe");
+	MUST(pipe2(there, O_CLOEXEC), "pipe");
+	MUST(pipe2(back, O_CLOEXEC), "pipe");
 	set_ends(setup, there, back);
 }
 
 static int open_fifo(const char *path, int flags)
 {
-	int fd = MUST(open(path, flags | O_CLOEXEC), "open %s", path);
-
-	return fd;
+	return MUST(open(path, flags | O_CLOEXEC), "open %s", path);
 }
 
 /* Unlinks the path again: an open FIFO does not need it. */

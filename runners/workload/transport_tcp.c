@@ -29,11 +29,7 @@ static void tcp6_prepare(struct setup *setup)
 
 static int nodelay(int fd)
 {
-	int value;
-	socklen_t length = sizeof(value);
-
-	MUST(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length), "getsockopt TCP_NODELAY");
-	return value;
+	return MUST(socket_option(fd, IPPROTO_TCP, TCP_NODELAY), "getsockopt TCP_NODELAY");
 }
 
 /* The one deliberate difference: without it we would measure Nagle's algorithm. */
@@ -67,15 +63,6 @@ void tcp_describe(const struct link *link, char *text, size_t size)
 	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay(link->out));
 }
 
-static bool is_tcp(int fd)
-{
-	int protocol;
-	socklen_t length = sizeof(protocol);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
-	       protocol == IPPROTO_TCP;
-}
-
 static void add_counts(int fd, struct tcp_counts *counts)
 {
 	struct tcp_info info = {0};
@@ -97,7 +84,8 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 	 */
 	bool lasting = !link->setup->options.pattern->keeps_listening;
 
-	*counts = (struct tcp_counts){.there = lasting && is_tcp(link->out)};
+	*counts = (struct tcp_counts){0};
+	counts->there = lasting && socket_option(link->out, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
 	if (!counts->there)
 		return;
 	for (unsigned i = 0; i < link->setup->link_count; i++) {

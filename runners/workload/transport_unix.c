@@ -77,10 +77,8 @@ void unix_settle(const struct setup *setup, struct link *link)
 size_t unix_limit(void)
 {
 	int fd = MUST(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
-	int buffer;
-	socklen_t length = sizeof(buffer);
+	int buffer = MUST(socket_option(fd, SOL_SOCKET, SO_SNDBUF), "getsockopt SO_SNDBUF");
 
-	MUST(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length), "getsockopt SO_SNDBUF");
 	MUST(close(fd), "close");
 	return buffer - 32;
 }

@@ -31,10 +31,8 @@ void set_blocking(int fd, bool blocking)
 static bool await_event(int fd, short event, int patience)
 {
 	struct pollfd wanted = {.fd = fd, .events = event};
-	int ready;
 
-	ready = MUST(RETRY(poll(&wanted, 1, patience)), "poll");
-	return ready > 0;
+	return MUST(RETRY(poll(&wanted, 1, patience)), "poll") > 0;
 }
 
 bool is_readable(int fd, int patience)
@@ -44,9 +42,7 @@ bool is_readable(int fd, int patience)
 
 int epoll_new(void)
 {
-	int fd = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll_create");
-
-	return fd;
+	return MUST(epoll_create1(EPOLL_CLOEXEC), "epoll_create");
 }
 
 void epoll_watch(int epoll, int fd, uint32_t data)

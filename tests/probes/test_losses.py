@@ -108,7 +108,7 @@ def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, progra
 
 def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
     script = program / "probes/bpftrace/migrations.bt"
-    hook = "tracepoint:sched:sched_migrate_task\n"
+    hook = "tracepoint:sched:sched_migrate_task "
     text = script.read_text()
     script.write_text(text.replace(hook, f"tracepoint:sched:no_such_event,\n{hook}"))
     assert script.read_text() != text
