@@ -73,8 +73,10 @@ extern const struct transport shared, shared_spin;
 /* A socket's option that is a number; -1 and errno. */
 int socket_option(int fd, int level, int option);
 /* Parts of unix and tcp, for transports that share the rest with them. */
-#define STREAM_SOCKET .connects = true, .polls = true, .type = SOCK_STREAM
-#define TCP_SOCKET    STREAM_SOCKET, .describe = tcp_describe
+#define SOCKET(kind)  .connects = true, .polls = true, .type = kind
+#define STREAM_SOCKET SOCKET(SOCK_STREAM)
+#define UNIX_SOCKET   STREAM_SOCKET, .settle = unix_settle
+#define TCP_SOCKET    STREAM_SOCKET, .describe = tcp_describe, .settle = tcp_settle
 void unix_prepare(struct setup *setup);
 void unix_settle(const struct setup *setup, struct link *link);
 void tcp_prepare(struct setup *setup);

@@ -67,26 +67,12 @@ static size_t udp_limit(void)
 	return 65535 - 20 - 8; /* the IP header has 16 bits for the packet's length */
 }
 
+#define PAIR(kind) .polls = true, .type = kind
 const struct transport unix_pair = {
-	.name = "unix-pair",
-	.polls = true,
-	.type = SOCK_STREAM,
-	.prepare = pair_prepare,
-};
+	.name = "unix-pair", PAIR(SOCK_STREAM), .prepare = pair_prepare};
 
 const struct transport unix_dgram = {
-	.name = "unix-dgram",
-	.polls = true,
-	.type = SOCK_DGRAM,
-	.limit = unix_limit,
-	.prepare = pair_prepare,
-};
+	.name = "unix-dgram", PAIR(SOCK_DGRAM), .limit = unix_limit, .prepare = pair_prepare};
 
 const struct transport udp = {
-	.name = "udp",
-	.polls = true,
-	.lossy = true,
-	.type = SOCK_DGRAM,
-	.limit = udp_limit,
-	.prepare = udp_prepare,
-};
+	.name = "udp", PAIR(SOCK_DGRAM), .lossy = true, .limit = udp_limit, .prepare = udp_prepare};

@@ -66,17 +66,8 @@ static void fifo_prepare(struct setup *setup)
 	set_ends(setup, there, back);
 }
 
-const struct transport pipes = {
-	.name = "pipe",
-	.one_way = true,
-	.polls = true,
-	.prepare = pipe_prepare,
-};
+#define PIPES .one_way = true, .polls = true
+const struct transport pipes = {.name = "pipe", PIPES, .prepare = pipe_prepare};
 
 const struct transport fifo = {
-	.name = "fifo",
-	.needs_directory = true,
-	.one_way = true,
-	.polls = true,
-	.prepare = fifo_prepare,
-};
+	.name = "fifo", PIPES, .needs_directory = true, .prepare = fifo_prepare};

@@ -159,23 +159,8 @@ static ssize_t spin_write(int ring, const void *buffer, size_t size)
 	return put(ring, buffer, size, spin, wake_nobody);
 }
 
-const struct transport shared = {
-	.name = "shm",
-	.one_way = true,
-	.read = shared_read,
-	.write = shared_write,
-	.room = RING_SIZE,
-	.prepare = shared_prepare,
-	.settle = shared_touch,
-};
+#define RINGS .one_way = true, .room = RING_SIZE, .prepare = shared_prepare, .settle = shared_touch
+const struct transport shared = {.name = "shm", RINGS, .read = shared_read, .write = shared_write};
 
 const struct transport shared_spin = {
-	.name = "shm-spin",
-	.one_way = true,
-	.spins = true,
-	.read = spin_read,
-	.write = spin_write,
-	.room = RING_SIZE,
-	.prepare = shared_prepare,
-	.settle = shared_touch,
-};
+	.name = "shm-spin", RINGS, .spins = true, .read = spin_read, .write = spin_write};

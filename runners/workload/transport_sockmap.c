@@ -122,7 +122,8 @@ static void sockmap_settle(const struct setup *setup, struct link *link)
 const struct transport tcp_sockmap = {
 	.name = "tcp-sockmap",
 	.joined_once = true,
-	TCP_SOCKET,
+	STREAM_SOCKET,
+	.describe = tcp_describe,
 	.read = sockmap_read,
 	.prepare = sockmap_prepare,
 	.tune = tcp_tune,

@@ -95,25 +95,9 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 	}
 }
 
-const struct transport tcp = {
-	.name = "tcp",
-	TCP_SOCKET,
-	.prepare = tcp_prepare,
-	.tune = tcp_tune,
-	.settle = tcp_settle,
-};
+const struct transport tcp = {.name = "tcp", TCP_SOCKET, .prepare = tcp_prepare, .tune = tcp_tune};
 
-const struct transport tcp_nagle = {
-	.name = "tcp-nagle",
-	TCP_SOCKET,
-	.prepare = tcp_prepare,
-	.settle = tcp_settle,
-};
+const struct transport tcp_nagle = {.name = "tcp-nagle", TCP_SOCKET, .prepare = tcp_prepare};
 
 const struct transport tcp6 = {
-	.name = "tcp6",
-	TCP_SOCKET,
-	.prepare = tcp6_prepare,
-	.tune = tcp_tune,
-	.settle = tcp_settle,
-};
+	.name = "tcp6", TCP_SOCKET, .prepare = tcp6_prepare, .tune = tcp_tune};

@@ -84,25 +84,14 @@ size_t unix_limit(void)
 }
 
 const struct transport unix_path = {
-	.name = "unix",
-	.needs_directory = true,
-	STREAM_SOCKET,
-	.prepare = unix_prepare,
-	.settle = unix_settle,
-};
+	.name = "unix", UNIX_SOCKET, .needs_directory = true, .prepare = unix_prepare};
 
 const struct transport unix_abstract = {
-	.name = "unix-abstract",
-	STREAM_SOCKET,
-	.prepare = abstract_prepare,
-	.settle = unix_settle,
-};
+	.name = "unix-abstract", UNIX_SOCKET, .prepare = abstract_prepare};
 
 const struct transport unix_seqpacket = {
 	.name = "unix-seqpacket",
-	.connects = true,
-	.polls = true,
-	.type = SOCK_SEQPACKET,
+	SOCKET(SOCK_SEQPACKET),
 	.limit = unix_limit,
 	.prepare = abstract_prepare,
 	.settle = unix_settle,

@@ -160,24 +160,14 @@ static void uring_tcp_prepare(struct setup *setup)
 	tcp_prepare(setup);
 }
 
+#define RING .thread = open_ring, .read = ring_read, .write = ring_write
 const struct transport uring_unix = {
 	.name = "uring-unix",
+	UNIX_SOCKET,
+	RING,
 	.needs_directory = true,
-	STREAM_SOCKET,
-	.thread = open_ring,
-	.read = ring_read,
-	.write = ring_write,
 	.prepare = uring_unix_prepare,
-	.settle = unix_settle,
 };
 
 const struct transport uring_tcp = {
-	.name = "uring-tcp",
-	TCP_SOCKET,
-	.thread = open_ring,
-	.read = ring_read,
-	.write = ring_write,
-	.prepare = uring_tcp_prepare,
-	.tune = tcp_tune,
-	.settle = tcp_settle,
-};
+	.name = "uring-tcp", TCP_SOCKET, RING, .prepare = uring_tcp_prepare, .tune = tcp_tune};

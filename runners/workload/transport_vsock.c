@@ -23,8 +23,4 @@ static void vsock_prepare(struct setup *setup)
 	listener_start(setup);
 }
 
-const struct transport vsock = {
-	.name = "vsock",
-	STREAM_SOCKET,
-	.prepare = vsock_prepare,
-};
+const struct transport vsock = {.name = "vsock", STREAM_SOCKET, .prepare = vsock_prepare};
