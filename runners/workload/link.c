@@ -109,21 +109,21 @@ static size_t read_some(const struct link *link, unsigned char *to, size_t room)
 }
 
 /* The buffers have room for a token, whatever the message's size. */
-static void check_token(const struct link *link, const struct setup *setup)
+static void check_token(const struct link *link)
 {
 	for (size_t there = 0; there < TOKEN_SIZE;)
 		there += read_some(link, link->rx + there, TOKEN_SIZE - there);
-	if (memcmp(link->rx, setup->token[link->peer], TOKEN_SIZE) != 0)
+	if (memcmp(link->rx, link->setup->token[link->peer], TOKEN_SIZE) != 0)
 		cell_failed("an unknown process is at the other end of the transport: its token is "
 			    "wrong");
 }
 
 /* A token is so short that one call must send all of it. */
-static void show_token(const struct link *link, const struct setup *setup)
+static void show_token(const struct link *link)
 {
 	ssize_t count;
 
-	memcpy(link->tx, setup->token[link->role], TOKEN_SIZE);
+	memcpy(link->tx, link->setup->token[link->role], TOKEN_SIZE);
 	if (link->role == CLIENT && planted("token"))
 		link->tx[0] ^= 1;
 	count = RETRY(link->write(link->out, link->tx, TOKEN_SIZE));
@@ -137,14 +137,14 @@ static void show_token(const struct link *link, const struct setup *setup)
  * The client sends its token first, the server answers with its own. Only the two processes of
  * this fork know them, so another process that found the port or the path is detected.
  */
-static void greet(const struct link *link, const struct setup *setup)
+static void greet(const struct link *link)
 {
 	if (link->role == CLIENT) {
-		show_token(link, setup);
-		check_token(link, setup);
+		show_token(link);
+		check_token(link);
 	} else {
-		check_token(link, setup);
-		show_token(link, setup);
+		check_token(link);
+		show_token(link);
 	}
 }
 
@@ -152,15 +152,14 @@ static void greet(const struct link *link, const struct setup *setup)
  * In a pattern where nothing ever goes back, nothing may go back now: only then does TCP
  * acknowledge at once.
  */
-static void greet_oneself(const struct link *near, const struct link *far,
-			  const struct setup *setup)
+static void greet_oneself(const struct link *near, const struct link *far)
 {
-	show_token(near, setup);
-	check_token(far, setup);
-	if (setup->options.pattern->messages_per_iteration == 1)
+	show_token(near);
+	check_token(far);
+	if (near->setup->options.pattern->messages_per_iteration == 1)
 		return;
-	show_token(far, setup);
-	check_token(near, setup);
+	show_token(far);
+	check_token(near);
 }
 
 /* mmap, so that a buffer starts on a page and covers a known number of pages. */
@@ -205,9 +204,9 @@ void link_open(struct link *link, struct setup *setup, enum role role)
 	join(link, setup, role);
 	if (setup->options.pattern->alone) {
 		join(link + 1, setup, SERVER);
-		greet_oneself(link, link + 1, setup);
+		greet_oneself(link, link + 1);
 	} else {
-		greet(link, setup);
+		greet(link);
 	}
 }
 

@@ -22,6 +22,11 @@ struct pattern {
 	void (*server)(struct link *link, uint64_t iterations);
 };
 
+static inline uint64_t iterations_of(const struct options *options, uint64_t messages)
+{
+	return messages / options->pattern->messages_per_iteration;
+}
+
 /* As transports[] and transport_named(). */
 extern const struct pattern *const patterns[];
 const struct pattern *pattern_named(const char *name);

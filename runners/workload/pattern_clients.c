@@ -109,23 +109,19 @@ static void start_threads(struct link *first, unsigned clients)
 	pthread_barrier_wait(&work.end);
 }
 
-static void watch(struct link *first, unsigned clients)
-{
-	epoll = epoll_new();
-	for (unsigned i = 0; i < clients; i++)
-		epoll_watch(epoll, first[i].in, i);
-}
-
 static void clients_start(struct link *link)
 {
 	unsigned clients = link->setup->options.clients;
 
 	for (unsigned i = 1; i < clients; i++)
 		link_open(&link[i], link->setup, link->role);
-	if (link->role == SERVER)
-		watch(link, clients);
-	else
+	if (link->role == CLIENT) {
 		start_threads(link, clients);
+		return;
+	}
+	epoll = epoll_new();
+	for (unsigned i = 0; i < clients; i++)
+		epoll_watch(epoll, link[i].in, i);
 }
 
 const struct pattern many_clients = {

@@ -40,14 +40,22 @@ static char *touched(size_t size)
 	return memset(buffer, 0xff, size); /* now, so that no page fault comes later */
 }
 
+/* -1 if this kernel does not show the file: the result will have null. */
+static int open_optional(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT && errno != EACCES)
+		call_failed("open %s", path);
+	return fd;
+}
+
 void proc_open(void)
 {
 	for (struct proc_file *file = proc_files; file->path; file++) {
-		file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
-		if (file->fd < 0 && errno != ENOENT && errno != EACCES)
-			call_failed("open %s", file->path);
+		file->fd = open_optional(file->path);
 		if (file->fd < 0)
-			continue; /* the result will have null */
+			continue;
 		/* Numbers get longer, and interfaces may be added. */
 		file->size = 2 * read_file(file, NULL, 0) + 4096;
 		file->text[BEFORE] = touched(file->size);
@@ -70,9 +78,7 @@ static int schedstat_fd = -1;
 
 void schedstat_open(void)
 {
-	schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
-	if (schedstat_fd < 0 && errno != ENOENT && errno != EACCES)
-		call_failed("open /proc/self/schedstat");
+	schedstat_fd = open_optional("/proc/self/schedstat");
 }
 
 void schedstat_read(struct schedstat *schedstat)

@@ -28,14 +28,9 @@ int samples_create(const char *path)
 	return fd;
 }
 
-static size_t samples_count(const struct options *options)
-{
-	return options->messages / options->pattern->messages_per_iteration;
-}
-
 uint32_t *samples_room(const struct options *options)
 {
-	size_t size = samples_count(options) * sizeof(uint32_t);
+	size_t size = iterations_of(options, options->messages) * sizeof(uint32_t);
 	void *room;
 
 	if (!options->samples)
@@ -49,7 +44,7 @@ uint32_t *samples_room(const struct options *options)
 void samples_write(const struct setup *setup, uint32_t *samples)
 {
 	const struct options *options = &setup->options;
-	size_t count = samples_count(options);
+	size_t count = iterations_of(options, options->messages);
 
 	if (!samples)
 		return;

@@ -33,11 +33,6 @@
 
 static struct link *here; /* setup->links; the first belongs to this side */
 
-static uint64_t iterations_of(const struct options *options, uint64_t messages)
-{
-	return messages / options->pattern->messages_per_iteration;
-}
-
 static void usage_now(struct rusage *usage)
 {
 	MUST(getrusage(RUSAGE_SELF, usage), "getrusage");

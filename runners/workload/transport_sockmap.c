@@ -14,16 +14,15 @@
 
 static int maps[2]; /* one socket in each, by role */
 
-static int bpf(int command, union bpf_attr *attributes)
+static int bpf(int command, union bpf_attr *attributes, const char *what)
 {
-	return (int)syscall(SYS_bpf, command, attributes, sizeof(*attributes));
-}
+	int result = (int)syscall(SYS_bpf, command, attributes, sizeof(*attributes));
 
-__attribute__((noreturn, cold)) static void refused(const char *what)
-{
-	impossible("cannot redirect by BPF here (%s): it needs CAP_NET_ADMIN, CAP_BPF and a "
-		   "kernel with sockmap: %s",
-		   what, strerror(errno));
+	if (result < 0)
+		impossible("cannot redirect by BPF here (%s): it needs CAP_NET_ADMIN, CAP_BPF and "
+			   "a kernel with sockmap: %s",
+			   what, strerror(errno));
+	return result;
 }
 
 static int make_map(void)
@@ -32,11 +31,8 @@ static int make_map(void)
 				     .key_size = sizeof(uint32_t),
 				     .value_size = sizeof(uint32_t),
 				     .max_entries = 1};
-	int fd = bpf(BPF_MAP_CREATE, &attributes);
 
-	if (fd < 0)
-		refused("sockmap");
-	return fd;
+	return bpf(BPF_MAP_CREATE, &attributes, "sockmap");
 }
 
 /*
@@ -61,11 +57,8 @@ static int load_program(int map)
 				     .insn_cnt = sizeof(program) / sizeof(program[0]),
 				     .insns = (uintptr_t)program,
 				     .license = (uintptr_t) "GPL"};
-	int fd = bpf(BPF_PROG_LOAD, &attributes);
 
-	if (fd < 0)
-		refused("an sk_msg program");
-	return fd;
+	return bpf(BPF_PROG_LOAD, &attributes, "an sk_msg program");
 }
 
 static void attach(enum role sender)
@@ -74,8 +67,7 @@ static void attach(enum role sender)
 				     .attach_bpf_fd = (unsigned)load_program(maps[!sender]),
 				     .attach_type = BPF_SK_MSG_VERDICT};
 
-	if (bpf(BPF_PROG_ATTACH, &attributes) < 0)
-		refused("attaching to a sockmap");
+	bpf(BPF_PROG_ATTACH, &attributes, "attaching to a sockmap");
 }
 
 static void sockmap_prepare(struct setup *setup)
@@ -95,8 +87,7 @@ static void put_in_map(enum role role, int fd)
 	union bpf_attr attributes = {
 		.map_fd = (unsigned)maps[role], .key = (uintptr_t)&key, .value = (uintptr_t)&value};
 
-	if (bpf(BPF_MAP_UPDATE_ELEM, &attributes) < 0)
-		refused("adding a socket");
+	bpf(BPF_MAP_UPDATE_ELEM, &attributes, "adding a socket");
 }
 
 static bool blocking;

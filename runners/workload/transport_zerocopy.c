@@ -86,8 +86,10 @@ static void zerocopy_tune(const struct setup *setup, int fd)
 		impossible("this kernel has no SO_ZEROCOPY for TCP");
 }
 
-const struct transport tcp_zerocopy = {.name = "tcp-zerocopy",
-				       TCP_SOCKET,
-				       .write = zerocopy_write,
-				       .prepare = zerocopy_prepare,
-				       .tune = zerocopy_tune};
+const struct transport tcp_zerocopy = {
+	.name = "tcp-zerocopy",
+	TCP_SOCKET,
+	.write = zerocopy_write,
+	.prepare = zerocopy_prepare,
+	.tune = zerocopy_tune,
+};
