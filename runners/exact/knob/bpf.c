@@ -28,22 +28,16 @@ int load_program(union bpf_attr *program, const char *name, const struct bpf_ins
 	return MUST(bpf(BPF_PROG_LOAD, program), "load an eBPF program of this type");
 }
 
-static int load_pass(void)
+void attach_cgroup_program(char **words)
 {
 	static const struct bpf_insn pass[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
-	union bpf_attr program = {.prog_type = BPF_PROG_TYPE_CGROUP_SKB};
-
-	return load_program(&program, "pass", pass, sizeof(pass) / sizeof(pass[0]));
-}
-
-void attach_cgroup_program(char **words)
-{
 	static const enum bpf_attach_type both[] = {BPF_CGROUP_INET_INGRESS,
 						    BPF_CGROUP_INET_EGRESS};
-	int program = load_pass(), cgroup;
+	union bpf_attr type = {.prog_type = BPF_PROG_TYPE_CGROUP_SKB};
+	int program = load_program(&type, "pass", pass, sizeof(pass) / sizeof(pass[0])), cgroup;
 
 	(void)words;
 	MUST(mount("cgroup2", CGROUPS, "cgroup2", 0, NULL), "mount cgroup2");

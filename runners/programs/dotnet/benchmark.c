@@ -25,42 +25,40 @@
 
 enum { MOST = 2, WARM_UP = 1000 };
 
-union address {
+static union {
 	struct sockaddr any;
 	struct sockaddr_un path;
 	struct sockaddr_in port;
-};
+} address;
+static socklen_t length; /* of the address */
 
 static int clients[MOST], servers[MOST], messages;
 static uint64_t sent, received;
 
-static int listen_on(const char *transport, const char *path, union address *address)
+static int listen_on(const char *transport, const char *path)
 {
-	socklen_t length = sizeof(*address);
+	if (strcmp(transport, "tcp") == 0) {
+		address.port.sin_family = AF_INET;
+		address.port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		length = sizeof(address.port);
+	} else {
+		if (strlen(path) >= sizeof(address.path.sun_path))
+			errx(2, "%s is too long for a socket's path", path);
+		address.path.sun_family = AF_UNIX;
+		strcpy(address.path.sun_path, path);
+		length = sizeof(address.path);
+	}
+	int made = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	memset(address, 0, sizeof(*address));
-	address->any.sa_family = strcmp(transport, "tcp") == 0 ? AF_INET : AF_UNIX;
-	if (address->any.sa_family == AF_INET)
-		address->port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	else if (strlen(path) < sizeof(address->path.sun_path))
-		strcpy(address->path.sun_path, path);
-	else
-		errx(2, "%s is too long for a socket's path", path);
-	length = address->any.sa_family == AF_INET ? sizeof(address->port) : sizeof(address->path);
-	int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (made < 0 || bind(made, &address->any, length) != 0 || listen(made, MOST) != 0 ||
-	    getsockname(made, &address->any, &length) != 0)
+	if (made < 0 || bind(made, &address.any, length) != 0 || listen(made, MOST) != 0 ||
+	    getsockname(made, &address.any, &length) != 0)
 		err(1, "listening");
 	return made;
 }
 
 static void connect_all(const char *transport, const char *path)
 {
-	union address address;
-	int listener = listen_on(transport, path, &address);
-	socklen_t length =
-		address.any.sa_family == AF_INET ? sizeof(address.port) : sizeof(address.path);
+	int listener = listen_on(transport, path);
 
 	for (int i = 0; i < messages; i++) {
 		clients[i] = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
