@@ -25,7 +25,7 @@ static const char help[] =
 	"Runs one cell: two processes exchange messages. Prints a JSON object on stdout.\n"
 	"  --transport NAME, --pattern NAME     see --list (default pattern: pingpong)\n"
 	"  --list             print all transports and patterns and what works here\n"
-	"  --check            run nothing: status 2 and a sentence if the cell is impossible\n"
+	"  --check            run nothing; if the cell is impossible, say why: status 2\n"
 	"  --size BYTES       size of a message, 1 to 1073741824 (64)\n"
 	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
