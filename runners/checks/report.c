@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,28 +20,15 @@ void report_begin(const char *check, const char *when, const char *value)
 	first = true;
 }
 
-static void name(const char *fact)
+void report_fact(const char *fact, const char *format, ...)
 {
+	va_list value;
+
 	printf("%s\"%s\": ", first ? "" : ", ", fact);
 	first = false;
-}
-
-void report_text(const char *fact, const char *value)
-{
-	name(fact);
-	printf("\"%s\"", value);
-}
-
-void report_number(const char *fact, long value)
-{
-	name(fact);
-	printf("%ld", value);
-}
-
-void report_bool(const char *fact, bool value)
-{
-	name(fact);
-	printf("%s", value ? "true" : "false");
+	va_start(value, format);
+	vprintf(format, value);
+	va_end(value);
 }
 
 void report_end(void)

@@ -8,9 +8,10 @@
 
 /* Begins a line: the check, and a condition that it ran under (NULL: none). */
 void report_begin(const char *check, const char *when, const char *value);
-void report_text(const char *fact, const char *value);
-void report_number(const char *fact, long value);
-void report_bool(const char *fact, bool value);
+__attribute__((format(printf, 2, 3))) void report_fact(const char *fact, const char *format, ...);
+#define report_text(fact, value)   report_fact(fact, "\"%s\"", value)
+#define report_number(fact, value) report_fact(fact, "%ld", (long)(value))
+#define report_bool(fact, value)   report_fact(fact, (value) ? "true" : "false")
 void report_end(void);
 
 /* "ok" if a system call succeeded, by what it returned; otherwise the name of errno. */
