@@ -11,7 +11,7 @@ OUTPUT FUNCTION<TAB>CALLS, a line each, a 0 where it was not called.
          loopback_xmit   2002
 
 READ   Calls in these processes' contexts: TCP's receive side runs in the sender's.
-CAVEAT Functions that the compiler cloned or inlined have no fentry; the tool says so and ends.
+CAVEAT Functions that the compiler cloned or inlined have no fentry; the tool then ends.
        The processes are compared with constants in the program, so at most 16 of them.
 COST   No map is searched: a count has its place in an array, one for each function and process. As
        its program does not run inside itself and a process runs on one CPU at a time, nothing

@@ -5,7 +5,7 @@ USAGE: sudo python3 probes/bcc/counts.py WORKLOAD   (then run WORKLOAD elsewhere
        sudo python3 probes/bcc/counts.py -p PID,PID [--follow] --seconds 5
 
 HOOKS  probes/bcc/counts.tsv: function entries, calls and tracepoints, for each counter the best
-       that this kernel has. A counter whose hook is absent is said to be missing, and is never 0.
+       that this kernel has. The tool lists a counter without a hook as missing, never as 0.
 OUTPUT @quantity[cell, key], by the names of docs/run-folder.md; -p has cell 0.
 
          @lo_packets[2]: 46

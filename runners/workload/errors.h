@@ -9,12 +9,12 @@
 
 /* A system call failed. Prints "WHAT: errno's text", exits with status 1. */
 #define call_failed(...) give_up_saying(1, errno, __VA_ARGS__)
-/* The user asked for something impossible: status 2. */
+/* The request is impossible: status 2. */
 #define impossible(...) give_up_saying(2, 0, __VA_ARGS__)
-/* The cell itself went wrong, and no errno says why: status 1. */
+/* The cell itself went wrong, and no errno tells why: status 1. */
 #define cell_failed(...) give_up_saying(1, 0, __VA_ARGS__)
 
-/* Gives what the system call returned; below 0, the call has failed and the format says which. */
+/* Gives what the system call returned; below 0, the call has failed; the format names it. */
 #define MUST(call, ...)                                   \
 	({                                                \
 		long must_result = (call);                \

@@ -95,7 +95,7 @@ static char server_state(int fd)
 }
 
 /*
- * The server has said that it is ready: next it will sleep in its read of the window's first
+ * The server has reported that it is ready: next it will sleep in its read of the window's first
  * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out of signals.c
  * bounds the loop. The pause is long on purpose: on one CPU the server must reach its read
  * undisturbed, because only one of its rusage and its marker would count a switch between them.

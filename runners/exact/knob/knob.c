@@ -46,7 +46,7 @@ _Noreturn void fail(const char *format, ...)
 
 void stay(const char *name)
 {
-	char said;
+	char byte;
 	int pipes[2];
 	pid_t child;
 
@@ -59,7 +59,7 @@ void stay(const char *name)
 		return;
 	}
 	close(pipes[1]);
-	exit(read(pipes[0], &said, 1) == 1 ? 0 : 1);
+	exit(read(pipes[0], &byte, 1) == 1 ? 0 : 1);
 }
 
 void ready(void)

@@ -42,7 +42,7 @@ void attach_script(char **words)
 {
 	char line[1024], last[1024] = "";
 	int pipes[2], status = 0;
-	FILE *said;
+	FILE *printed;
 	pid_t child;
 
 	mount_tracefs();
@@ -54,8 +54,8 @@ void attach_script(char **words)
 	if (child == 0)
 		become_bpftrace(words[0], pipes[1]);
 	close(pipes[1]);
-	said = fdopen(pipes[0], "r");
-	while (said && fgets(line, sizeof(line), said)) {
+	printed = fdopen(pipes[0], "r");
+	while (printed && fgets(line, sizeof(line), printed)) {
 		if (strstr(line, ATTACHED))
 			ready();
 		else if (is_complaint(line))
