@@ -8,14 +8,6 @@
 #include "errors.h"
 #include "pattern.h"
 
-int socket_option(int fd, int level, int option)
-{
-	int value;
-	socklen_t length = sizeof(value);
-
-	return getsockopt(fd, level, option, &value, &length) < 0 ? -1 : value;
-}
-
 /* Every transport with an address makes these calls in this order. */
 int listener_bind(struct setup *setup, const void *address, socklen_t length)
 {

@@ -70,8 +70,15 @@ extern const struct transport uring_unix, uring_tcp, tcp_zerocopy, tcp_sockmap;
 /* shared memory: transport_shared.c */
 extern const struct transport shared, shared_spin;
 
-/* A socket's option that is a number; -1 and errno. */
-int socket_option(int fd, int level, int option);
+/* A socket's option that is a number; -1 and errno. Pattern connect calls it in the window. */
+static inline int socket_option(int fd, int level, int option)
+{
+	int value;
+	socklen_t length = sizeof(value);
+
+	return getsockopt(fd, level, option, &value, &length) < 0 ? -1 : value;
+}
+
 /* Parts of unix and tcp, for transports that share the rest with them. */
 #define SOCKET(kind)  .connects = true, .polls = true, .type = kind
 #define STREAM_SOCKET SOCKET(SOCK_STREAM)

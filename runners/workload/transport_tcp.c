@@ -27,11 +27,6 @@ static void tcp6_prepare(struct setup *setup)
 	listener_start(setup);
 }
 
-static int nodelay(int fd)
-{
-	return MUST(socket_option(fd, IPPROTO_TCP, TCP_NODELAY), "getsockopt TCP_NODELAY");
-}
-
 /* The one deliberate difference: without it we would measure Nagle's algorithm. */
 void tcp_tune(const struct setup *setup, int fd)
 {
@@ -39,7 +34,7 @@ void tcp_tune(const struct setup *setup, int fd)
 
 	(void)setup;
 	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "setsockopt TCP_NODELAY");
-	if (!nodelay(fd))
+	if (socket_option(fd, IPPROTO_TCP, TCP_NODELAY) <= 0)
 		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
 }
 
@@ -60,7 +55,10 @@ void tcp_settle(const struct setup *setup, struct link *link)
 
 void tcp_describe(const struct link *link, char *text, size_t size)
 {
-	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay(link->out));
+	int nodelay =
+		MUST(socket_option(link->out, IPPROTO_TCP, TCP_NODELAY), "getsockopt TCP_NODELAY");
+
+	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay);
 }
 
 static void add_counts(int fd, struct tcp_counts *counts)
