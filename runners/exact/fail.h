@@ -48,7 +48,7 @@ static inline size_t read_file(const char *path, char *to, size_t room)
 
 	if (fd < 0)
 		fail("read %s: %s", path, strerror(errno));
-	size = read_to_end(fd, to, room);
+	size = read_to_end(fd, to, room - 1); /* files of /proc/sys refuse a read of 4 MiB */
 	close(fd);
 	to[size] = '\0';
 	return size;
