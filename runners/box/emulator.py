@@ -15,7 +15,7 @@ from pathlib import Path
 from runners.box import disk_space
 from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
-from runners.guest.package_sources import PackageSources
+from runners.guest.debian import PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import LIBRARIES, Qemu, prepare_qemu
 from runners.process import command

@@ -17,12 +17,11 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
 
 Say = Callable[[str], None]
-Manifest = Mapping[str, object]
 
 
 class Cache:
@@ -49,7 +48,7 @@ class Cache:
         return path if (path / "manifest.json").is_file() else None
 
     def entry(
-        self, kind: str, recipe: Mapping[str, object], build: Callable[[Path], Manifest]
+        self, kind: str, recipe: Mapping[str, object], build: Callable[[Path], Mapping[str, object]]
     ) -> Path:
         """The entry for this recipe; `build` fills the folder it is given if there is none yet.
 
@@ -120,7 +119,7 @@ class Cache:
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def read_manifest(entry: Path) -> dict[str, object]:
+def read_manifest(entry: Path) -> dict[str, Any]:
     """The manifest of an entry."""
     manifest = json.loads((entry / "manifest.json").read_text())
     if not isinstance(manifest, dict):

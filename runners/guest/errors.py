@@ -28,6 +28,10 @@ class NotCachedError(GuestError):
     """It would have to be fetched and built first, and the caller forbids that."""
 
 
+class LackingError(GuestError):
+    """This kernel cannot give what is needed of it."""
+
+
 class CommandError(GuestError):
     """The guest worked, but its command failed: `status` and `stderr` are the command's."""
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
-from runners.guest.package_sources import TRIXIE, PackageSources
+from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.process import environment, run
 
 PACKAGES = (
@@ -67,9 +66,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     }
 
     def build(partial: Path) -> dict[str, object]:
-        archive = sources.archive(TRIXIE)
-        plan = archive.plan(PACKAGES)
-        packages = archive.fetch(plan, "guest: image")
+        packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: image")
         cache.say("guest: unpacking Debian 13")
         with cache.scratch("image-root") as root:
             options = [f"--exclude={path}" for path in UNUSED]
@@ -80,12 +77,10 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             _compile_python(root)
             cache.say("guest: writing the image")
             write_disk(root, partial / "root.img")
-        return {"packages": {p.name: p.version for p in plan}}
+        return {"packages": versions}
 
     entry = cache.entry("image", recipe, build)
-    packages = read_manifest(entry)["packages"]
-    assert isinstance(packages, dict)
-    return Image(entry / "root.img", packages, entry.name)
+    return Image(entry / "root.img", read_manifest(entry)["packages"], entry.name)
 
 
 def _configure(root: Path) -> None:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
+from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import UnknownKernelError
-from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 from runners.process import command
@@ -76,8 +75,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
                 break
         if offer is None:
             raise unknown(name)
-        plan = archive.plan([offer.package], dependencies=False)
-        packages = archive.fetch(plan, f"guest: kernel {offer.release}")
+        packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
         cache.say(f"guest: unpacking kernel {offer.release}")
         with cache.scratch("kernel-package") as root:
             unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
@@ -87,7 +85,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
     entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)
-    return Kernel(entry / "kernel", str(manifest["release"]), str(manifest["version"]), entry.name)
+    return Kernel(entry / "kernel", manifest["release"], manifest["version"], entry.name)
 
 
 def check_name(name: str) -> Kernel | None:

@@ -18,13 +18,14 @@ from runners.exact.decode.digest import describe
 from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.knobs import find, read_table, scripts
 from runners.exact.machine.guest import ExactGuest
-from runners.exact.machine.knob_files import LackingError, module_files
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.exact.run import missing
 from runners.guest import GuestError
 from runners.guest.cache import Cache
+from runners.guest.debian import PackageSources
+from runners.guest.errors import LackingError
 from runners.guest.kernels import Kernel
-from runners.guest.package_sources import PackageSources
+from runners.guest.modules import module_files
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
@@ -85,7 +86,7 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
         PackageSources(cache) as sources,
         pytest.raises(LackingError, match="needs kernel modules"),
     ):
-        module_files(cache, sources, kernel, ["nf_tables"])
+        module_files(cache, sources, kernel, ["nf_tables"], [])
 
 
 def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
@@ -154,7 +155,7 @@ def test_a_knob_that_was_not_in_force_makes_the_cell_invalid(exact_guest: ExactG
 def test_a_kernel_without_the_module_lacks_the_knob(
     exact_guest: ExactGuest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.exact.machine.knob_files.module_names", lambda: ["no_such_module"])
+    monkeypatch.setattr("runners.exact.machine.knob_guest.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
         guest_with_knob(invoker().cache, exact_guest, "6.12", knob, lambda _: None)

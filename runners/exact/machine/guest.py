@@ -18,9 +18,9 @@ from runners.exact.machine.snapshot import store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
+from runners.guest.debian import PackageSources
 from runners.guest.kernels import prepare_kernel
 from runners.guest.machine import User
-from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import prepare_qemu
 
 BOOT_SECONDS = 300
