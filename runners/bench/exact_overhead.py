@@ -16,8 +16,8 @@ import sys
 from dataclasses import dataclass, replace
 
 from runners.exact.cells import ExactCell, plan
-from runners.exact.machine.boot import Boot, recorder_options
-from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, prepare_guest, scratch
+from runners.exact.machine.boot import recorder_options, run_qemu
+from runners.exact.machine.guest import ExactGuest, prepare_guest, scratch
 from runners.invoker import invoker
 
 KERNEL = "6.12"
@@ -53,7 +53,7 @@ def _seconds(guest: ExactGuest, cell: ExactCell, recorded: bool) -> float:
         if recorded:
             options += recorder_options(folder, guest.plugin)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        Boot(guest.machine, options, cell.order).run(BOOT_SECONDS)
+        run_qemu(guest.machine, options, cell.order)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

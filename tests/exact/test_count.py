@@ -31,7 +31,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, digests: str, cpus: int) -> tuple[
     monkeypatch.setattr(count, "_record", record)
     monkeypatch.setattr(count, "read_record", lambda folder: folder)
     monkeypatch.setattr(count, "replay", lambda *_: None)
-    machine = SimpleNamespace(cpus=cpus)
+    machine = SimpleNamespace(cpus=cpus, user=None)
     guest: Any = SimpleNamespace(machine=machine, stored=Path("stored"), symbols=None)
     digest = count.measure(guest, CELL)[2]
     return digest, len(taken)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from runners.exact.cells import ExactCell
 from runners.exact.machine.boot import PLUGIN, digest
 from runners.exact.machine.guest import ExactGuest, is_unused, room_in_cache
-from runners.guest.machine import User
 
 
 class CountedCell(NamedTuple):
@@ -26,7 +25,7 @@ class CountedCell(NamedTuple):
     iteration: str
 
 
-Count = Callable[[ExactGuest, ExactCell, User | None], CountedCell]
+Count = Callable[[ExactGuest, ExactCell], CountedCell]
 
 
 class Checkpoints:
@@ -42,9 +41,7 @@ class Checkpoints:
         for path in filter(is_unused, folder.iterdir()):
             path.unlink(missing_ok=True)
 
-    def get_or_count(
-        self, guest: ExactGuest, cell: ExactCell, user: User | None, count: Count
-    ) -> CountedCell:
+    def get_or_count(self, guest: ExactGuest, cell: ExactCell, count: Count) -> CountedCell:
         """The cell's checkpoint; without one, count the cell, and keep it unless it failed.
 
         Raises GuestError where it cannot be kept.
@@ -56,7 +53,7 @@ class Checkpoints:
         if path.is_file():
             self.count += 1
             return CountedCell(*json.loads(path.read_text(encoding="utf-8")))
-        result = count(guest, cell, user)
+        result = count(guest, cell)
         if result.line["error"] is None:
             self._keep(path, result)
             self.count += 1

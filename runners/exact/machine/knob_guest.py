@@ -14,12 +14,11 @@ from pathlib import Path
 
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import REPOSITORY, digest
-from runners.exact.machine.elf import strip_elf
 from runners.exact.machine.guest import ExactGuest, prepare_guest
+from runners.exact.machine.initramfs import strip_elf
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.machine import User
 from runners.guest.modules import module_files
 from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES
@@ -36,7 +35,7 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 def guest_with_knob(
-    cache: Path, base: ExactGuest, kernel: str, knob: Knob, say: Say, user: User | None = None
+    cache: Path, base: ExactGuest, kernel: str, knob: Knob, say: Say
 ) -> tuple[ExactGuest, Knob]:
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
@@ -58,10 +57,12 @@ def guest_with_knob(
         files[KNOB] = strip_elf(PROGRAM.read_bytes())
     if knob.text:
         files[TEXT] = knob.text.encode()
-    guest, cpus = base, base.machine.cpus
+    guest, machine = base, base.machine
     if knob.command_line or image:
-        options = knob.command_line
-        guest = prepare_guest(cache, kernel, say, user, cpus=cpus, knobs=options, image=image)
+        guest = prepare_guest(
+            cache, kernel, say, machine.user,
+            cpus=machine.cpus, knobs=knob.command_line, image=image,
+        )  # fmt: skip
     brought = {path: digest(data) for path, data in files.items()}
     return replace(guest, files=files, recipe=guest.recipe | {"files": brought}), knob
 

@@ -14,9 +14,8 @@ import socket
 import time
 from pathlib import Path
 
-from runners.exact.machine.boot import DONE, READY, Boot, EmulatedMachine, failure
+from runners.exact.machine.boot import DONE, READY, EmulatedMachine, failure, run_qemu
 from runners.guest import GuestError
-from runners.guest.machine import User
 
 TRIES = 6
 # The first program prints the first line on the console, after some 8 s on a quiet machine.
@@ -26,20 +25,20 @@ PATIENCE = 60.0  # for an answer of QEMU's
 RESUME = ("-global", "migration.store-global-state=off")
 
 
-def store(machine: EmulatedMachine, state: Path, timeout: float, user: User | None = None) -> None:
+def store(machine: EmulatedMachine, state: Path) -> None:
     """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
 
     The resumed guest itself finds out whether its clock stood still meanwhile; if not, try again.
     """
     for _ in range(TRIES):
-        _store_once(machine, state, timeout, user)
-        ended = Boot(machine, ["-incoming", f"file:{state}"], user=user).run(timeout)
+        _store_once(machine, state)
+        ended = run_qemu(machine, ["-incoming", f"file:{state}"])
         if DONE in ended.lines:
             return
     raise failure(ended)
 
 
-def _store_once(machine: EmulatedMachine, state: Path, timeout: float, user: User | None) -> None:
+def _store_once(machine: EmulatedMachine, state: Path) -> None:
     ours, theirs = socket.socketpair()
     stored = False
 
@@ -53,8 +52,9 @@ def _store_once(machine: EmulatedMachine, state: Path, timeout: float, user: Use
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
         options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
-        ended = Boot(machine, options, user=user, descriptors=[theirs.fileno()]).run(
-            timeout, on_line, SILENCE
+        descriptors = [theirs.fileno()]
+        ended = run_qemu(
+            machine, options, descriptors=descriptors, on_line=on_line, quiet_timeout=SILENCE
         )
     if not stored:
         raise failure(ended)
