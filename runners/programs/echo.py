@@ -16,9 +16,8 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import run_counted
+from runners.programs.client import run_counted, serving
 from runners.programs.probes import Probes, rounds
-from runners.programs.server import serving
 
 SERVER = Path(__file__).parent / "go/build/server"
 SIZE = 10  # of HelloWorld; the line feed marks a boundary, and does not count

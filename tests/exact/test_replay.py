@@ -19,7 +19,7 @@ from runners.exact.decode.record import (
     RecordEvent,
     classify,
 )
-from runners.exact.decode.replay import Counts, Replay
+from runners.exact.decode.replay import Counts, Replay, State
 from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -70,7 +70,7 @@ class RecordWriter:
     def replay(self) -> dict[str, tuple[int, int]]:
         """Path below the user's frame → (calls, steps)."""
         machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
-        _, counts = machine.run(machine.start(), [CLIENT_RUNS, *self.words])
+        _, counts = machine.run(State(), [CLIENT_RUNS, *self.words])
         return found(machine, counts)
 
 
@@ -188,7 +188,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
-    _, counts = replayed.run(replayed.start(), [CLIENT_RUNS, *machine.words])
+    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words])
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -45,10 +46,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             for shape in window.shapes
         ],
         "variants": _variants(window),
-        "cycles": [
-            {"shapes": list(cycle.shapes), "iterations": cycle.iterations}
-            for cycle in window.cycles()
-        ],
+        "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }

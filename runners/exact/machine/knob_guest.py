@@ -46,7 +46,7 @@ def guest_with_knob(
         modules = module_files(cached, sources, base.machine.kernel, knob.modules, module_names())
         paths = {f"/modules/{path.name}": path for path in modules}
         if modules:
-            knob = knob.loading(list(paths))
+            knob = replace(knob, steps=(("run", KNOB, "load", *paths), *knob.steps))
         for name in knob.programs:
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}

@@ -18,9 +18,8 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import run_counted
+from runners.programs.client import run_counted, serving
 from runners.programs.probes import Probes, rounds
-from runners.programs.server import serving
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
 PROGRAM = Path(__file__).parent / "streams.py"

@@ -21,9 +21,8 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import SECONDS, run_whole
+from runners.programs.client import SECONDS, run_whole, serving
 from runners.programs.probes import Probes, Watch, rounds
-from runners.programs.server import serving
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
 CLIENT = Path(__file__).parent / "build/incr"
