@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from runners.bench import ours
-from runners.bench.peers import Load, Peer
+from runners.bench.peers import Load, Peer, measure_ours
 from runners.bench.process import Where
 from runners.errors import RunError
 
@@ -38,7 +37,7 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
         print(f"{peer.title}, {small.size} B, {where.placement}")
         for name, measure in (
             (peer.name, peer.measure),
-            ("pathcost-workload", partial(_measure_ours, peer)),
+            ("pathcost-workload", partial(measure_ours, peer)),
         ):
             share = user_share(partial(measure, where, full))
             with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
@@ -50,10 +49,6 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
                 print(f"  {'':18} {example}")
             print(f"  {'':18} made by {', '.join(seen.made)}")
             print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
-
-
-def _measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
-    return ours.measure(peer.transport, where, load, peer.statistic, prefix)
 
 
 def user_share(run: Callable[[], object]) -> float:
