@@ -52,16 +52,15 @@ def read_table(path: Path) -> Table:
 
 def difference(reference: Table, now: Table) -> list[str]:
     """Lines like `function: calls 2 -> 4, steps 10 -> 20`, the largest first."""
-    pairs = (
-        (name, *reference.get(name, (0, 0)), *now.get(name, (0, 0)))
+    nothing = (0, 0)
+    pairs = [
+        (name, reference.get(name, nothing), now.get(name, nothing))
         for name in sorted({*reference, *now})
-        if reference.get(name) != now.get(name)
-    )
+    ]
     return [
-        f"{name}: calls {old_calls} -> {calls}, steps {old_steps} -> {steps}"
-        for name, old_calls, old_steps, calls, steps in sorted(
-            pairs, key=lambda row: -abs(row[4] - row[2])
-        )
+        f"{name}: calls {old[0]} -> {new[0]}, steps {old[1]} -> {new[1]}"
+        for name, old, new in sorted(pairs, key=lambda pair: -abs(pair[2][1] - pair[1][1]))
+        if old != new
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.guest.accel import kvm_boots
-from runners.guest.boot import Guest, GuestResult
+from runners.guest.boot import Guest
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
@@ -27,7 +27,6 @@ __all__ = [
     "CommandError",
     "Guest",
     "GuestError",
-    "GuestResult",
     "NotCachedError",
     "UnknownKernelError",
     "check_name",

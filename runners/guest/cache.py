@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ from runners.guest.errors import GuestError, NotCachedError
 Say = Callable[[str], None]
 
 
-class Cache:
+class Cache(AbstractContextManager["Cache"]):
     """A folder of entries that are built once. Several processes may use it at the same time.
 
     Use it in a `with` statement: a builder holds the lock to the end of the block.
@@ -35,12 +35,6 @@ class Cache:
         self.say = say
         self._may_build = may_build
         self._lock: IO[str] | None = None
-
-    def __enter__(self) -> Cache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
         """The complete entry for this recipe, if there is one."""
@@ -84,7 +78,7 @@ class Cache:
             shutil.rmtree(partial, ignore_errors=True)
 
     def lock(self) -> None:
-        """Take the sole right to build, until `close`; remove what killed builders left behind."""
+        """Take the sole right to build, until the block ends; remove what killed builders left."""
         if self._lock is not None:
             return
         try:
@@ -101,7 +95,7 @@ class Cache:
         for stale in self.folder.glob("*.partial"):
             shutil.rmtree(stale, ignore_errors=True)
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the right to build back."""
         if self._lock is not None:
             self._lock.close()

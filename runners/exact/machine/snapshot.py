@@ -8,11 +8,11 @@ file executes the same instructions as a machine that was never stopped.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import time
 from pathlib import Path
+from typing import IO, Any
 
 from runners.exact.machine.boot import DONE, READY, EmulatedMachine, failure, run_qemu
 from runners.guest import GuestError
@@ -45,10 +45,11 @@ def _store_once(machine: EmulatedMachine, state: Path) -> None:
     def on_line(line: str) -> None:
         nonlocal stored
         if line == READY:
-            monitor.save(state)
+            _save(monitor, state)
             stored = True
 
-    with ours, theirs, contextlib.closing(Monitor(ours)) as monitor:
+    ours.settimeout(PATIENCE)
+    with ours, theirs, ours.makefile("rw", encoding="utf-8") as monitor:
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
         options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
@@ -60,47 +61,33 @@ def _store_once(machine: EmulatedMachine, state: Path) -> None:
         raise failure(ended)
 
 
-class Monitor:
-    """QEMU's monitor (QMP): one line of JSON per command and per answer."""
+def _save(monitor: IO[str], path: Path) -> None:
+    """Wait until the machine has stopped, write it to `path`, and end it. Raises GuestError."""
+    _command(monitor, "qmp_capabilities")
+    while _command(monitor, "query-status")["running"]:
+        time.sleep(0.01)
+    _command(monitor, "migrate", uri=f"file:{path}")
+    while (progress := _command(monitor, "query-migrate")).get("status") != "completed":
+        if progress.get("status") == "failed":
+            reason = progress.get("error-desc", "it does not say why")
+            raise GuestError(f"QEMU could not store the machine in {path}: {reason}")
+        time.sleep(0.01)
+    _command(monitor, "quit")
 
-    def __init__(self, connection: socket.socket) -> None:
-        connection.settimeout(PATIENCE)
-        self._stream = connection.makefile("rw", encoding="utf-8")
 
-    def close(self) -> None:
-        self._stream.close()
-
-    def save(self, path: Path) -> None:
-        """Wait until the machine has stopped, write it to `path`, and end it. Raises GuestError."""
-        self._command("qmp_capabilities")
-        while self._command("query-status")["running"]:
-            time.sleep(0.01)
-        self._command("migrate", uri=f"file:{path}")
-        while (progress := self._command("query-migrate")).get("status") != "completed":
-            if progress.get("status") == "failed":
-                reason = progress.get("error-desc", "it does not say why")
-                raise GuestError(f"QEMU could not store the machine in {path}: {reason}")
-            time.sleep(0.01)
-        self._command("quit")
-
-    def _command(self, name: str, **arguments: str) -> dict[str, object]:
-        self._stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-        self._stream.flush()
-        while True:
-            answer = self._read()
-            if "error" in answer:
-                raise GuestError(f"QEMU refused {name}: {answer['error']}")
-            if "return" in answer:
-                result = answer["return"]
-                return result if isinstance(result, dict) else {}
-
-    def _read(self) -> dict[str, object]:
+def _command(monitor: IO[str], name: str, **arguments: str) -> dict[str, Any]:
+    """What QEMU's monitor (QMP) returns: one line of JSON per command and per answer."""
+    monitor.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+    monitor.flush()
+    while True:
         try:
-            line = self._stream.readline()
+            line = monitor.readline()
         except TimeoutError:
             raise GuestError(f"QEMU's monitor did not answer in {PATIENCE:.0f} s") from None
         if not line:
             raise GuestError("QEMU ended while its machine was being stored")
         answer = json.loads(line)
-        assert isinstance(answer, dict)
-        return answer
+        if "error" in answer:
+            raise GuestError(f"QEMU refused {name}: {answer['error']}")
+        if "return" in answer:
+            return dict(answer["return"])
