@@ -44,7 +44,8 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
                 # -ff: a file for each process, so that no line is cut in two by another's.
                 measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
                 seen = read(_lines(Path(folder)))
-            print(f"  {name:18} {_listed(seen.calls)}; {share:.0%} of its time in user space")
+            calls = ", ".join(f"{call} {count:.2f}" for call, count in seen.calls.items())
+            print(f"  {name:18} {calls}; {share:.0%} of its time in user space")
             for example in seen.examples:
                 print(f"  {'':18} {example}")
             print(f"  {'':18} made by {', '.join(seen.made)}")
@@ -96,7 +97,3 @@ def read(lines: Iterable[str]) -> Seen:
     each = {name: count / sent for name, count in calls.most_common() if count >= LEAST * sent}
     examples = [last[name] for name, count in each.items() if count >= HALF and name in last]
     return Seen(each, examples, list(made), list(options))
-
-
-def _listed(calls: dict[str, float]) -> str:
-    return ", ".join(f"{name} {count:.2f}" for name, count in calls.items())

@@ -2,7 +2,7 @@
 """The other programs, and ours beside them: how to start each, and how to read its output.
 
 Each sends one message at a time over loopback, blocking, and with TCP_NODELAY over TCP; otherwise
-it runs as its manual says. A peer that prints only a mean is compared by the mean. lmbench's
+it runs as in its manual. A peer that prints only a mean is compared by the mean. lmbench's
 lat_tcp and lat_udp are missing: their servers listen on every interface of the machine, and detach
 from the process that started them.
 """
@@ -72,7 +72,7 @@ class Peer:
             return self.parse(client([*prefix, *_found(self.client(load, port))], where, 0))
 
     def parse(self, text: str) -> float:
-        """The printed figure in ns. Raises RunError where the program did not print one."""
+        """The printed figure in ns. Raises RunError where the program printed none."""
         found = re.search(self.answer, text)
         if not found or not float(found[1]) > 0:
             last = text.strip().splitlines()[-1:] or ["nothing"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Proves that a box works: does by script what a student types, and keeps the output.
 
-The machine has no way out to any network, so what passes here passes in a class without one.
+The machine has no way out to any network, so what passes here passes in a class without a network.
 Everything, VAGRANT_HOME too, is in one folder that is removed afterwards.
 """
 

@@ -20,7 +20,7 @@ from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.machine.guest import prepare_guest
 from runners.invoker import invoker
 
-# A count holds for these versions; a package's version says more than /proc/version.
+# A count holds for these versions; a package's version is more exact than /proc/version.
 VERSIONS = ("kernel", "package", "qemu", "cpu", "machine", "command_line", "sha256")
 KERNEL = "6.12"
 Table = dict[str, tuple[int, int]]
@@ -65,7 +65,7 @@ def difference(reference: Table, now: Table) -> list[str]:
 
 
 def differing(reference: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The versions that are not those of the reference, in words."""
+    """The versions that differ from the reference, in words."""
     words = []
     for key in VERSIONS:
         if reference.get(key) == now[key]:

@@ -31,7 +31,7 @@ CONSOLE = "console.log"
 
 @dataclass(frozen=True)
 class Guest:
-    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` says how we chose it."""
+    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` tells how we chose it."""
 
     kernel: Kernel
     image: Image
@@ -111,7 +111,7 @@ def order(argv: Sequence[str]) -> bytes:
 
 
 def _command_lines(on_line: Callable[[str], None]) -> Callable[[str], None]:
-    """Passes on the command's lines, and drops those of the kernel and of our init."""
+    """Passes on the command's lines, and drops the lines of the kernel and of our init."""
     running = False
 
     def told(line: str) -> None:

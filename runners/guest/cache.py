@@ -37,7 +37,7 @@ class Cache(AbstractContextManager["Cache"]):
         self._lock: IO[str] | None = None
 
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
-        """The complete entry for this recipe, if there is one."""
+        """The complete entry for this recipe, None where there is none."""
         path = self._path(kind, recipe)
         return path if (path / "manifest.json").is_file() else None
 

@@ -38,7 +38,7 @@ ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, if it has one."""
+    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without."""
 
     file: Path
     release: str
@@ -92,7 +92,7 @@ def check_name(name: str) -> Kernel | None:
     """The user's own kernel, where `name` is one; else None. Raises UnknownKernelError.
 
     Asks no archive: of Debian's kernels only what is older than the newest series is refused here,
-    since only backports move on to another series, and to a newer one.
+    since only backports move on to another series, which is newer.
     """
     if "/" in name or Path(name).is_file():
         return own_kernel(Path(name))

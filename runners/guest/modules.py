@@ -26,7 +26,7 @@ def module_files(
     cache: Cache, sources: PackageSources, kernel: Kernel, wanted: Sequence[str],
     offered: Sequence[str],
 ) -> tuple[Path, ...]:  # fmt: skip
-    """The files of the `wanted` modules and of those on which they depend, in loading order.
+    """The files of the `wanted` modules and of all on which they depend, in loading order.
 
     What is built into the kernel has no file. All the `offered` modules are unpacked together.
     Raises LackingError, GuestError.

@@ -22,7 +22,7 @@ from runners.programs.probes import Watch
 
 SECONDS = 60  # for one measurement, and for a server to come up
 Heard = tuple[str, dict[str, Any]]
-"""A client's line of JSON (empty without one), and what to add to the result."""
+"""A client's line of JSON (empty where it printed none), and what to add to the result."""
 
 
 class Client(NamedTuple):

@@ -97,7 +97,7 @@ class Watch:
         without a free map entry), and missed events.
 
         An event is missed when its BPF program does not run: `missed` counts all such events,
-        `calls_missed` those on the network's path; null where the kernel does not count them.
+        `calls_missed` events on the network's path; null where the kernel does not count them.
         """
         for tool in self._tools:
             tool.tell("close")

@@ -58,9 +58,9 @@ CHANGES: dict[str, Callable[[EmulatedMachine, pytest.MonkeyPatch], EmulatedMachi
     "kernel": _newer_kernel,
     "program": _other_program,
     "QEMU option": _other_option,
-    "QEMU": lambda one, _: replace(one, qemu=replace(one.qemu, version="10.1")),
-    "CPU": lambda one, _: replace(one, cpu="EPYC"),
-    "kernel option": lambda one, _: replace(one, knobs="mitigations=off"),
+    "QEMU": lambda old, _: replace(old, qemu=replace(old.qemu, version="10.1")),
+    "CPU": lambda old, _: replace(old, cpu="EPYC"),
+    "kernel option": lambda old, _: replace(old, knobs="mitigations=off"),
     "image": _with_image,
 }
 
@@ -76,7 +76,7 @@ def test_a_stored_machine_is_not_found_once_its_inputs_changed(
 
 
 class Counting:
-    """Counts cells, and how often it was asked to."""
+    """Counts cells, and how often it was called."""
 
     def __init__(self, error: str | None = None, size: int = 4) -> None:
         self.calls = 0

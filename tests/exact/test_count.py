@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cell's record is believed when a second run says the same, where QEMU does not always."""
+"""A cell's record is believed when a second run gives it too, where QEMU may skip too far."""
 
 from __future__ import annotations
 

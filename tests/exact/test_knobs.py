@@ -50,7 +50,7 @@ def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", read_table())
-def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
+def test_every_knob_of_the_table_is_found(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
     values = row.get("value", [""])
@@ -58,7 +58,7 @@ def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
-        # A knob shows that it was in force, by a value read back or by functions; bpftrace says it.
+        # A knob shows that it was in force, by a value read back, by functions, or by bpftrace.
         assert knob.shows or knob.lacks or any(PROOFS & set(step) for step in knob.steps)
 
 
@@ -97,7 +97,7 @@ def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, obje
 
 
 def least(window: ReplayedWindow) -> Counter[str]:
-    """Of the variants of the steady round trip the one with the fewest instructions."""
+    """The variant of the steady round trip with the fewest instructions."""
     counts = min((counts for counts, _ in window.steady.variants), key=lambda c: c.steps.total())
     return window.tree.steps(counts)
 
@@ -111,7 +111,7 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> Non
         assert told["valid"], told["checks"]
         rules[number] = least(window)["nft_do_chain"]
     assert plain["nft_do_chain"] == 0
-    # A rule that no packet fits costs the same wherever it stands.
+    # A rule that no packet fits costs the same at every place.
     assert rules[12] - rules[2] == 10 * (rules[2] - rules[1]) > 0
     window, told = turned(exact_guest, "tcp_timestamps=0")
     assert told["valid"], told["checks"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""box.sh asked for what cannot be done: one sentence, and nothing made."""
+"""box.sh refuses what cannot be done: it prints one sentence, and makes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("root", "handlers", "cache")
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked before anything is written needs no real one."""
+    """What is refused before anything is written needs no real root."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 

@@ -55,7 +55,7 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
     make(REPOSITORY / "runners/programs/redis")
@@ -64,9 +64,9 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     found = list(redis.run(NOBODY, lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * 8
-    asked = {1: 23, 3: 3 * 23}
+    sent = {1: 23, 3: 3 * 23}
     for row in found:
-        assert row["counted"] == row["server_calls"] == row["requests"] == asked[row["clients"]]
+        assert row["counted"] == row["server_calls"] == row["requests"] == sent[row["clients"]]
     new = [row for row in found if row["variant"] == "new" and row["transport"] == "unix"]
     assert all(row["window_ns"] > 0 for row in new)
 
@@ -277,7 +277,7 @@ def test_every_program_is_set_up_run_and_read(name: str) -> None:
     program = import_module(f"runners.programs.{name}")
     assert callable(program.lack)
     assert callable(program.run)
-    assert 5 <= program.TAKES <= 120  # what --claims says beforehand
+    assert 5 <= program.TAKES <= 120  # what --claims announces
     fields = [line.model_fields["program"] for line in FIGURES]
     assert name in {program for field in fields for program in get_args(field.annotation)}
     assert name in PATTERN_PROGRAMS.values()

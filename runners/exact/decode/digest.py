@@ -55,7 +55,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
 def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
     """Each variant's difference to the usual one: call path → calls and steps more.
 
-    The most frequent comes first. A timer's phase may decide which variant is the usual one, so an
+    The most frequent comes first. A timer's phase may decide which variant is the usual, so an
     exact comparison of two cells needs the others too.
     """
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]

@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The task of a CPU, and the last block that ran to its end (0: it stopped inside one)."""
+    """The task of a CPU, and the last block that ran to its end (0: it stopped inside a block)."""
 
     task: int
     last: int

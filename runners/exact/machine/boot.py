@@ -134,7 +134,7 @@ def run_qemu(
     files: Mapping[str, bytes] | None = None, *, descriptors: Sequence[int] = (),
     on_line: Callable[[str], None] = lambda _: None, quiet_timeout: float | None = None,
 ) -> Ended:  # fmt: skip
-    """Run QEMU to its end, with `options` beside those of the machine.
+    """Run QEMU to its end, with `options` beside the machine's.
 
     The guest has `files` (path → contents) before it carries out its order. Raises GuestError when
     that takes more than SECONDS, or when the console shows no line for `quiet_timeout` seconds.

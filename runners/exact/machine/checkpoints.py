@@ -42,7 +42,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def get_or_count(self, guest: ExactGuest, cell: ExactCell, count: Count) -> CountedCell:
-        """The cell's checkpoint; without one, count the cell, and keep it unless it failed.
+        """The cell's checkpoint. Without it, count the cell, and keep the result unless it failed.
 
         Raises GuestError where it cannot be kept.
         """
@@ -55,18 +55,15 @@ class Checkpoints:
             return CountedCell(*json.loads(path.read_text(encoding="utf-8")))
         result = count(guest, cell)
         if result.line["error"] is None:
-            self._keep(path, result)
+            partial = path.with_suffix(".partial")
+            try:
+                with room_in_cache("a finished cell", self._folder):
+                    partial.write_text(json.dumps(result), encoding="utf-8")
+                    partial.rename(path)
+            finally:
+                partial.unlink(missing_ok=True)
             self.count += 1
         return result
-
-    def _keep(self, path: Path, result: CountedCell) -> None:
-        partial = path.with_suffix(".partial")
-        try:
-            with room_in_cache("a finished cell", self._folder):
-                partial.write_text(json.dumps(result), encoding="utf-8")
-                partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove the checkpoints of a run that is complete."""

@@ -41,8 +41,8 @@ def lack() -> str:
 
 def loops() -> list[str]:
     """The event loops that are installed."""
-    asked = [PYTHON, "-I", "-c", "import uvloop"]
-    there = subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    try_it = [PYTHON, "-I", "-c", "import uvloop"]
+    there = subprocess.run(try_it, stderr=subprocess.DEVNULL, check=False).returncode == 0
     return [loop for loop in LOOPS if loop != "uvloop" or there]
 
 
