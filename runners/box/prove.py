@@ -212,8 +212,11 @@ def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
     ignore = shutil.ignore_patterns(*LEFT_AT_HOME)
     shutil.copytree(REPOSITORY, home / NAME, symlinks=True, ignore=ignore)
     write_vagrantfiles(home)
-    chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
-    if chosen["PATHCOST_DRIVER"] == "qemu":
+    if driver is None:  # take the driver with which the project's own guest boots here
+        machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
+        driver = "kvm" if machine.accelerator == "kvm" else "qemu"
+    chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver}
+    if driver == "qemu":
         emulator.check_reachable(home, "copy the box to another folder")
         program = emulator.install(home / "qemu", who.cache, lambda _: None)
         chosen["PATHCOST_EMULATOR"] = str(program)
@@ -270,12 +273,6 @@ def _with_traces(error: RunError, out: Path) -> str:
     if isinstance(error, HungError):
         said += "; if the machine is only slow, give it more time with --patience"
     return f"{said}."
-
-
-def _driver() -> str:
-    """Find the driver that boots here, by booting the project's own guest."""
-    machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
-    return "kvm" if machine.accelerator == "kvm" else "qemu"
 
 
 def _environment(shell: Shell, box: Path, chosen: dict[str, str]) -> None:

@@ -138,13 +138,10 @@ class Archive:
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
         (folder / "sources.list").write_text("".join(mirror.line(s) + "\n" for s in suites))
-        (folder / "apt.conf").write_text(self._configuration())
+        kept = "".join(f"{line}\n" for line in kept_configuration())
+        (folder / "apt.conf").write_text(kept + CONFIGURATION.replace("FOLDER", str(folder)))
         self._env = environment(APT_CONFIG=str(folder / "apt.conf"))
         run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
-
-    def _configuration(self) -> str:
-        kept = "".join(f"{line}\n" for line in kept_configuration())
-        return kept + CONFIGURATION.replace("FOLDER", str(self.folder))
 
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""
