@@ -27,15 +27,13 @@ RUNS = 6  # at most, until two give the same record
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
-OnCell = Callable[[int, ExactCell], None]
-
 
 def count_cells(
     guest: ExactGuest,
     work: Sequence[tuple[ExactGuest, ExactCell]],
     out: Path,
     checkpoints: Checkpoints,
-    on_cell: OnCell = lambda _number, _cell: None,
+    on_cell: Callable[[int, ExactCell], None],
 ) -> None:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 

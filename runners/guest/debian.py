@@ -165,8 +165,7 @@ class Archive:
         if lacking:
             total = sum(p.size for p in lacking)
             self.say(f"{what}: downloading {total / 1e6:.0f} MB")
-            names = [f"{p.name}={p.version}" for p in lacking]
-            self._download(["download", *names], what, total)
+            self._download([f"{p.name}={p.version}" for p in lacking], what, total)
         return [archives / p.file for p in packages], {p.name: p.version for p in packages}
 
     def _plan(self, wanted: Sequence[str], dependencies: bool) -> list[Package]:
@@ -185,11 +184,11 @@ class Archive:
             for name, version, architecture, size in URI_LINE.findall(text)
         ]
 
-    def _download(self, arguments: Sequence[str], what: str, total: int) -> None:
+    def _download(self, names: Sequence[str], what: str, total: int) -> None:
         archives = self.folder / "archives"
         with (self.folder / "download.log").open("w+") as log:
             process = subprocess.Popen(
-                command([find_program("apt-get"), *arguments]),
+                command([find_program("apt-get"), "download", *names]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
