@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -23,7 +23,7 @@ from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
 from runners.programs.client import SECONDS, run_whole, serving
-from runners.programs.probes import Probes, Watch, rounds
+from runners.programs.probes import Probes, Records, Say, Watch, rounds
 
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"
@@ -53,9 +53,7 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --gin)"
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory, ExitStack() as stack:
         servers = {}
