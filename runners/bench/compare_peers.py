@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from runners.bench import evidence, ours
-from runners.bench.awake import kept_awake
-from runners.bench.peers import NAMES, PEERS, Load, Peer
-from runners.bench.process import Where
+from runners.bench import evidence
+from runners.bench.peers import NAMES, PEERS, Load, Peer, measure_ours
+from runners.bench.process import Where, kept_awake
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
 from runners.lock import measuring
@@ -163,10 +162,7 @@ def schedule(plan: ComparisonPlan) -> Iterator[tuple[int, Where, Peer, str]]:
 
 def _run(plan: ComparisonPlan, where: Where, peer: Peer, who: str) -> dict[str, Any]:
     load = Load(peer.size or plan.load.size, plan.load.round_trips)
-    if who == "peer":
-        ns = peer.measure(where, load)
-    else:
-        ns = ours.measure(peer.transport, where, load, peer.statistic)
+    ns = peer.measure(where, load) if who == "peer" else measure_ours(peer, where, load)
     return {
         "placement": where.placement,
         "peer": peer.name,

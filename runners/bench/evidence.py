@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from runners.bench import ours
-from runners.bench.peers import Load, Peer
+from runners.bench.peers import Load, Peer, measure_ours
 from runners.bench.process import Where
 from runners.errors import RunError
 
@@ -38,22 +37,19 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
         print(f"{peer.title}, {small.size} B, {where.placement}")
         for name, measure in (
             (peer.name, peer.measure),
-            ("pathcost-workload", partial(_measure_ours, peer)),
+            ("pathcost-workload", partial(measure_ours, peer)),
         ):
             share = user_share(partial(measure, where, full))
             with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
                 # -ff: a file for each process, so that no line is cut in two by another's.
                 measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
                 seen = read(_lines(Path(folder)))
-            print(f"  {name:18} {_listed(seen.calls)}; {share:.0%} of its time in user space")
+            calls = ", ".join(f"{call} {count:.2f}" for call, count in seen.calls.items())
+            print(f"  {name:18} {calls}; {share:.0%} of its time in user space")
             for example in seen.examples:
                 print(f"  {'':18} {example}")
             print(f"  {'':18} made by {', '.join(seen.made)}")
             print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
-
-
-def _measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
-    return ours.measure(peer.transport, where, load, peer.statistic, prefix)
 
 
 def user_share(run: Callable[[], object]) -> float:
@@ -101,7 +97,3 @@ def read(lines: Iterable[str]) -> Seen:
     each = {name: count / sent for name, count in calls.most_common() if count >= LEAST * sent}
     examples = [last[name] for name, count in each.items() if count >= HALF and name in last]
     return Seen(each, examples, list(made), list(options))
-
-
-def _listed(calls: dict[str, float]) -> str:
-    return ", ".join(f"{name} {count:.2f}" for name, count in calls.items())

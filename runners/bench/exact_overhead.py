@@ -13,11 +13,11 @@ from __future__ import annotations
 import resource
 import statistics
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from runners.exact.cells import ExactCell, plan
-from runners.exact.machine.boot import Boot, recorder_options
-from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, prepare_guest, scratch
+from runners.exact.machine.boot import recorder_options, run_qemu
+from runners.exact.machine.guest import ExactGuest, prepare_guest, scratch
 from runners.invoker import invoker
 
 KERNEL = "6.12"
@@ -25,16 +25,8 @@ ROUNDS = 6
 LONGER = 8_000  # messages
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Seconds of one cell without the recorder and with it."""
-
-    plain: float
-    recorded: float
-
-    @property
-    def ratio(self) -> float:
-        return self.recorded / self.plain
+Pair = tuple[float, float]
+"""Seconds of one cell without the recorder and with it."""
 
 
 def measure(guest: ExactGuest, cell: ExactCell, rounds: int) -> list[Pair]:
@@ -43,7 +35,7 @@ def measure(guest: ExactGuest, cell: ExactCell, rounds: int) -> list[Pair]:
     for number in range(rounds):
         order = (False, True) if number % 2 == 0 else (True, False)
         seconds = {recorded: _seconds(guest, cell, recorded) for recorded in order}
-        pairs.append(Pair(seconds[False], seconds[True]))
+        pairs.append((seconds[False], seconds[True]))
     return pairs
 
 
@@ -53,16 +45,14 @@ def _seconds(guest: ExactGuest, cell: ExactCell, recorded: bool) -> float:
         if recorded:
             options += recorder_options(folder, guest.plugin)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        Boot(guest.machine, options, cell.order).run(BOOT_SECONDS)
+        run_qemu(guest.machine, options, cell.order)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _row(what: str, pairs: list[Pair]) -> str:
-    ratios = [pair.ratio for pair in pairs]
-    plain, recorded = (
-        statistics.median(getattr(pair, name) for pair in pairs) for name in ("plain", "recorded")
-    )
+    ratios = [recorded / plain for plain, recorded in pairs]
+    plain, recorded = (statistics.median(seconds) for seconds in zip(*pairs, strict=True))
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
     return f"| {what} | {plain:.2f} | {recorded:.2f} | {statistics.median(ratios):.2f} | {spread} |"
 
@@ -76,7 +66,7 @@ def main(rounds: int) -> None:
         print(_row(f"{cell}: whole run", whole), flush=True)
         longer = measure(guest, replace(cell, messages=LONGER), rounds)
         alone = [
-            Pair(long.plain - short.plain, long.recorded - short.recorded)
+            (long[0] - short[0], long[1] - short[1])
             for short, long in zip(whole, longer, strict=True)
         ]
         print(_row(f"{cell}: window alone", alone), flush=True)

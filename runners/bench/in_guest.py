@@ -20,7 +20,7 @@ from pathlib import Path
 from runners.bench.tools import TOOLS, CountingTool, each_script
 from runners.collect.instrument import AttachError
 
-# The landmarks of probes/bpftrace/path.bt, without those that no message passes.
+# The landmarks of probes/bpftrace/path.bt, without the landmarks that no message passes.
 FUNCTIONS = (
     "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
     "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",

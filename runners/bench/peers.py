@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The other programs: how to start each, and how to read its output.
+"""The other programs, and ours beside them: how to start each, and how to read its output.
 
 Each sends one message at a time over loopback, blocking, and with TCP_NODELAY over TCP; otherwise
-it runs as its manual says. A peer that prints only a mean is compared by the mean. lmbench's
+it runs as in its manual. A peer that prints only a mean is compared by the mean. lmbench's
 lat_tcp and lat_udp are missing: their servers listen on every interface of the machine, and detach
 from the process that started them.
 """
 
 from __future__ import annotations
 
+import array
+import json
 import os
 import re
 import shutil
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from runners.bench.process import Where, client, server_on_free_port
+from runners.collect.workload import private_directory
 from runners.errors import RunError
 
 MICROSECOND = 1000.0
+PROGRAM = Path(__file__).resolve().parents[1] / "workload/build/pathcost-workload"
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,31 @@ class Peer:
             return self.parse(client([*prefix, *_found(self.client(load, port))], where, 0))
 
     def parse(self, text: str) -> float:
-        """The printed figure in ns. Raises RunError where the program did not print one."""
+        """The printed figure in ns. Raises RunError where the program printed none."""
         found = re.search(self.answer, text)
         if not found or not float(found[1]) > 0:
             last = text.strip().splitlines()[-1:] or ["nothing"]
             raise RunError(f"{self.title} printed no figure; its last words: {last[0]}")
         return (float(found[1]) + self.cut) * MICROSECOND
+
+
+def measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = ()) -> float:
+    """Run our workload for the statistic that `peer` prints; median or mean of a round trip in ns.
+
+    A mean needs no clock reading in each round trip.
+    """
+    with private_directory(None) as directory:
+        samples = directory / "samples"
+        argv = [*prefix, str(PROGRAM), "--transport", peer.transport, "--dir", str(directory)]
+        argv += ["--size", str(load.size), "--messages", str(2 * load.round_trips)]
+        argv += ["--placement", where.placement, "--cpus", f"{where.client},{where.server}"]
+        if peer.statistic == "p50":
+            argv += ["--samples", str(samples)]
+        # Its own option pins it: both of its processes must be able to get to their CPUs.
+        result = json.loads(client(argv, None, 0))
+        if peer.statistic == "p50":
+            return float(statistics.median(array.array("I", samples.read_bytes())))
+    return float(result["window_ns"] / result["round_trips"])
 
 
 def find(program: str) -> str | None:

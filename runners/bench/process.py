@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Starts a peer pinned and in a session of its own, and ends all its processes."""
+"""Starts a peer pinned and in a session of its own, and ends all its processes; keeps CPUs busy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from runners.process import command
 
 PATIENCE = 60.0  # s, for a run of a second or two
 Process = subprocess.Popen[str]
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while True:
+    pass
+"""
 
 
 @dataclass(frozen=True)
@@ -110,3 +118,20 @@ def _children(parent: int) -> list[int]:
             if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
                 found.append(int(path.parent.name))
     return found
+
+
+@contextlib.contextmanager
+def kept_awake(cpus: Iterable[int]) -> Iterator[None]:
+    """Run one spinning process of the idle policy on each of `cpus` until the block ends.
+
+    Across CPUs, most of a round trip is the way out of idle. On a virtual machine that way leads
+    through the hypervisor, and differs by a tenth and more from run to run. A thread of the
+    SCHED_IDLE policy (sched(7)) keeps a CPU busy and gives way to any other thread that wakes up
+    there.
+    """
+    with contextlib.ExitStack() as stack:
+        for cpu in sorted(set(cpus)):
+            argv = command([sys.executable, "-I", "-c", SPIN, str(cpu)])
+            spinner = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.DEVNULL))
+            stack.callback(spinner.kill)
+        yield

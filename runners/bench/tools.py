@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tools that count function calls of two processes, each used as its manual page shows.
 
-A tool starts with the ids of the processes, and says in its own way that it is attached. When it
+A tool starts with the ids of the processes, and shows in its own way that it is attached. When it
 ends, it returns the number of calls that it counted over all functions.
 """
 
@@ -52,9 +52,12 @@ class CountingTool:
 
 
 class Command(CountingTool):
-    """A tool that is a process, attached when it prints `ready`."""
+    """A tool that is a process, attached when it prints `ready`.
 
-    ready = ""
+    It prints numbers of calls, which `pattern` finds.
+    """
+
+    ready = pattern = ""
     process: subprocess.Popen[bytes]
 
     def environment(self) -> dict[str, str]:
@@ -87,20 +90,17 @@ class Command(CountingTool):
         return self.counted()
 
     def counted(self) -> int:
-        raise NotImplementedError
+        return sum(map(int, re.findall(self.pattern, self.said(), re.MULTILINE)))
 
 
 class OurBcc(Command):
     name, ours = "pathcost, BCC", True
     how = "probes/bcc/calls.py -p A,B F…"
     ready = calls.READY
+    pattern = r"^\w+\t(\d+)$"
 
     def argv(self) -> list[str]:
         return ["python3", "-B", "-m", "probes.bcc.calls", "-p", self.pids, *self.functions]
-
-    def counted(self) -> int:
-        rows = re.findall(r"^\w+\t(\d+)$", self.said(), re.MULTILINE)
-        return sum(map(int, rows))
 
 
 class Bpftrace(Command):
@@ -172,6 +172,7 @@ class Funccount(Command):
     name = "BCC's funccount"
     how = "funccount -r '^(F|…)$'"
     ready = "Tracing "
+    pattern = r"^b?'?\w+'? +(\d+)$"
 
     def environment(self) -> dict[str, str]:
         headers.write(self.out)
@@ -181,9 +182,6 @@ class Funccount(Command):
 
     def argv(self) -> list[str]:
         return ["funccount-bpfcc", "-r", f"^({'|'.join(self.functions)})$"]
-
-    def counted(self) -> int:
-        return sum(map(int, re.findall(r"^b?'?\w+'? +(\d+)$", self.said(), re.MULTILINE)))
 
 
 class PerfProbes(Command):
@@ -210,12 +208,10 @@ class PerfProbes(Command):
 class PerfStat(PerfProbes):
     name = "perf stat"
     how = "perf stat -e probe:F,… -p A,B"
+    pattern = rf"^(\d+),,{GROUP}:"
 
     def argv(self) -> list[str]:
         return ["perf", "stat", "-x,", "-e", self.events, "-p", self.pids]
-
-    def counted(self) -> int:
-        return sum(map(int, re.findall(rf"^(\d+),,{GROUP}:", self.said(), re.MULTILINE)))
 
 
 class PerfTrace(PerfProbes):
@@ -272,7 +268,7 @@ def each_script(kernel: str) -> tuple[type[CountingTool], ...]:
 
 
 def _change_kprobes(lines: Iterable[str]) -> None:
-    """Append one line at a time, as Documentation/trace/kprobetrace.rst says."""
+    """Append one line at a time: see Documentation/trace/kprobetrace.rst."""
     descriptor = os.open(KPROBES, os.O_WRONLY | os.O_APPEND)
     try:
         for line in lines:

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from runners.box import disk, disk_space, emulator, root
+from runners.box import disk, emulator, root
 from runners.box.prove import PATIENCE_MINUTES, prove
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
@@ -46,7 +46,7 @@ def _main(argv: list[str]) -> int:
     except GuestError as error:
         raise RunError(str(error)) from error
     except OSError as error:
-        raise RunError(disk_space.sentence(error)) from error
+        raise RunError(disk.refusal(error)) from error
     return DONE
 
 
@@ -103,14 +103,14 @@ def make(box: Path, with_guest: bool) -> None:
         raise RunError("a box is an installed Debian, which only root can make: run it with sudo.")
     for program in PROGRAMS:
         find_program(program)
-    disk_space.check(box.parent, SPACE + GUEST_SPACE * with_guest, "a box", instead)
+    disk.check_room(box.parent, SPACE + GUEST_SPACE * with_guest, "a box", instead)
     who, progress = invoker(), Progress()
     who.make(who.cache / "running")
     with journal(who.cache) as notes:
         sweep(who.cache)
         # Beside the box: /tmp may be too small, or allow no devices.
         scratch = notes.add(box.parent / f".pathcost-box-{os.getpid()}")
-        with disk_space.written(box.parent, instead):
+        with disk.written(box.parent, instead):
             scratch.mkdir()
         scratch.chmod(0o755)
         system = scratch / "root"

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import shutil
 import stat
-import subprocess
 from pathlib import Path
 
-from runners.box import disk_space
+from runners.box import disk
 from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
-from runners.guest.package_sources import PackageSources
-from runners.guest.process import environment
+from runners.guest.debian import PackageSources
+from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES, Qemu, prepare_qemu
-from runners.process import command
 
 PROGRAM = "qemu-system-x86_64"
 # Where QEMU finds this name beside its program (here: beside the loader), it takes modules and
@@ -43,8 +41,8 @@ def install(folder: Path, cache: Path, say: Say) -> Path:
     instead = "name another folder"
     if folder.exists():
         raise UsageError(f"{folder} is there already, and nothing in it was touched: {instead}.")
-    disk_space.check(folder.parent, SPACE, "QEMU", instead)
-    with disk_space.written(folder.parent, instead):
+    disk.check_room(folder.parent, SPACE, "QEMU", instead)
+    with disk.written(folder.parent, instead):
         folder.mkdir()
     try:
         with Cache(cache, say) as store, PackageSources(store) as sources:
@@ -72,9 +70,7 @@ def _write(qemu: Qemu, folder: Path) -> Path:
     program.write_text(START, encoding="ascii")
     for path in (folder, folder / "root", program):
         path.chmod(0o755)  # whatever our umask is: other users start it
-    done = subprocess.run(
-        command([str(program), "--version"]), capture_output=True, text=True, env=environment()
-    )
+    done = attempt([str(program), "--version"])
     if done.returncode != 0:
         raise RunError(f"the copied QEMU does not start: {done.stderr.strip()}.")
     return program

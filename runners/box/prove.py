@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Proves that a box works: does by script what a student types, and keeps the output.
 
-The machine has no way out to any network, so what passes here passes in a class without one.
+The machine has no way out to any network, so what passes here passes in a class without a network.
 Everything, VAGRANT_HOME too, is in one folder that is removed afterwards.
 """
 
@@ -12,15 +12,19 @@ import json
 import os
 import shlex
 import shutil
+import signal
+import subprocess
 import tarfile
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TextIO
 
 from runners import guest
-from runners.box import disk_space, emulator
+from runners.box import disk, emulator
 from runners.box.libvirt import NAME, libvirt
-from runners.box.shell import HungError, Shell
 from runners.errors import RunError, UsageError
 from runners.folder import place
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
@@ -28,6 +32,7 @@ from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
 from runners.leftovers import journal, sweep
 from runners.lock import alone
+from runners.process import command, stop
 from runners.targets import REPOSITORY
 
 LOCK = "\0pathcost-is-proving-a-box"
@@ -63,6 +68,81 @@ FETCH = "vagrant ssh --no-tty -c 'tar -C /vagrant -c reports' | tar -x"
 CONSOLE_LOG = "console.log"
 A_WEEK = 7 * 24 * 60
 PATIENCE_MINUTES = 30.0  # an emulated machine boots and sets up in 68 s, and measures in 191 s
+# For a command without a boot or a measurement: it takes seconds, even on an emulated CPU.
+SHORT_MINUTES = 10.0
+ERASE = "\x1b[K"
+PROGRESS = f"{ERASE}Progress: "  # without a terminal, Vagrant prints a line for each change
+
+
+class HungError(RunError):
+    """A command was ended because its time was over."""
+
+
+class Shell:
+    """Runs lines in `folder`; the transcript gets each with its output and its seconds.
+
+    `enter` are the words before a command that reaches the machine.
+    """
+
+    def __init__(
+        self, folder: Path, env: dict[str, str], transcript: TextIO, enter: Sequence[str] = ()
+    ) -> None:
+        self._folder = folder
+        self._env = env
+        self._transcript = transcript
+        self._enter = tuple(enter)
+
+    def say(self, text: str) -> None:
+        """Print a line, and write it to the transcript."""
+        print(text, flush=True)
+        self._transcript.write(text + "\n")
+        self._transcript.flush()
+
+    def run(self, line: str, minutes: float = SHORT_MINUTES) -> None:
+        """Run a line of bash. Raises RunError if it fails, HungError after `minutes`."""
+        self.say(f"$ {line}")
+        began = time.monotonic()
+        process = subprocess.Popen(
+            command([*self._enter, "bash", "-o", "pipefail", "-c", line]),
+            cwd=self._folder, env=self._env, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that its children can be ended with it
+        )  # fmt: skip
+        late = threading.Event()
+
+        def end_it() -> None:
+            late.set()
+            _end(process)
+
+        timer = threading.Timer(minutes * 60, end_it)
+        timer.start()
+        last = ""
+        try:
+            assert process.stdout is not None
+            for printed in process.stdout:
+                if PROGRESS not in printed:
+                    self.say(last := printed.rstrip().removeprefix(ERASE))
+            process.wait()
+        finally:
+            timer.cancel()
+            timer.join()
+            if process.poll() is None:
+                _end(process)
+        self.say(f"# {time.monotonic() - began:.0f} s\n")
+        if late.is_set():
+            said = f'its last line was "{last.strip()}"' if last else "it printed nothing"
+            raise HungError(f"'{line}' hangs: it has not ended after {minutes:g} min, and {said}")
+        if process.returncode != 0:
+            raise RunError(f"the box does not pass: '{line}' ended with {process.returncode}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the command and all its children."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    stop(process)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def prove(
@@ -84,10 +164,10 @@ def prove(
     ):
         sweep(who.cache)
         home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
-        with disk_space.written(out, "choose another place with --out"):
+        with disk.written(out, "choose another place with --out"):
             out.mkdir(exist_ok=True)
         stack.callback(_give_away, who, out)
-        with disk_space.written(box.parent, "copy the box to another folder"):
+        with disk.written(box.parent, "copy the box to another folder"):
             home.mkdir()
         home.chmod(0o755)  # libvirt's own user starts the emulator in it
         chosen = _prepare(home, driver, who)
@@ -124,7 +204,7 @@ def _check(box: Path, out: Path, patience: float) -> None:
             find_program(program)
         except guest.GuestError:
             raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.") from None
-    disk_space.check(box.parent, SPACE, "a proof", "copy the box to another folder")
+    disk.check_room(box.parent, SPACE, "a proof", "copy the box to another folder")
 
 
 def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
@@ -132,8 +212,11 @@ def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
     ignore = shutil.ignore_patterns(*LEFT_AT_HOME)
     shutil.copytree(REPOSITORY, home / NAME, symlinks=True, ignore=ignore)
     write_vagrantfiles(home)
-    chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver or _driver()}
-    if chosen["PATHCOST_DRIVER"] == "qemu":
+    if driver is None:  # take the driver with which the project's own guest boots here
+        machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
+        driver = "kvm" if machine.accelerator == "kvm" else "qemu"
+    chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver}
+    if driver == "qemu":
         emulator.check_reachable(home, "copy the box to another folder")
         program = emulator.install(home / "qemu", who.cache, lambda _: None)
         chosen["PATHCOST_EMULATOR"] = str(program)
@@ -190,12 +273,6 @@ def _with_traces(error: RunError, out: Path) -> str:
     if isinstance(error, HungError):
         said += "; if the machine is only slow, give it more time with --patience"
     return f"{said}."
-
-
-def _driver() -> str:
-    """Find the driver that boots here, by booting the project's own guest."""
-    machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
-    return "kvm" if machine.accelerator == "kvm" else "qemu"
 
 
 def _environment(shell: Shell, box: Path, chosen: dict[str, str]) -> None:

@@ -16,9 +16,8 @@ from pathlib import Path
 from runners import guest
 from runners.errors import RunError
 from runners.guest.cache import Say
-from runners.guest.debian import find_mirror, kept_configuration
+from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
-from runners.guest.package_sources import TRIXIE
 from runners.guest.process import SEARCH, environment, find_program
 from runners.process import command
 from runners.targets import REPOSITORY, source_only

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -17,19 +16,16 @@ from runners.exact.decode.digest import describe, iteration_lines, tree_lines
 from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.decode.record import read_record
-from runners.exact.machine.boot import boot
+from runners.exact.machine.boot import boot, digest
 from runners.exact.machine.checkpoints import Checkpoints, CountedCell
-from runners.exact.machine.guest import BOOT_SECONDS, ExactGuest, scratch
+from runners.exact.machine.guest import ExactGuest, scratch
 from runners.exact.machine.symbols import read_symbols
 from runners.guest import GuestError
-from runners.guest.machine import User
 
 RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same record
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
-
-OnCell = Callable[[int, ExactCell], None]
 
 
 def count_cells(
@@ -37,8 +33,7 @@ def count_cells(
     work: Sequence[tuple[ExactGuest, ExactCell]],
     out: Path,
     checkpoints: Checkpoints,
-    user: User | None = None,
-    on_cell: OnCell = lambda _number, _cell: None,
+    on_cell: Callable[[int, ExactCell], None],
 ) -> None:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
@@ -54,7 +49,7 @@ def count_cells(
     with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
         try:
             running = [
-                pool.submit(checkpoints.get_or_count, cell_guest, cell, user, count)
+                pool.submit(checkpoints.get_or_count, cell_guest, cell, count)
                 for cell_guest, cell in work
             ]
             for number, ((_, cell), future) in enumerate(zip(work, running, strict=True)):
@@ -71,17 +66,17 @@ def count_cells(
             raise
 
 
-def count(guest: ExactGuest, cell: ExactCell, user: User | None = None) -> CountedCell:
+def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
     """Count one cell."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
-        window, result, digest = measure(guest, cell, user)
+        window, result, sha256 = measure(guest, cell)
     except (GuestError, RecordError) as error:
         return CountedCell(line | {"error": str(error)}, "", "")
-    line |= describe(cell, window, result) | {"record_sha256": digest, "result": result}
+    line |= describe(cell, window, result) | {"record_sha256": sha256, "result": result}
     if payload_is_followed(cell):
         try:
-            line["payload"] = _payload_line(cell, follow_payload(guest, cell, user))
+            line["payload"] = _payload_line(cell, follow_payload(guest, cell))
         except (GuestError, RecordError) as error:
             line["payload_error"] = str(error)
     tree = tree_lines(window.tree, window.steady.counts)
@@ -114,44 +109,39 @@ def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
     }
 
 
-def follow_payload(guest: ExactGuest, cell: ExactCell, user: User | None = None) -> PayloadFlow:
+def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises GuestError."""
     short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
     plugin = guest.plugin | {"memory": "on"}
-    with scratch(user) as folder:
-        boot(guest.machine, short.order, folder, plugin, BOOT_SECONDS, guest.stored, user)
+    with scratch(guest.machine.user) as folder:
+        boot(guest.machine, short.order, folder, plugin, guest.stored)
         return follow(read_record(folder), folder / "accesses", guest.symbols, cell.size)
 
 
 def measure(
-    guest: ExactGuest, cell: ExactCell, user: User | None = None, *, fresh: bool = False
+    guest: ExactGuest, cell: ExactCell, *, fresh: bool = False
 ) -> tuple[ReplayedWindow, dict[str, Any], str]:
     """The replayed window, the workload's result, and the record's sha256.
 
     The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
-    runs, QEMU skips too far when both are idle (runners.exact.machine.one_cpu), so there two runs
+    runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs
     must give the same record. Raises GuestError, RecordError.
     """
     seen: set[str] = set()
     for _ in range(RUNS):
-        with scratch(user) as folder:
-            digest = _record(guest, cell, folder, user, None if fresh else guest.stored)
-            if guest.machine.cpus == 1 or digest in seen:
+        with scratch(guest.machine.user) as folder:
+            sha256 = _record(guest, cell, folder, None if fresh else guest.stored)
+            if guest.machine.cpus == 1 or sha256 in seen:
                 result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
                 # A knob may have brought functions that the stored machine did not have.
                 now = folder / "symbols"
                 symbols = read_symbols(now) if now.exists() else guest.symbols
-                return replay(read_record(folder), symbols, cell.round_trips), result, digest
-        seen.add(digest)
+                return replay(read_record(folder), symbols, cell.round_trips), result, sha256
+        seen.add(sha256)
     raise GuestError(f"no two of {RUNS} runs of the cell executed the same instructions")
 
 
-def _record(
-    guest: ExactGuest, cell: ExactCell, folder: Path, user: User | None, stored: Path | None
-) -> str:
+def _record(guest: ExactGuest, cell: ExactCell, folder: Path, stored: Path | None) -> str:
     """Run the cell once, into `folder`; the record's sha256. Raises GuestError."""
-    boot(guest.machine, cell.order, folder, guest.plugin, BOOT_SECONDS, stored, user, guest.files)
-    digest = hashlib.sha256()
-    for name in RECORD:
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()
+    boot(guest.machine, cell.order, folder, guest.plugin, stored, guest.files)
+    return digest(b"".join((folder / name).read_bytes() for name in RECORD))

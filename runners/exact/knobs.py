@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "even
 NUMBER, SCRIPT = "number", "script"
 MOST = 65_535
 ANY = "any"
+AS_THEY_ARE = (  # keys of a table that are fields of a Knob
+    *("what", "one", "event", "command_line", "modules", "programs", "image", "messages"),
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,6 @@ class Knob:
         rows = [(row, True) for row in self.shows] + [(row, False) for row in self.lacks]
         return [(pattern, must) for (where, pattern), must in rows if where in (transport, ANY)]
 
-    def loading(self, files: list[str]) -> Knob:
-        """This knob, with steps that first load these module files."""
-        return replace(self, steps=((("run", KNOB, "load", *files)), *self.steps))
-
 
 NOTHING = Knob()
 
@@ -64,9 +63,11 @@ def find(name: str) -> Knob:
     if name in table and "value" not in table[name]:
         return _knob(name, table[name], "")
     possible = table.get(stem, {}).get("value") if equals else None
-    if possible == NUMBER and value.isdecimal() and 1 <= int(value) <= MOST:
-        return _knob(name, table[stem], value)
-    if possible != NUMBER and value in _choices(possible):
+    if possible == NUMBER:
+        fits = value.isdecimal() and 1 <= int(value) <= MOST
+    else:
+        fits = value in _choices(possible)
+    if fits:
         return _knob(name, table[stem], value)
     raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
 
@@ -114,49 +115,48 @@ def module_names() -> list[str]:
     """Every module that some knob needs, with any value."""
     return sorted(
         {
-            module.replace("{value}", value)
+            module
             for row in read_table().values()
-            for module in row.get("modules", [])
             for value in (row["value"] if isinstance(row.get("value"), list) else [""])
+            for module in _filled(row.get("modules", []), value)
         }
     )
 
 
-def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
-    def filled(text: str) -> str:
-        return text.replace("{value}", value)
+def _filled(item: Any, value: str) -> Any:
+    """A part of a row with this value in its texts, and with tuples for lists."""
+    if isinstance(item, str):
+        return item.replace("{value}", value)
+    if isinstance(item, list):
+        return tuple(_filled(part, value) for part in item)
+    return item
 
-    modules = tuple(filled(module) for module in row.get("modules", []))
-    steps = [tuple(filled(word) for word in step) for step in row.get("steps", [])]
-    steps = [("run", KNOB, *step) if step[0] in OWN_ACTIONS else step for step in steps]
-    if modules or row.get("code"):
+
+def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
+    row = {key: _filled(item, value) for key, item in row.items()}
+    steps = [
+        ("run", KNOB, *step) if step[0] in OWN_ACTIONS else step for step in row.get("steps", ())
+    ]
+    if "modules" in row or row.get("code"):
         steps.append(("symbols",))
     text = row.get("file", "")
     if row.get("value") == SCRIPT:
         text = scripts()[value].read_text(encoding="utf-8")
     if each := row.get("each"):
         text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
+    calls: dict[str, Any] = {
+        key: tuple(
+            (transport, _filled(pattern, value))
+            for transport, patterns in row.get(key, {}).items()
+            for pattern in patterns
+        )
+        for key in ("shows", "lacks")
+    }
     return Knob(
         name=name,
-        what=filled(row["what"]),
-        one=row.get("one", ""),
-        event=row.get("event", ""),
-        number=int(value) if row.get("one") else None,
-        command_line=filled(row.get("command_line", "")),
-        modules=modules,
-        programs=tuple(row.get("programs", [])),
-        image=tuple(row.get("image", [])),
-        messages=row.get("messages", 0),
+        number=int(value) if "one" in row else None,
         text=text,
         steps=tuple(steps),
-        shows=_by_transport(row, "shows", value),
-        lacks=_by_transport(row, "lacks", value),
-    )
-
-
-def _by_transport(row: dict[str, Any], key: str, value: str) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (transport, pattern.replace("{value}", value))
-        for transport, patterns in row.get(key, {}).items()
-        for pattern in patterns
+        **{key: row[key] for key in AS_THEY_ARE if key in row},
+        **calls,
     )

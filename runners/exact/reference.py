@@ -20,7 +20,7 @@ from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.machine.guest import prepare_guest
 from runners.invoker import invoker
 
-# A count holds for these versions; a package's version says more than /proc/version.
+# A count holds for these versions; a package's version is more exact than /proc/version.
 VERSIONS = ("kernel", "package", "qemu", "cpu", "machine", "command_line", "sha256")
 KERNEL = "6.12"
 Table = dict[str, tuple[int, int]]
@@ -52,21 +52,20 @@ def read_table(path: Path) -> Table:
 
 def difference(reference: Table, now: Table) -> list[str]:
     """Lines like `function: calls 2 -> 4, steps 10 -> 20`, the largest first."""
-    pairs = (
-        (name, *reference.get(name, (0, 0)), *now.get(name, (0, 0)))
+    nothing = (0, 0)
+    pairs = [
+        (name, reference.get(name, nothing), now.get(name, nothing))
         for name in sorted({*reference, *now})
-        if reference.get(name) != now.get(name)
-    )
+    ]
     return [
-        f"{name}: calls {old_calls} -> {calls}, steps {old_steps} -> {steps}"
-        for name, old_calls, old_steps, calls, steps in sorted(
-            pairs, key=lambda row: -abs(row[4] - row[2])
-        )
+        f"{name}: calls {old[0]} -> {new[0]}, steps {old[1]} -> {new[1]}"
+        for name, old, new in sorted(pairs, key=lambda pair: -abs(pair[2][1] - pair[1][1]))
+        if old != new
     ]
 
 
 def differing(reference: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The versions that are not those of the reference, in words."""
+    """The versions that differ from the reference, in words."""
     words = []
     for key in VERSIONS:
         if reference.get(key) == now[key]:

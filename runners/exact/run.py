@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from runners.exact.decode.payload import LEAST_SIZE
 from runners.exact.knobs import find
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
-from runners.exact.machine.knob_files import LackingError
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.folder import RunFolder
+from runners.guest.errors import LackingError
 from runners.invoker import Invoker
 from runners.manifest import Manifest
 from runners.options import Options
@@ -122,23 +123,17 @@ def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, A
     ]
 
 
-@dataclass(frozen=True)
-class KernelCells:
-    """Cells that share a machine: a kernel, how many CPUs, and more kernel options if any."""
-
-    kernel: str
-    cells: tuple[ExactCell, ...]
-    cpus: int = 1
-    knobs: str = ""
+Work = tuple[str, int, tuple[ExactCell, ...]]
+"""A kernel, a number of CPUs, and the cells to count on such a machine."""
 
 
-def by_machine(kernels: Sequence[str], cells: Sequence[ExactCell]) -> list[KernelCells]:
+def by_machine(kernels: Sequence[str], cells: Sequence[ExactCell]) -> list[Work]:
     """Each kernel's cells, by the machine that they need."""
     return [
-        KernelCells(kernel, those, cpus)
+        (kernel, cpus, chosen)
         for kernel in kernels
         for cpus in sorted(set(CPUS.values()))
-        if (those := tuple(cell for cell in cells if cell.cpus == cpus))
+        if (chosen := tuple(cell for cell in cells if cell.cpus == cpus))
     ]
 
 
@@ -152,27 +147,21 @@ class Station:
     progress: Progress
     knobs: tuple[str, ...] = ()
 
-    def count(self, work: KernelCells) -> dict[str, Any]:
+    def count(self, work: Work) -> dict[str, Any]:
         """Count the cells of a machine; their entry in run.json. Raises UsageError, RunError."""
-        progress = self.progress
-        name = work.kernel if work.cpus == 1 else f"{work.kernel} on {work.cpus} CPUs"
+        kernel, cpus, cells = work
+        progress, cache = self.progress, self.who.cache
+        name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
         try:
             with progress.step(f"exact {name}: preparing"):
-                guest = prepare_guest(
-                    self.who.cache,
-                    work.kernel,
-                    progress.say,
-                    self.who.drop,
-                    cpus=work.cpus,
-                    knobs=work.knobs,
-                )
-                todo, lacking = self._todo(work, guest)
+                guest = prepare_guest(cache, kernel, progress.say, self.who.drop, cpus=cpus)
+                todo, lacking = self._todo(kernel, cells, guest)
             release = guest.machine.kernel.release
-            out = self.raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
+            out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
             total = len(todo)
             with progress.step(f"exact {name}: counting"):
                 count_cells(
-                    *(guest, todo, out, self.kept, self.who.drop),
+                    *(guest, todo, out, self.kept),
                     lambda number, cell: progress.count(number, total, str(cell)),
                 )
         except guests.UnknownKernelError as error:
@@ -182,25 +171,23 @@ class Station:
         return {"folder": out.name, "kernel": release, "runs": total, "lacking": lacking}
 
     def _todo(
-        self, work: KernelCells, base: ExactGuest
+        self, kernel: str, cells: Sequence[ExactCell], base: ExactGuest
     ) -> tuple[list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
         """The cells and their guests, without and then with each knob; knob → why it is missing."""
-        todo = [(base, cell) for cell in work.cells]
+        todo = [(base, cell) for cell in cells]
         lacking: dict[str, str] = {}
-        say, drop = self.progress.say, self.who.drop
-        number = max(cell.id for cell in work.cells)
+        numbers = itertools.count(max(cell.id for cell in cells) + 1)
         for name in self.knobs:
             try:
                 guest, knob = guest_with_knob(
-                    self.who.cache, base, work.kernel, find(name), say, drop
+                    self.who.cache, base, kernel, find(name), self.progress.say
                 )
             except LackingError as error:
                 lacking[name] = error.sentence
                 continue
-            for cell in work.cells:
-                number += 1
+            for cell in cells:
                 most = min(cell.messages, knob.messages or cell.messages)
-                todo.append((guest, replace(cell, id=number, messages=most, knob=knob)))
+                todo.append((guest, replace(cell, id=next(numbers), messages=most, knob=knob)))
         return todo, lacking
 
 
@@ -228,7 +215,7 @@ def run_fast(
                 done.append(station.count(work))
             except (RunError, UsageError) as error:
                 why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-                missing.append(reasons.missing([f"exact counts on {work.kernel}"], why))
+                missing.append(reasons.missing([f"exact counts on {work[0]}"], why))
     finally:
         tempfile.tempdir = before
     station.kept.forget()

@@ -7,19 +7,56 @@
 It needs neither root nor KVM, and changes nothing outside the cache.
 """
 
-from runners.guest.boot import Guest, GuestResult
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners.guest.accel import kvm_boots
+from runners.guest.boot import Guest
+from runners.guest.cache import Cache, Say
+from runners.guest.debian import PackageSources
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
-from runners.guest.kernels import SERIES, check_name
-from runners.guest.preparation import prepare
+from runners.guest.image import prepare_image
+from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
+from runners.guest.machine import User
+from runners.guest.modules import NEEDED, module_files
+from runners.guest.qemu import prepare_qemu
 
 __all__ = [
     "SERIES",
     "CommandError",
     "Guest",
     "GuestError",
-    "GuestResult",
     "NotCachedError",
     "UnknownKernelError",
     "check_name",
     "prepare",
 ]
+
+
+def prepare(
+    cache: Path,
+    kernel: str = DEFAULT,
+    say: Say = lambda _: None,
+    user: User | None = None,
+    *,
+    may_build: bool = True,
+    transports: Sequence[str] = (),
+) -> Guest:
+    """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
+
+    Needs no root. QEMU will run as `user`, who needs the right to KVM. The guest gets the kernel
+    modules of `transports`. Without `may_build` only what is cached already is used.
+    Raises UnknownKernelError, NotCachedError, GuestError.
+    """
+    if platform.machine() != "x86_64":
+        raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
+    with Cache(cache, say, may_build=may_build) as store, PackageSources(store) as sources:
+        qemu = prepare_qemu(store, sources)
+        chosen = prepare_kernel(store, sources, qemu, kernel)
+        # A kernel of the user's must have them built in.
+        wanted = [name for word in transports for name in NEEDED.get(word, ()) if chosen.version]
+        modules = module_files(store, sources, chosen, wanted, wanted)
+        image = prepare_image(store, sources)
+        works, why = kvm_boots(store, qemu, chosen, image, user)
+    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

@@ -30,18 +30,8 @@ CONSOLE = "console.log"
 
 
 @dataclass(frozen=True)
-class GuestResult:
-    """A guest's command that succeeded."""
-
-    seconds: float  # from the start of QEMU to its end
-    boot_seconds: float  # by the guest's clock, until the command started
-    stderr: str
-    kernel_log: str
-
-
-@dataclass(frozen=True)
 class Guest:
-    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` says how we chose it."""
+    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` tells how we chose it."""
 
     kernel: Kernel
     image: Image
@@ -68,13 +58,15 @@ class Guest:
         cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
         user: User | None = None,
-    ) -> GuestResult:
+    ) -> dict[str, str]:
         """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
         exist yet. Each line that it prints goes to `on_line`. The console goes to the file
         `console`, or to `console.log` in `out`. QEMU runs as `user`, who then owns `out`. `timeout`
         is in seconds, `memory` in MiB, `output_size` in bytes.
+
+        Returns the command's `stderr` and the `kernel.log`.
 
         Meanwhile there is a sibling `.<name>.partial` of `out`. A SIGKILL leaves it behind, and the
         next run removes it. Without success there is no `out`: CommandError if the command fails,
@@ -100,12 +92,12 @@ class Guest:
                 disk.truncate(output_size)
                 disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
                 line = command_line(self.qemu, self.kernel, self.accelerator, disks, memory, cpus)
-                told = _CommandLines(on_line)
+                told = _command_lines(on_line)
                 ended = watch(line, disks, timeout, told, console_file, user)
-                result = _harvest(disk, partial / "out", ended, told.boot_seconds)
+                texts = _harvest(disk, partial / "out", ended)
             _own(partial / "out", user)
             (partial / "out").rename(out)
-            return result
+            return texts
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -118,42 +110,37 @@ def order(argv: Sequence[str]) -> bytes:
     return text
 
 
-class _CommandLines:
-    """Passes on the command's lines, and drops those of the kernel and of our init."""
+def _command_lines(on_line: Callable[[str], None]) -> Callable[[str], None]:
+    """Passes on the command's lines, and drops the lines of the kernel and of our init."""
+    running = False
 
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self.boot_seconds = 0.0
-        self._on_line = on_line
-        self._running = False
+    def told(line: str) -> None:
+        nonlocal running
+        if mark := re.fullmatch(r"pathcost: (started [\d.]+|ended \d+)", line):
+            running = mark[1].startswith("started")
+        elif running and not KERNEL_LINE.match(line):
+            on_line(line)
 
-    def __call__(self, line: str) -> None:
-        if match := re.fullmatch(r"pathcost: started ([\d.]+)", line):
-            self.boot_seconds = float(match[1])
-            self._running = True
-        elif re.fullmatch(r"pathcost: ended \d+", line):
-            self._running = False
-        elif self._running and not KERNEL_LINE.match(line):
-            self._on_line(line)
+    return told
 
 
-def _harvest(disk: BinaryIO, out: Path, ended: Ended, boot_seconds: float) -> GuestResult:
+def _harvest(disk: BinaryIO, out: Path, ended: Ended) -> dict[str, str]:
     if ended.panic():
         raise explain(ended)
     disk.seek(0)
     try:
-        own = unpack_output(disk, out)
+        texts = unpack_output(disk, out)
     except tarfile.TarError:
         raise _explain_loss(ended, out) from None
     except OSError as error:
         raise GuestError(
             f"cannot write the guest's output to {out.parent.parent}: {error.strerror}"
         ) from None
-    if "status" not in own:  # the last member: the guest got no further
+    if "status" not in texts:  # the last member: the guest got no further
         raise _explain_loss(ended, out)
-    status = int(own["status"])
-    if status != 0:
-        raise CommandError(status, own["stderr"], ended.lines)
-    return GuestResult(ended.seconds, boot_seconds, own["stderr"], own["kernel.log"])
+    if status := int(texts["status"]):
+        raise CommandError(status, texts["stderr"], ended.lines)
+    return texts
 
 
 def _explain_loss(ended: Ended, out: Path) -> GuestError:

@@ -15,17 +15,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
 
 Say = Callable[[str], None]
-Manifest = Mapping[str, object]
 
 
-class Cache:
+class Cache(AbstractContextManager["Cache"]):
     """A folder of entries that are built once. Several processes may use it at the same time.
 
     Use it in a `with` statement: a builder holds the lock to the end of the block.
@@ -37,19 +36,13 @@ class Cache:
         self._may_build = may_build
         self._lock: IO[str] | None = None
 
-    def __enter__(self) -> Cache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
-        """The complete entry for this recipe, if there is one."""
+        """The complete entry for this recipe, None where there is none."""
         path = self._path(kind, recipe)
         return path if (path / "manifest.json").is_file() else None
 
     def entry(
-        self, kind: str, recipe: Mapping[str, object], build: Callable[[Path], Manifest]
+        self, kind: str, recipe: Mapping[str, object], build: Callable[[Path], Mapping[str, object]]
     ) -> Path:
         """The entry for this recipe; `build` fills the folder it is given if there is none yet.
 
@@ -85,7 +78,7 @@ class Cache:
             shutil.rmtree(partial, ignore_errors=True)
 
     def lock(self) -> None:
-        """Take the sole right to build, until `close`; remove what killed builders left behind."""
+        """Take the sole right to build, until the block ends; remove what killed builders left."""
         if self._lock is not None:
             return
         try:
@@ -102,7 +95,7 @@ class Cache:
         for stale in self.folder.glob("*.partial"):
             shutil.rmtree(stale, ignore_errors=True)
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the right to build back."""
         if self._lock is not None:
             self._lock.close()
@@ -120,7 +113,7 @@ class Cache:
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def read_manifest(entry: Path) -> dict[str, object]:
+def read_manifest(entry: Path) -> dict[str, Any]:
     """The manifest of an entry."""
     manifest = json.loads((entry / "manifest.json").read_text())
     if not isinstance(manifest, dict):

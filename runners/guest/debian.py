@@ -14,15 +14,17 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from runners.guest.cache import Say
+from runners.guest.cache import Cache, Say
 from runners.guest.errors import GuestError
 from runners.guest.process import attempt, environment, failed, find_program, run
 from runners.process import command
 
+TRIXIE = ("trixie", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
@@ -136,13 +138,10 @@ class Archive:
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
         (folder / "sources.list").write_text("".join(mirror.line(s) + "\n" for s in suites))
-        (folder / "apt.conf").write_text(self._configuration())
+        kept = "".join(f"{line}\n" for line in kept_configuration())
+        (folder / "apt.conf").write_text(kept + CONFIGURATION.replace("FOLDER", str(folder)))
         self._env = environment(APT_CONFIG=str(folder / "apt.conf"))
         run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
-
-    def _configuration(self) -> str:
-        kept = "".join(f"{line}\n" for line in kept_configuration())
-        return kept + CONFIGURATION.replace("FOLDER", str(self.folder))
 
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""
@@ -154,8 +153,22 @@ class Archive:
         found = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
         return dict(found)
 
-    def plan(self, wanted: Sequence[str], dependencies: bool = True) -> list[Package]:
-        """The packages that make up `wanted`, with everything they depend on."""
+    def fetch(
+        self, wanted: Sequence[str], what: str, dependencies: bool = True
+    ) -> tuple[list[Path], dict[str, str]]:
+        """The files of the `wanted` packages and of everything on which they depend, and package →
+        version. Downloads what earlier calls have not, and reports the progress.
+        """
+        packages = self._plan(wanted, dependencies)
+        archives = self.folder / "archives"
+        lacking = [p for p in packages if not (archives / p.file).exists()]
+        if lacking:
+            total = sum(p.size for p in lacking)
+            self.say(f"{what}: downloading {total / 1e6:.0f} MB")
+            self._download([f"{p.name}={p.version}" for p in lacking], what, total)
+        return [archives / p.file for p in packages], {p.name: p.version for p in packages}
+
+    def _plan(self, wanted: Sequence[str], dependencies: bool) -> list[Package]:
         how = ["install", "-y"] if dependencies else ["download"]
         text = run(
             [
@@ -171,22 +184,11 @@ class Archive:
             for name, version, architecture, size in URI_LINE.findall(text)
         ]
 
-    def fetch(self, packages: Sequence[Package], what: str) -> list[Path]:
-        """Download the packages that earlier calls have not, and report the progress."""
-        archives = self.folder / "archives"
-        lacking = [p for p in packages if not (archives / p.file).exists()]
-        if lacking:
-            total = sum(p.size for p in lacking)
-            self.say(f"{what}: downloading {total / 1e6:.0f} MB")
-            names = [f"{p.name}={p.version}" for p in lacking]
-            self._download(["download", *names], what, total)
-        return [archives / p.file for p in packages]
-
-    def _download(self, arguments: Sequence[str], what: str, total: int) -> None:
+    def _download(self, names: Sequence[str], what: str, total: int) -> None:
         archives = self.folder / "archives"
         with (self.folder / "download.log").open("w+") as log:
             process = subprocess.Popen(
-                command([find_program("apt-get"), *arguments]),
+                command([find_program("apt-get"), "download", *names]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -204,6 +206,29 @@ class Archive:
             if status != 0:
                 log.seek(0)
                 raise failed("apt-get", f"download {what}", status, log.read())
+
+
+class PackageSources(ExitStack):
+    """Archives of packages, each opened at its first use and kept until the `with` block ends."""
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__()
+        self._cache = cache
+        self._mirror: Mirror | None = None
+        self._archives: dict[tuple[str, ...], Archive] = {}
+
+    def archive(self, suites: Sequence[str]) -> Archive:
+        """The packages of these suites. For builders only, which hold the lock.
+
+        Raises GuestError.
+        """
+        key = tuple(suites)
+        if key not in self._archives:
+            self._cache.say(f"guest: reading the package lists of {', '.join(key)}")
+            self._mirror = self._mirror or find_mirror()
+            folder = self.enter_context(self._cache.scratch("apt-" + "+".join(key)))
+            self._archives[key] = Archive(folder, self._mirror, key, self._cache.say)
+        return self._archives[key]
 
 
 def unpack(packages: Sequence[Path], root: Path, options: Sequence[str] = ()) -> None:

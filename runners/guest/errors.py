@@ -9,7 +9,7 @@ CONSOLE_LINES = 15
 
 
 class GuestError(Exception):
-    """There is no guest, or it did not end: `sentence` says why, `console` has its last lines."""
+    """There is no guest, or it did not end: `sentence` tells why, `console` has its last lines."""
 
     def __init__(self, sentence: str, console: Sequence[str] = ()) -> None:
         self.sentence = sentence
@@ -26,6 +26,10 @@ class UnknownKernelError(GuestError):
 
 class NotCachedError(GuestError):
     """It would have to be fetched and built first, and the caller forbids that."""
+
+
+class LackingError(GuestError):
+    """This kernel cannot give what is needed of it."""
 
 
 class CommandError(GuestError):

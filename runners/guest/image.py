@@ -12,9 +12,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
-from runners.guest.package_sources import TRIXIE, PackageSources
+from runners.guest.cache import Cache
+from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.process import environment, run
 
 PACKAGES = (
@@ -33,11 +32,12 @@ UNUSED = (
 )  # fmt: skip
 INIT = Path(__file__).parent / "init"
 INIT_PATH = "usr/lib/pathcost/init"
-PASSWD = (
-    "root:x:0:0:root:/run:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-)
-GROUP = "root:x:0:\nnogroup:x:65534:\n"
-HOSTS = "127.0.0.1 localhost pathcost\n"
+FILES = {
+    "etc/passwd": "root:x:0:0:root:/run:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost pathcost\n",
+}
 
 DISK_ID = 0x70617468  # of our choice: with it the kernel finds the root by PARTUUID
 ROOT_OPTION = f"root=PARTUUID={DISK_ID:08x}-01"
@@ -48,10 +48,9 @@ INODES_PER_MEBI = 64  # as mke2fs counts by itself
 
 @dataclass(frozen=True)
 class Image:
-    """A root disk: `packages` is package → version, `key` names this build."""
+    """A root disk; `key` names this build."""
 
     file: Path
-    packages: dict[str, str]
     key: str
 
 
@@ -63,13 +62,11 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
         "packages": PACKAGES,
         "unused": UNUSED,
         "init": INIT.read_text(),
-        "files": [PASSWD, GROUP, HOSTS],
+        "files": list(FILES.values()),
     }
 
     def build(partial: Path) -> dict[str, object]:
-        archive = sources.archive(TRIXIE)
-        plan = archive.plan(PACKAGES)
-        packages = archive.fetch(plan, "guest: image")
+        packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: image")
         cache.say("guest: unpacking Debian 13")
         with cache.scratch("image-root") as root:
             options = [f"--exclude={path}" for path in UNUSED]
@@ -80,21 +77,18 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             _compile_python(root)
             cache.say("guest: writing the image")
             write_disk(root, partial / "root.img")
-        return {"packages": {p.name: p.version for p in plan}}
+        return {"packages": versions}
 
     entry = cache.entry("image", recipe, build)
-    packages = read_manifest(entry)["packages"]
-    assert isinstance(packages, dict)
-    return Image(entry / "root.img", packages, entry.name)
+    return Image(entry / "root.img", entry.name)
 
 
 def _configure(root: Path) -> None:
     """Do what the guest needs of the packages' set-up scripts."""
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    (root / "etc/passwd").write_text(PASSWD)
-    (root / "etc/group").write_text(GROUP)
-    (root / "etc/hosts").write_text(HOSTS)
+    for name, text in FILES.items():
+        (root / name).write_text(text)
     init = root / INIT_PATH
     init.write_text(INIT.read_text())
     init.chmod(0o755)

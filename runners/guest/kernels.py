@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
+from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import UnknownKernelError
-from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 from runners.process import command
@@ -39,7 +38,7 @@ ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, if it has one."""
+    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without."""
 
     file: Path
     release: str
@@ -76,8 +75,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
                 break
         if offer is None:
             raise unknown(name)
-        plan = archive.plan([offer.package], dependencies=False)
-        packages = archive.fetch(plan, f"guest: kernel {offer.release}")
+        packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
         cache.say(f"guest: unpacking kernel {offer.release}")
         with cache.scratch("kernel-package") as root:
             unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
@@ -87,14 +85,14 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
     entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)
-    return Kernel(entry / "kernel", str(manifest["release"]), str(manifest["version"]), entry.name)
+    return Kernel(entry / "kernel", manifest["release"], manifest["version"], entry.name)
 
 
 def check_name(name: str) -> Kernel | None:
     """The user's own kernel, where `name` is one; else None. Raises UnknownKernelError.
 
     Asks no archive: of Debian's kernels only what is older than the newest series is refused here,
-    since only backports move on to another series, and to a newer one.
+    since only backports move on to another series, which is newer.
     """
     if "/" in name or Path(name).is_file():
         return own_kernel(Path(name))

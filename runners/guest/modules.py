@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel modules that a transport needs, from Debian's package of the guest's kernel.
+"""Kernel modules from Debian's package of the guest's kernel.
 
 The guest's image has no modules: what every cell needs is built into the kernel. Modules go in with
 the input, and are loaded before the command starts. The user's own kernel must have them built in.
@@ -9,44 +9,57 @@ from __future__ import annotations
 
 import lzma
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
-from runners.guest.errors import GuestError
+from runners.guest.debian import PackageSources, unpack
+from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
-from runners.guest.package_sources import PackageSources
 
-# By transport, in the order in which they depend on each other.
-NEEDED = {"vsock": ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopback")}
+# By transport. What these depend on comes with them.
+NEEDED = {"vsock": ("vsock_loopback",)}
+DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
-def prepare_modules(
-    cache: Cache, sources: PackageSources, kernel: Kernel, transports: Sequence[str]
-) -> tuple[Path, ...]:
-    """The files of the modules that these transports need, in order. Raises GuestError."""
-    names = [name for transport in transports for name in NEEDED.get(transport, ())]
-    if not names or kernel.version is None:
+def module_files(
+    cache: Cache, sources: PackageSources, kernel: Kernel, wanted: Sequence[str],
+    offered: Sequence[str],
+) -> tuple[Path, ...]:  # fmt: skip
+    """The files of the `wanted` modules and of all on which they depend, in loading order.
+
+    What is built into the kernel has no file. All the `offered` modules are unpacked together.
+    Raises LackingError, GuestError.
+    """
+    if not wanted:
         return ()
+    if kernel.version is None:
+        raise LackingError("it needs kernel modules, and a bzImage comes without")
 
     def build(partial: Path) -> dict[str, object]:
-        with cache.scratch("module-package") as root:
-            unpack(
-                module_packages(sources, kernel), root, ["--wildcards", "*/kernel/net/vmw_vsock/*"]
-            )
-            for name in names:
-                _store(root, name, partial)
-        return {"release": kernel.release, "modules": names}
+        packages = _packages(sources, kernel)
+        cache.say(f"guest: unpacking modules of {kernel.release}")
+        with cache.scratch("modules-packages") as root:
+            unpack(packages, root, ["--wildcards", "*/lib/modules/*"])
+            tree = next(root.rglob(f"lib/modules/{kernel.release}"))
+            found = {_name(path): path for path in tree.rglob("*.ko*")}
+            builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
+            inside = {_name(Path(line)) for line in builtin}
+            orders = {name: _in_order(name, found, inside, partial) for name in offered}
+        return {"release": kernel.release, "orders": orders}
 
-    recipe = {"version": 1, "release": kernel.release, "package": kernel.version, "modules": names}
+    recipe = {"version": 1, "kernel": kernel.key, "modules": offered}
     entry = cache.entry("modules", recipe, build)
-    found = read_manifest(entry)["modules"]
-    assert isinstance(found, list)
-    return tuple(entry / f"{name}.ko" for name in found)
+    orders = read_manifest(entry)["orders"]
+    files: dict[str, None] = {}
+    for name in wanted:
+        if orders[name] is None:
+            raise LackingError(f"kernel {kernel.release} comes without the module {name}")
+        files |= dict.fromkeys(orders[name])
+    return tuple(entry / f"{name}.ko" for name in files)
 
 
-def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
+def _packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
     """The packages with the kernel's modules and the list of what is built in: the image's package,
     or two others where that is split.
     """
@@ -57,19 +70,38 @@ def module_packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
             if (offer.release, offer.version) == (kernel.release, kernel.version):
                 split = offer.package.startswith("linux-binary-")
                 parts = [f"linux-{part}-{offer.release}" for part in ("modules", "base")]
-                plan = archive.plan(parts if split else [offer.package], dependencies=False)
-                return archive.fetch(plan, f"guest: modules of {offer.release}")
+                names = parts if split else [offer.package]
+                return archive.fetch(names, f"guest: modules of {offer.release}", False)[0]
     raise GuestError(
         f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
         "cannot be had: delete the kernel from the cache to take a newer one"
     )
 
 
-def _store(root: Path, name: str, folder: Path) -> None:
-    """Store a module without compression, as the kernel loads it."""
-    found = [path for path in root.rglob("*.ko*") if re.fullmatch(rf"{name}\.ko(\.xz)?", path.name)]
-    if not found:
-        raise GuestError(f"the kernel's package holds no module {name}")
-    data = found[0].read_bytes()
-    plain = lzma.decompress(data) if found[0].suffix == ".xz" else data
-    (folder / f"{name}.ko").write_bytes(plain)
+def _name(path: Path) -> str:
+    return path.name.partition(".ko")[0].replace("-", "_")
+
+
+def _in_order(
+    name: str, found: Mapping[str, Path], inside: set[str], target: Path
+) -> list[str] | None:
+    """Write a module and its dependencies to `target`, without compression, as the kernel loads it.
+
+    Returns their names in loading order, None if one is missing.
+    """
+    if name in inside:
+        return []
+    if name not in found:
+        return None
+    data = found[name].read_bytes()
+    if found[name].suffix == ".xz":
+        data = lzma.decompress(data)
+    (target / f"{name}.ko").write_bytes(data)
+    match = DEPENDS.search(data)
+    order: list[str] = []
+    for needed in filter(None, (match[1].decode() if match else "").split(",")):
+        before = _in_order(needed.replace("-", "_"), found, inside, target)
+        if before is None:
+            return None
+        order += before
+    return list(dict.fromkeys([*order, name]))

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import unpack
+from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import GuestError
-from runners.guest.package_sources import TRIXIE, PackageSources
 from runners.guest.process import attempt
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
@@ -57,18 +56,15 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     """QEMU from the cache; it is unpacked there first if need be. Raises GuestError."""
 
     def build(partial: Path) -> dict[str, object]:
-        archive = sources.archive(TRIXIE)
-        plan = archive.plan(PACKAGES)
-        packages = archive.fetch(plan, "guest: QEMU")
+        packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: QEMU")
         cache.say("guest: unpacking QEMU")
         unpack(packages, partial / "root", [f"--exclude={path}" for path in UNUSED])
         _check(Qemu(partial / "root", "", ""))
-        return {"packages": {p.name: p.version for p in plan}}
+        return {"packages": versions}
 
     entry = cache.entry("qemu", RECIPE, build)
-    packages = read_manifest(entry)["packages"]
-    assert isinstance(packages, dict)
-    return Qemu(entry / "root", str(packages["qemu-system-x86"]), entry.name)
+    version = read_manifest(entry)["packages"]["qemu-system-x86"]
+    return Qemu(entry / "root", version, entry.name)
 
 
 def _check(qemu: Qemu) -> None:

@@ -1,36 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs an experiment's client, which prints one line of JSON."""
+"""Runs an experiment's client, which prints one line of JSON, and its server."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event, Timer
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from runners.collect.instrument import AttachError
-from runners.process import User, command
+from runners.errors import RunError
+from runners.process import User, command, stop
 from runners.programs import counters
 from runners.programs.probes import Watch
 
 SECONDS = 60  # for one measurement, and for a server to come up
+Heard = tuple[str, dict[str, Any]]
+"""A client's line of JSON (empty where it printed none), and what to add to the result."""
+
+
+class Client(NamedTuple):
+    """A running client: `told` is its input, `heard` its output."""
+
+    pid: int
+    told: IO[str]
+    heard: IO[str]
 
 
 def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:
     """Run a client. Returns its result with `error` null, or only its last line as `error`."""
-    try:
-        done = subprocess.run(
-            command(argv, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return _hangs()
-    if done.returncode != 0:
-        return _failed(done.stderr)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result | {"error": None}
+    return _talk(argv, user, lambda process: (process.heard.read(), {}))
 
 
 def run_whole(
@@ -60,7 +65,21 @@ def run_counted(
     The client says "ready", measures after a line of input, and lives until its input ends. With a
     watch, `probed` has what the watch counted during the measurement.
     """
-    return _talk(argv, user, lambda process: _between_words(process, server, watch))
+
+    def listen(process: Client) -> Heard:
+        pids = (process.pid, server)
+        if process.heard.readline() != "ready\n":
+            return "", {}
+        if watch is not None:
+            watch.open(pids)
+        before = counters.read(pids)
+        print("go", file=process.told, flush=True)
+        line = process.heard.readline()
+        after = counters.read(pids) if line else before
+        probed = {} if watch is None else {"probed": watch.close()}
+        return line, {"counters": counters.between(before, after)} | probed
+
+    return _talk(argv, user, listen)
 
 
 # Says "ready", and becomes the client after a line of input.
@@ -72,77 +91,86 @@ def _run_held(
 ) -> dict[str, Any]:
     """Run a client that does not say "ready": watch its shell, then the client to its end."""
 
-    def listen(process: subprocess.Popen[str]) -> dict[str, Any] | None:
-        assert process.stdin and process.stdout
-        if process.stdout.readline() != "ready\n":
-            return None
+    def listen(process: Client) -> Heard:
+        if process.heard.readline() != "ready\n":
+            return "", {}
         watch.open([process.pid, *([server] if server is not None else [])])
-        print("go", file=process.stdin, flush=True)
-        text = process.stdout.read()
+        print("go", file=process.told, flush=True)
+        text = process.heard.read()
         # It has closed its output, but what it does until its end also counts.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        counted = watch.close()
-        result: dict[str, Any] | None = json.loads(text) if text else None
-        return result and result | {"probed": counted}
+        return text, {"probed": watch.close()}
 
     return _talk([*HELD, *argv], user, listen)
 
 
 def _talk(
-    argv: Sequence[str],
-    user: User | None,
-    listen: Callable[[subprocess.Popen[str]], dict[str, Any] | None],
+    argv: Sequence[str], user: User | None, listen: Callable[[Client], Heard]
 ) -> dict[str, Any]:
-    """What `listen` returns for the client, with `error` null; or only `error`."""
+    """The result that `listen` hears from the client, and adds to, with `error` null; or only
+    `error`.
+    """
     process = subprocess.Popen(
         command(argv, user), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
+        stderr=subprocess.PIPE, text=True, process_group=0,
     )  # fmt: skip
+    assert process.stdin and process.stdout
     overdue = Event()
 
     def end() -> None:
         overdue.set()
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its children may hold the output open
 
-    watch = Timer(SECONDS, end)
-    watch.start()
+    timer = Timer(SECONDS, end)
+    timer.start()
     try:
-        found = listen(process)
+        text, more = listen(Client(process.pid, process.stdin, process.stdout))
         complaint = process.communicate()[1]
     except AttachError as error:
         return {"error": str(error)}
     finally:
-        watch.cancel()
+        timer.cancel()
         process.kill()
         process.wait()
-    if process.returncode != 0 or found is None:
-        return _hangs() if overdue.is_set() else _failed(complaint)
-    return found | {"error": None}
-
-
-def _between_words(
-    process: subprocess.Popen[str], server: int, watch: Watch | None
-) -> dict[str, Any] | None:
-    assert process.stdin and process.stdout
-    pids = (process.pid, server)
-    if process.stdout.readline() != "ready\n":
-        return None
-    if watch is not None:
-        watch.open(pids)
-    before = counters.read(pids)
-    print("go", file=process.stdin, flush=True)
-    line = process.stdout.readline()
-    after = counters.read(pids) if line else before
-    probed = {} if watch is None else {"probed": watch.close()}
-    if not line:
-        return None
-    result: dict[str, Any] = json.loads(line)
-    return result | {"counters": counters.between(before, after)} | probed
-
-
-def _hangs() -> dict[str, Any]:
-    return {"error": f"the client did not end in {SECONDS} s"}
-
-
-def _failed(complaint: str) -> dict[str, Any]:
+    if process.returncode == 0 and text:
+        result: dict[str, Any] = json.loads(text)
+        return result | more | {"error": None}
+    if overdue.is_set():
+        return {"error": f"the client did not end in {SECONDS} s"}
     return {"error": (complaint.strip().splitlines() or ["the client failed"])[-1]}
+
+
+@contextmanager
+def serving(
+    name: str,
+    argv: Sequence[str],
+    user: User | None,
+    ends: Mapping[str, str],
+    output: int | IO[bytes] = subprocess.DEVNULL,
+) -> Iterator[int]:
+    """Start a server. Its process id, once it listens at each end (transport → path or port).
+
+    Raises RunError.
+    """
+    process = subprocess.Popen(
+        command(argv, user), stdin=subprocess.DEVNULL, stdout=output,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + SECONDS
+        for transport, end in ends.items():
+            while not _listens(transport, end):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RunError(f"{name} did not come up, so its experiment cannot run.")
+                time.sleep(0.02)
+        yield process.pid
+    finally:
+        stop(process)
+
+
+def _listens(transport: str, end: str) -> bool:
+    family = socket.AF_UNIX if transport == "unix" else socket.AF_INET
+    where: Any = end if transport == "unix" else ("127.0.0.1", int(end))
+    with socket.socket(family) as connection:
+        return connection.connect_ex(where) == 0

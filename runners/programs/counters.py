@@ -60,7 +60,7 @@ def read(pids: Iterable[int], ended: bool = False) -> Counters:
 def between(before: Counters, after: Counters) -> dict[str, int]:
     """The counts between two moments.
 
-    `out` are segments sent, `data` those with payload, without retransmissions, and `machine` the
+    `out` are segments sent, `data` segments with payload, not sent again, and `machine` the
     machine's context switches. For all processes together: `user_ns` and `system_ns`, to the clock
     tick; `voluntary` and `involuntary` switches of the threads that are alive at the end.
     """

@@ -9,16 +9,14 @@ buffers limit the data in flight. Nothing is pinned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import run_counted
-from runners.programs.probes import Probes, rounds
-from runners.programs.server import serving
+from runners.programs.client import run_counted, serving
+from runners.programs.probes import Probes, Records, Say, rounds
 
 SERVER = Path(__file__).parent / "go/build/server"
 SIZE = 10  # of HelloWorld; the line feed marks a boundary, and does not count
@@ -29,12 +27,8 @@ TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle
 
 
 def run(
-    program: str,
-    client: Sequence[str],
-    user: User | None,
-    say: Callable[[str], None],
-    probes: Probes | None,
-) -> Iterator[dict[str, Any]]:
+    program: str, client: Sequence[str], user: User | None, say: Say, probes: Probes | None
+) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory:
         ends = {"unix": str(directory / "echo"), "tcp": str(free_port())}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What an article's experiment needs: read by setup.sh, whose lists it adds to.
 #
-#   . needs.sh APP
+#   . needs.sh PROGRAM
 # shellcheck disable=SC2154 # here, packages and parts are setup.sh's
 
 case $1 in

@@ -12,7 +12,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ REPEATS = 2  # the second run shows that counts repeat
 ANSWER_SECONDS = 20
 
 Case = TypeVar("Case")
+Say = Callable[[str], None]
+Records = Iterator[dict[str, Any]]
+"""What an experiment measures: a record for each line of programs.jsonl."""
 
 
 class WindowedTool(Child):
@@ -97,7 +100,7 @@ class Watch:
         without a free map entry), and missed events.
 
         An event is missed when its BPF program does not run: `missed` counts all such events,
-        `calls_missed` those on the network's path; null where the kernel does not count them.
+        `calls_missed` events on the network's path; null where the kernel does not count them.
         """
         for tool in self._tools:
             tool.tell("close")

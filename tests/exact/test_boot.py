@@ -83,7 +83,7 @@ def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
 ) -> None:
     machine = replace(exact_guest.machine, knobs="init=/absent rdinit=/absent")
     with pytest.raises(GuestError) as caught:
-        booting.boot(machine, CELL.order, tmp_path, exact_guest.plugin, 120)
+        booting.boot(machine, CELL.order, tmp_path, exact_guest.plugin)
     assert "panicked" in caught.value.sentence
     assert caught.value.console
 
@@ -93,7 +93,7 @@ def test_a_kernel_that_says_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(snapshot, "SILENCE", 0.2)  # it boots, but not as fast as that
     with pytest.raises(GuestError, match="printed nothing in 0 s"):
-        snapshot.store(exact_guest.machine, tmp_path / "state", 120)
+        snapshot.store(exact_guest.machine, tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
 
@@ -103,7 +103,7 @@ def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
 ) -> None:
     (small_disk / "filler").write_bytes(bytes(100 << 20))
     with pytest.raises(GuestError, match=r"could not store the machine .*No space left on device"):
-        snapshot.store(exact_guest.machine, small_disk / "state", 120)
+        snapshot.store(exact_guest.machine, small_disk / "state")
 
 
 def test_a_recorder_for_another_plugin_api_is_a_sentence(
@@ -118,7 +118,7 @@ def test_a_recorder_for_another_plugin_api_is_a_sentence(
     monkeypatch.setattr(booting, "PLUGIN", newer)
     said = "QEMU does not take the recorder: .*API version 99.*only up to version"
     with pytest.raises(GuestError, match=said):
-        booting.boot(exact_guest.machine, CELL.order, tmp_path, {}, 120, exact_guest.stored)
+        booting.boot(exact_guest.machine, CELL.order, tmp_path, {}, exact_guest.stored)
 
 
 def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
@@ -127,14 +127,10 @@ def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
     *setup, workload = CELL.order
     order = [*setup, (*workload, "--transport", "pigeon")]
     with pytest.raises(GuestError, match="unknown transport"):
-        booting.boot(
-            exact_guest.machine, order, tmp_path, exact_guest.plugin, 120, exact_guest.stored
-        )
+        booting.boot(exact_guest.machine, order, tmp_path, exact_guest.plugin, exact_guest.stored)
 
 
 def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: ExactGuest) -> None:
     with pytest.raises(GuestError, match="cannot write /dev/full/trace"):
         out = Path("/dev/full")
-        booting.boot(
-            exact_guest.machine, CELL.order, out, exact_guest.plugin, 120, exact_guest.stored
-        )
+        booting.boot(exact_guest.machine, CELL.order, out, exact_guest.plugin, exact_guest.stored)

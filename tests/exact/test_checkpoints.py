@@ -20,7 +20,6 @@ from runners.exact.machine.symbols import Symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
-from runners.guest.machine import User
 from runners.guest.qemu import Qemu
 
 CELL = ExactCell(1, "unix", 64, "fifo")
@@ -59,9 +58,9 @@ CHANGES: dict[str, Callable[[EmulatedMachine, pytest.MonkeyPatch], EmulatedMachi
     "kernel": _newer_kernel,
     "program": _other_program,
     "QEMU option": _other_option,
-    "QEMU": lambda one, _: replace(one, qemu=replace(one.qemu, version="10.1")),
-    "CPU": lambda one, _: replace(one, cpu="EPYC"),
-    "kernel option": lambda one, _: replace(one, knobs="mitigations=off"),
+    "QEMU": lambda old, _: replace(old, qemu=replace(old.qemu, version="10.1")),
+    "CPU": lambda old, _: replace(old, cpu="EPYC"),
+    "kernel option": lambda old, _: replace(old, knobs="mitigations=off"),
     "image": _with_image,
 }
 
@@ -77,14 +76,14 @@ def test_a_stored_machine_is_not_found_once_its_inputs_changed(
 
 
 class Counting:
-    """Counts cells, and how often it was asked to."""
+    """Counts cells, and how often it was called."""
 
     def __init__(self, error: str | None = None, size: int = 4) -> None:
         self.calls = 0
         self._error = error
         self._tree = "t" * size
 
-    def __call__(self, _guest: ExactGuest, cell: ExactCell, _user: User | None) -> CountedCell:
+    def __call__(self, _guest: ExactGuest, cell: ExactCell) -> CountedCell:
         self.calls += 1
         return CountedCell({"id": cell.id, "error": self._error}, "tree", "iteration")
 
@@ -98,12 +97,12 @@ def test_a_finished_cell_is_kept_until_its_run_is_whole(
 ) -> None:
     count = Counting()
     interrupted = Checkpoints(tmp_path)
-    first = interrupted.get_or_count(_guest(machine), CELL, None, count)
+    first = interrupted.get_or_count(_guest(machine), CELL, count)
     resumed = Checkpoints(tmp_path)
-    assert resumed.get_or_count(_guest(machine), CELL, None, count) == first
+    assert resumed.get_or_count(_guest(machine), CELL, count) == first
     assert count.calls == 1
     resumed.forget()
-    Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+    Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, count)
     assert count.calls == 2
 
 
@@ -111,8 +110,8 @@ def test_another_cell_or_guest_is_counted(machine: EmulatedMachine, tmp_path: Pa
     count = Counting()
     kept = Checkpoints(tmp_path)
     for cell in (CELL, replace(CELL, warmup=2), replace(CELL, knob=find("tcp_timestamps=0"))):
-        kept.get_or_count(_guest(machine), cell, None, count)
-    kept.get_or_count(_guest(replace(machine, knobs="quiet")), CELL, None, count)
+        kept.get_or_count(_guest(machine), cell, count)
+    kept.get_or_count(_guest(replace(machine, knobs="quiet")), CELL, count)
     assert count.calls == 4
 
 
@@ -121,9 +120,9 @@ def test_a_kept_cell_is_not_found_once_its_machine_changed(
     machine: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
 ) -> None:
     count = Counting()
-    Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+    Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, count)
     changed = CHANGES[what](machine, monkeypatch)
-    Checkpoints(tmp_path).get_or_count(_guest(changed), CELL, None, count)
+    Checkpoints(tmp_path).get_or_count(_guest(changed), CELL, count)
     assert count.calls == 2
 
 
@@ -135,7 +134,7 @@ def test_a_kept_cell_is_not_found_once_the_recorder_changed(
     monkeypatch.setattr(checkpoints, "PLUGIN", recorder)
     for code in (b"1", b"2", b"2"):
         recorder.write_bytes(code)
-        Checkpoints(tmp_path / "kept").get_or_count(_guest(machine), CELL, None, count)
+        Checkpoints(tmp_path / "kept").get_or_count(_guest(machine), CELL, count)
     assert count.calls == 2
 
 
@@ -145,12 +144,12 @@ def test_a_full_cache_is_a_sentence(machine: EmulatedMachine, small_disk: Path) 
         while True:
             filler.write(bytes(1 << 20))
     with pytest.raises(GuestError, match=r"cannot keep .*No space left on device; make room"):
-        Checkpoints(small_disk).get_or_count(_guest(machine), CELL, None, Counting(size=1 << 20))
+        Checkpoints(small_disk).get_or_count(_guest(machine), CELL, Counting(size=1 << 20))
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_failed_cell_is_not_kept(machine: EmulatedMachine, tmp_path: Path) -> None:
     count = Counting("it broke")
     for _ in range(2):
-        Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, None, count)
+        Checkpoints(tmp_path).get_or_count(_guest(machine), CELL, count)
     assert count.calls == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cell's record is believed when a second run says the same, where QEMU does not always."""
+"""A cell's record is believed when a second run gives it too, where QEMU may skip too far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, digests: str, cpus: int) -> tuple[
     monkeypatch.setattr(count, "_record", record)
     monkeypatch.setattr(count, "read_record", lambda folder: folder)
     monkeypatch.setattr(count, "replay", lambda *_: None)
-    machine = SimpleNamespace(cpus=cpus)
+    machine = SimpleNamespace(cpus=cpus, user=None)
     guest: Any = SimpleNamespace(machine=machine, stored=Path("stored"), symbols=None)
     digest = count.measure(guest, CELL)[2]
     return digest, len(taken)

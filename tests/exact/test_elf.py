@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same source gives the guest the same program, wherever it was built."""
+"""A source gives the guest one and the same program, wherever it was built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact.machine.elf import strip_elf
+from runners.exact.machine.initramfs import strip_elf
 
 
 @pytest.mark.slow

@@ -18,13 +18,14 @@ from runners.exact.decode.digest import describe
 from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.knobs import find, read_table, scripts
 from runners.exact.machine.guest import ExactGuest
-from runners.exact.machine.knob_files import LackingError, module_files
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.exact.run import missing
 from runners.guest import GuestError
 from runners.guest.cache import Cache
+from runners.guest.debian import PackageSources
+from runners.guest.errors import LackingError
 from runners.guest.kernels import Kernel
-from runners.guest.package_sources import PackageSources
+from runners.guest.modules import module_files
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
@@ -49,7 +50,7 @@ def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", read_table())
-def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
+def test_every_knob_of_the_table_is_found(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
     values = row.get("value", [""])
@@ -57,7 +58,7 @@ def test_every_knob_of_the_table_can_be_asked_for(name: str) -> None:
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
-        # A knob shows that it was in force, by a value read back or by functions; bpftrace says it.
+        # A knob shows that it was in force, by a value read back, by functions, or by bpftrace.
         assert knob.shows or knob.lacks or any(PROOFS & set(step) for step in knob.steps)
 
 
@@ -85,7 +86,7 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
         PackageSources(cache) as sources,
         pytest.raises(LackingError, match="needs kernel modules"),
     ):
-        module_files(cache, sources, kernel, ["nf_tables"])
+        module_files(cache, sources, kernel, ["nf_tables"], [])
 
 
 def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
@@ -96,7 +97,7 @@ def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, obje
 
 
 def least(window: ReplayedWindow) -> Counter[str]:
-    """Of the variants of the steady round trip the one with the fewest instructions."""
+    """The variant of the steady round trip with the fewest instructions."""
     counts = min((counts for counts, _ in window.steady.variants), key=lambda c: c.steps.total())
     return window.tree.steps(counts)
 
@@ -110,7 +111,7 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> Non
         assert told["valid"], told["checks"]
         rules[number] = least(window)["nft_do_chain"]
     assert plain["nft_do_chain"] == 0
-    # A rule that no packet fits costs the same wherever it stands.
+    # A rule that no packet fits costs the same at every place.
     assert rules[12] - rules[2] == 10 * (rules[2] - rules[1]) > 0
     window, told = turned(exact_guest, "tcp_timestamps=0")
     assert told["valid"], told["checks"]
@@ -154,7 +155,7 @@ def test_a_knob_that_was_not_in_force_makes_the_cell_invalid(exact_guest: ExactG
 def test_a_kernel_without_the_module_lacks_the_knob(
     exact_guest: ExactGuest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.exact.machine.knob_files.module_names", lambda: ["no_such_module"])
+    monkeypatch.setattr("runners.exact.machine.knob_guest.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
         guest_with_knob(invoker().cache, exact_guest, "6.12", knob, lambda _: None)

@@ -19,7 +19,7 @@ from runners.exact.decode.record import (
     RecordEvent,
     classify,
 )
-from runners.exact.decode.replay import Counts, Replay
+from runners.exact.decode.replay import Counts, Replay, State
 from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -70,7 +70,7 @@ class RecordWriter:
     def replay(self) -> dict[str, tuple[int, int]]:
         """Path below the user's frame → (calls, steps)."""
         machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
-        _, counts = machine.run(machine.start(), [CLIENT_RUNS, *self.words])
+        _, counts = machine.run(State(), [CLIENT_RUNS, *self.words])
         return found(machine, counts)
 
 
@@ -82,10 +82,10 @@ def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
 @pytest.fixture
 def machine() -> RecordWriter:
     """In the kernel, in `f`, called from the entry point."""
-    one = RecordWriter()
-    one.run("", SYSCALL)
-    one.run("entry_SYSCALL_64", CALL)
-    return one
+    record = RecordWriter()
+    record.run("", SYSCALL)
+    record.run("entry_SYSCALL_64", CALL)
+    return record
 
 
 ENTRY = "client;entry_SYSCALL_64"
@@ -188,7 +188,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
-    _, counts = replayed.run(replayed.start(), [CLIENT_RUNS, *machine.words])
+    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words])
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
 
@@ -214,7 +214,7 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> I
 
 def test_the_steady_iteration_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
     window = replay(a_record(23, extra_in=7), SYMBOLS, 23)
-    assert [(len(one.iterations), one.steps) for one in window.shapes] == [(21, 8), (1, 10)]
+    assert [(len(shape.iterations), shape.steps) for shape in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].iterations == [7]
     assert window.total.steps.total() == window.counted
 
@@ -257,9 +257,9 @@ def test_each_cpu_goes_on_with_its_own_task_and_its_own_call() -> None:
 
 
 def test_iterations_that_call_the_same_are_of_one_shape_whatever_their_branches_cost() -> None:
-    (one,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
-    assert (len(one.iterations), one.identical) == (22, 20)
-    assert (one.least, one.steps, one.most) == (8, 8, 10)
+    (shape,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
+    assert (len(shape.iterations), shape.identical) == (22, 20)
+    assert (shape.least, shape.steps, shape.most) == (8, 8, 10)
 
 
 def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> None:

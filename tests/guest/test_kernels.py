@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from runners.guest.cache import Cache
+from runners.guest.debian import PackageSources
 from runners.guest.errors import UnknownKernelError
 from runners.guest.kernels import choose, own_kernel, prepare_kernel, read_offers
-from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import Qemu
 
 PACKAGES = {

@@ -81,7 +81,7 @@ def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     image.write_disk(root, folder / "root.img")
     with tarfile.open(folder / "input.tar", "w") as tar:
         tar.add(root / "root/pathcost", ".")
-    clean = replace(machine, image=image.Image(folder / "root.img", {}, "clean"))
+    clean = replace(machine, image=image.Image(folder / "root.img", "clean"))
     clean.run(
         folder / "input.tar", folder / "out", ["sh", "-ec", IN_GUEST],
         timeout=600, on_line=print, memory=3072,

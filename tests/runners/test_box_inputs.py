@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""box.sh asked for what cannot be done: one sentence, and nothing made."""
+"""box.sh refuses what cannot be done: it prints one sentence, and makes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.box import __main__ as box
-from runners.box import disk_space, prove
+from runners.box import disk, prove
 from runners.guest import process
 
 pytestmark = pytest.mark.usefixtures("root", "handlers", "cache")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("root", "handlers", "cache")
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked before anything is written needs no real one."""
+    """What is refused before anything is written needs no real root."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
@@ -136,12 +136,12 @@ def test_a_full_disk_is_seen_before_the_work(
 
 def test_what_the_system_refuses_is_a_sentence() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/x")
-    assert disk_space.sentence(full) == "no room left at /x: make some."
+    assert disk.refusal(full) == "no room left at /x: make some."
     tree = shutil.Error([("/a", "/b", "[Errno 28] No space left on device")])
-    assert disk_space.sentence(tree) == (
+    assert disk.refusal(tree) == (
         "cannot write /b ([Errno 28] No space left on device): is there room, and may root write "
         "there?"
     )
-    assert disk_space.sentence(PermissionError(errno.EACCES, "Permission denied", "/x")) == (
+    assert disk.refusal(PermissionError(errno.EACCES, "Permission denied", "/x")) == (
         "/x: Permission denied."
     )

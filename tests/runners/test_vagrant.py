@@ -117,15 +117,15 @@ def test_the_file_system_behind_it_is_valid_and_has_room(bootable: Path) -> None
 def test_the_emulator_answers_all_that_libvirt_asks_and_loads_nothing_of_the_hosts(
     tmp_path: Path,
 ) -> None:
-    """Listing its types loads every module there is: those of the host's QEMU would end it."""
+    """To list its types, QEMU loads all modules that it finds: the host's modules would end it."""
     program = emulator.install(tmp_path / "qemu", invoker().cache, lambda _: None)
-    asked = [{"execute": name} for name in ("qmp_capabilities", "qom-list-types", "quit")]
+    commands = [{"execute": name} for name in ("qmp_capabilities", "qom-list-types", "quit")]
     done = subprocess.run(
         [
             *("strace", "-f", "-e", "trace=%file", "-o", tmp_path / "opened"),
             *(program, "-nodefaults", "-nographic", "-machine", "none", "-qmp", "stdio"),
         ],
-        input="".join(map(json.dumps, asked)), capture_output=True, text=True, check=False,
+        input="".join(map(json.dumps, commands)), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert '"name": "EPYC-x86_64-cpu"' in done.stdout

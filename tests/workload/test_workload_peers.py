@@ -15,8 +15,8 @@ import pytest
 
 from analysis.errors import RunError as AnalysisError
 from analysis.tools import peers as statistics
-from runners.bench import awake, evidence, ours, process
 from runners.bench import compare_peers as compare
+from runners.bench import evidence, peers, process
 from runners.bench.peers import PEERS, Load, Peer
 from runners.errors import RunError
 
@@ -63,8 +63,9 @@ def test_a_peer_that_is_here_measures(peer: Peer) -> None:
 
 @pytest.mark.parametrize("statistic", ["p50", "mean"])
 def test_ours(program: Path, statistic: str) -> None:
-    assert program == ours.PROGRAM
-    assert ours.measure("unix", HERE, Load(64, 1000), statistic) > 0
+    peer = replace(PEERS[0], transport="unix", statistic=statistic)
+    assert program == peers.PROGRAM
+    assert peers.measure_ours(peer, HERE, Load(64, 1000)) > 0
 
 
 def test_a_server_is_gone_with_its_block(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_whole_comparison(
 
 @pytest.mark.slow
 def test_a_cpu_is_kept_awake_by_a_process_of_the_idle_policy() -> None:
-    with awake.kept_awake([HERE.client]):
+    with process.kept_awake([HERE.client]):
         (pid,) = _children()
         while os.sched_getscheduler(pid) != os.SCHED_IDLE:
             assert Path(f"/proc/{pid}").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -45,10 +46,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             for shape in window.shapes
         ],
         "variants": _variants(window),
-        "cycles": [
-            {"shapes": list(cycle.shapes), "iterations": cycle.iterations}
-            for cycle in window.cycles()
-        ],
+        "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }
@@ -57,7 +55,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
 def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
     """Each variant's difference to the usual one: call path → calls and steps more.
 
-    The most frequent comes first. A timer's phase may decide which variant is the usual one, so an
+    The most frequent comes first. A timer's phase may decide which variant is the usual, so an
     exact comparison of two cells needs the others too.
     """
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]

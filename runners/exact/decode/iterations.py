@@ -98,7 +98,7 @@ def replay(record: InstructionRecord, symbols: Symbols, round_trips: int) -> Rep
         _find(record, event) for event in (RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END)
     )
     machine = Replay(record.blocks, record.tasks, symbols)
-    state, _ = machine.run(machine.start(), record.words[: begin + 1])
+    state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
     cuts = find_iterations(record, begin + 1, end, client, round_trips)
     window = ReplayedWindow(machine.tree, counted=record.window)

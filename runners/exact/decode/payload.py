@@ -126,7 +126,7 @@ def _positions(record: InstructionRecord) -> tuple[array[int], int, int]:
 
 
 def _sources(from_user: Iterator[Access], size: int) -> set[int]:
-    """The payload's user bytes: those that the kernel reads in ranges as long as a message.
+    """The payload's user bytes, which the kernel reads in ranges as long as a message.
 
     A range may be shorter where the message goes on in another page.
     """

@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The task of a CPU, and the last block that ran to its end (0: it stopped inside one)."""
+    """The task of a CPU, and the last block that ran to its end (0: it stopped inside a block)."""
 
     task: int
     last: int
@@ -61,12 +61,13 @@ NO_TASK = Running(-1, 0)
 class State(NamedTuple):
     """Everything besides the words on which a replay depends.
 
-    `running` is by CPU, `stacks` by task.
+    `running` is by CPU, `stacks` by task. Both are empty at the start of a record, whose first
+    words name the running tasks.
     """
 
-    cpu: int
-    running: tuple[tuple[int, Running], ...]
-    stacks: tuple[tuple[int, tuple[Frame, ...]], ...]
+    cpu: int = 0
+    running: tuple[tuple[int, Running], ...] = ()
+    stacks: tuple[tuple[int, tuple[Frame, ...]], ...] = ()
 
 
 @dataclass
@@ -147,10 +148,6 @@ class Replay:
         self._jumps = [block.jump() for block in blocks]
         self._repeats = [block.repeats() for block in blocks]
         self._targets = [_direct_target(block) for block in blocks]
-
-    def start(self) -> State:
-        """The state at the start of a record, whose first words name the running tasks."""
-        return State(0, (), ())
 
     def run(
         self, state: State, words: Iterable[int], order: list[NodeVisit] | None = None
@@ -250,12 +247,11 @@ class Replay:
 
     def _pop_barrier(self, stack: list[Frame]) -> int:
         """Remove the topmost barrier; the block that it interrupted, 0 without a barrier."""
-        index = _topmost_barrier(stack)
-        if not index:
-            return 0
-        resume = stack[index].resume
-        del stack[index:]
-        return resume
+        if index := _topmost_barrier(stack):
+            resume = stack[index].resume
+            del stack[index:]
+            return resume
+        return 0
 
     def _return(self, stack: list[Frame], number: int, counts: Counts) -> None:
         for index in range(len(stack) - 1, 0, -1):

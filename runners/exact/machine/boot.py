@@ -12,27 +12,27 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact.machine import initramfs
-from runners.exact.machine.elf import strip_elf
-from runners.exact.machine.one_cpu import on_one_cpu
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, User, explain, watch
-from runners.guest.process import environment
+from runners.guest.process import run
 from runners.guest.qemu import Qemu
-from runners.process import command
 
 REPOSITORY = Path(__file__).parents[3]
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
+SECONDS = 300
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
@@ -55,6 +55,7 @@ class EmulatedMachine:
 
     `cpu` is QEMU's model, `cpus` their number; `knobs` are further kernel options. `image` has
     further files of the first file system (path → file); with them, the workload keeps its symbols.
+    QEMU runs as `user`.
     """
 
     qemu: Qemu
@@ -63,6 +64,7 @@ class EmulatedMachine:
     cpus: int = 1
     knobs: str = ""
     image: Mapping[str, Path] = field(default_factory=dict)
+    user: User | None = None
 
     @property
     def hardware(self) -> list[str]:
@@ -93,53 +95,68 @@ class EmulatedMachine:
         }
 
 
+_lock = threading.Lock()
+_taken: Counter[int] = Counter()  # by CPU of the host: our QEMUs
+
 Order = Sequence[Sequence[str]]
 """Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
 
 
-@dataclass(frozen=True)
-class Boot:
-    """One run of QEMU, with `options` beside those of the machine.
+@contextmanager
+def on_one_cpu() -> Iterator[None]:
+    """What this thread starts meanwhile runs on one CPU of the host: that with the fewest QEMUs.
 
-    The guest has `files` (path → contents) before it carries out its order.
+    QEMU's two threads then take turns.
+    An emulated processor that halts becomes idle before QEMU has counted its last instructions. If
+    QEMU's main loop, on another CPU, looks at it in between, it reads an old clock and skips too
+    far (accel/tcg/icount-common.c, icount_start_warp_timer). It also interrupts a running processor
+    at a different instruction each time, where QEMU then cuts a block of code in two. On one CPU
+    the main loop runs while the processor waits. Measured in 40 runs of each cell, with a load of
+    two: for TCP under the default scheduler, 4 records differed without this and 0 with it. With
+    two emulated processors, which idle in each round trip, 1 differed without and 2 with it: there
+    it is no cure.
     """
+    allowed = os.sched_getaffinity(0)
+    with _lock:
+        cpu = min(sorted(allowed), key=_taken.__getitem__)
+        _taken[cpu] += 1
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+        with _lock:
+            _taken[cpu] -= 1
 
-    machine: EmulatedMachine
-    options: Sequence[str]
-    order: Order = ()
-    user: User | None = None
-    descriptors: Sequence[int] = ()
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
-    def run(
-        self,
-        timeout: float,
-        on_line: Callable[[str], None] = lambda _: None,
-        quiet_timeout: float | None = None,
-    ) -> Ended:
-        """Run QEMU to its end. Raises GuestError when that takes more than `timeout` seconds,
-        or when its console shows no line for `quiet_timeout` seconds.
-        """
-        with (
-            tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
-            Path(os.devnull).open("wb") as log,
-            on_one_cpu(),
-        ):
-            folder = Path(name)
-            folder.chmod(0o755)
-            (folder / "initramfs").write_bytes(initramfs.archive(self.machine.files()))
-            files = [("file", path, str(len(data))) for path, data in self.files.items()]
-            steps = [*files, *self.order]
-            (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
-            (folder / "contents").write_bytes(b"".join(self.files.values()))
-            argv = [
-                *self.machine.qemu.argv, *self.machine.hardware,
-                "-kernel", str(self.machine.kernel.file), "-initrd", str(folder / "initramfs"),
-                "-append", self.machine.command_line, *_files(folder), *self.options,
-            ]  # fmt: skip
-            return watch(
-                argv, [], timeout, on_line, log, self.user, quiet_timeout, self.descriptors
-            )
+def run_qemu(
+    machine: EmulatedMachine, options: Sequence[str], order: Order = (),
+    files: Mapping[str, bytes] | None = None, *, descriptors: Sequence[int] = (),
+    on_line: Callable[[str], None] = lambda _: None, quiet_timeout: float | None = None,
+) -> Ended:  # fmt: skip
+    """Run QEMU to its end, with `options` beside the machine's.
+
+    The guest has `files` (path → contents) before it carries out its order. Raises GuestError when
+    that takes more than SECONDS, or when the console shows no line for `quiet_timeout` seconds.
+    """
+    brought = files or {}
+    with (
+        tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
+        Path(os.devnull).open("wb") as log,
+        on_one_cpu(),
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "initramfs").write_bytes(initramfs.archive(machine.files()))
+        steps = [*(("file", path, str(len(data))) for path, data in brought.items()), *order]
+        (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
+        (folder / "contents").write_bytes(b"".join(brought.values()))
+        argv = [
+            *machine.qemu.argv, *machine.hardware,
+            "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
+            "-append", machine.command_line, *_files(folder), *options,
+        ]  # fmt: skip
+        return watch(argv, [], SECONDS, on_line, log, machine.user, quiet_timeout, descriptors)
 
 
 def boot(
@@ -147,9 +164,7 @@ def boot(
     order: Order,
     out: Path,
     plugin: Mapping[str, str],
-    timeout: float,
     stored: Path | None = None,
-    user: User | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Carry out `order`; the recorder and the guest write their files to `out`.
@@ -158,8 +173,7 @@ def boot(
     GuestError, with the console's last lines, when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
-    options += recorder_options(out, plugin)
-    ended = Boot(machine, options, order, user, files=files or {}).run(timeout)
+    ended = run_qemu(machine, [*options, *recorder_options(out, plugin)], order, files)
     if ended.status != 0 or DONE not in ended.lines:
         raise failure(ended)
 
@@ -183,14 +197,14 @@ def digest(data: bytes) -> str:
 
 def programs() -> dict[str, bytes]:
     """The guest's two programs, by their names in the guest."""
-    return {file.name: strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
+    return {file.name: initramfs.strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
 
 
 def _with_symbols(path: Path) -> bytes:
     """A program with its symbols, but without what depends on where it was built."""
     with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
         words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
-        subprocess.run(command([*words, "-o", out.name, str(path)]), check=True, env=environment())
+        run([*words, "-o", out.name, str(path)], "strip the workload")
         return Path(out.name).read_bytes()
 
 

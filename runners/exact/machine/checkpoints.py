@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from runners.exact.cells import ExactCell
 from runners.exact.machine.boot import PLUGIN, digest
 from runners.exact.machine.guest import ExactGuest, is_unused, room_in_cache
-from runners.guest.machine import User
 
 
 class CountedCell(NamedTuple):
@@ -26,7 +25,7 @@ class CountedCell(NamedTuple):
     iteration: str
 
 
-Count = Callable[[ExactGuest, ExactCell, User | None], CountedCell]
+Count = Callable[[ExactGuest, ExactCell], CountedCell]
 
 
 class Checkpoints:
@@ -42,10 +41,8 @@ class Checkpoints:
         for path in filter(is_unused, folder.iterdir()):
             path.unlink(missing_ok=True)
 
-    def get_or_count(
-        self, guest: ExactGuest, cell: ExactCell, user: User | None, count: Count
-    ) -> CountedCell:
-        """The cell's checkpoint; without one, count the cell, and keep it unless it failed.
+    def get_or_count(self, guest: ExactGuest, cell: ExactCell, count: Count) -> CountedCell:
+        """The cell's checkpoint. Without it, count the cell, and keep the result unless it failed.
 
         Raises GuestError where it cannot be kept.
         """
@@ -56,20 +53,17 @@ class Checkpoints:
         if path.is_file():
             self.count += 1
             return CountedCell(*json.loads(path.read_text(encoding="utf-8")))
-        result = count(guest, cell, user)
+        result = count(guest, cell)
         if result.line["error"] is None:
-            self._keep(path, result)
+            partial = path.with_suffix(".partial")
+            try:
+                with room_in_cache("a finished cell", self._folder):
+                    partial.write_text(json.dumps(result), encoding="utf-8")
+                    partial.rename(path)
+            finally:
+                partial.unlink(missing_ok=True)
             self.count += 1
         return result
-
-    def _keep(self, path: Path, result: CountedCell) -> None:
-        partial = path.with_suffix(".partial")
-        try:
-            with room_in_cache("a finished cell", self._folder):
-                partial.write_text(json.dumps(result), encoding="utf-8")
-                partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove the checkpoints of a run that is complete."""

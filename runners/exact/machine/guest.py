@@ -18,12 +18,11 @@ from runners.exact.machine.snapshot import store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
+from runners.guest.debian import PackageSources
 from runners.guest.kernels import prepare_kernel
 from runners.guest.machine import User
-from runners.guest.package_sources import PackageSources
 from runners.guest.qemu import prepare_qemu
 
-BOOT_SECONDS = 300
 SWITCH = "__switch_to_asm"
 # A stored machine has some 70 MB, and each change of kernel, options or programs makes another.
 UNUSED_DAYS = 7
@@ -89,7 +88,7 @@ def prepare_guest(
     with Cache(cache, say) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         found = prepare_kernel(cached, sources, qemu, kernel)
-        machine = EmulatedMachine(qemu, found, cpus=cpus, knobs=knobs, image=image or {})
+        machine = EmulatedMachine(qemu, found, cpus=cpus, knobs=knobs, image=image or {}, user=user)
         recipe = machine.recipe()
 
         def store_once(partial: Path) -> dict[str, object]:
@@ -98,7 +97,7 @@ def prepare_guest(
                 if is_unused(manifest):
                     shutil.rmtree(manifest.parent, ignore_errors=True)
             with scratch(user) as folder:
-                store(machine, folder / "state", BOOT_SECONDS, user)
+                store(machine, folder / "state")
                 size = (folder / "state").stat().st_size >> 20
                 with room_in_cache(f"a stored machine of {size} MB", cached.folder):
                     shutil.copyfile(folder / "state", partial / "state")
@@ -109,8 +108,7 @@ def prepare_guest(
 
         def read_once(partial: Path) -> dict[str, object]:
             with scratch(user) as folder:
-                order = [("symbols",)]
-                boot(machine, order, folder, {}, BOOT_SECONDS, stored / "state", user)
+                boot(machine, [("symbols",)], folder, {}, stored / "state")
                 for name in ("symbols", "version"):
                     shutil.copyfile(folder / name, partial / name)
             return {"kernel": machine.kernel.release}

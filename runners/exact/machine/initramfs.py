@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes a guest's whole file system in memory, as a cpio archive in the `newc` format.
 
-Every field that could vary (times, owners, inodes) is fixed, so equal files make equal bytes.
+Every field that could vary (times, owners, inodes) is fixed, so equal files make equal bytes. What
+depends on where a program was built is stripped.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 FOLDER, PROGRAM = 0o040755, 0o100755
 DEVICE = 0o020600
 CONSOLE = (5, 1)
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of a 64-bit ELF file
+SEGMENT = struct.Struct("<IIQQQQQQ")
+LOAD, NOTE = 1, 4
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
@@ -42,3 +47,24 @@ def _entry(
 
 def _padded(data: bytes, to: int) -> bytes:
     return data + bytes(-len(data) % to)
+
+
+def strip_elf(program: bytes) -> bytes:
+    """The loaded part of an ELF program, with blank notes and without sections.
+
+    Debug information holds the path of the sources, and the build id is a hash of it. Both would
+    change the guest's memory, then the times of its ticks, and in the end its counts.
+    """
+    fields = list(HEADER.unpack_from(program))
+    start, size, count = fields[5], fields[9], fields[10]
+    data = bytearray(program)
+    end = 0
+    for number in range(count):
+        kind, _, offset, _, _, length, _, _ = SEGMENT.unpack_from(program, start + number * size)
+        if kind == LOAD:
+            end = max(end, offset + length)
+        elif kind == NOTE:
+            data[offset : offset + length] = bytes(length)
+    fields[6] = fields[12] = fields[13] = 0  # the section table: its place, length and names
+    data[: HEADER.size] = HEADER.pack(*fields)
+    return bytes(data[:end])

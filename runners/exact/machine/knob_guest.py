@@ -1,25 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prepares the guest for a knob: the machine with its kernel options, and the files it needs."""
+"""Prepares the guest for a knob: the machine with its kernel options, and the files it needs.
+
+These are Debian's programs and the kernel's modules, from packages that a private apt unpacks into
+the cache and does not install.
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from runners.exact.knobs import KNOB, TEXT, Knob
+from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import REPOSITORY, digest
-from runners.exact.machine.elf import strip_elf
 from runners.exact.machine.guest import ExactGuest, prepare_guest
-from runners.exact.machine.knob_files import module_files, program_files
-from runners.guest.cache import Cache, Say
-from runners.guest.machine import User
-from runners.guest.package_sources import PackageSources
+from runners.exact.machine.initramfs import strip_elf
+from runners.guest import GuestError
+from runners.guest.cache import Cache, Say, read_manifest
+from runners.guest.debian import TRIXIE, PackageSources, unpack
+from runners.guest.modules import module_files
+from runners.guest.process import attempt
+from runners.guest.qemu import LIBRARIES
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
+# Program → its package, and its path in the package.
+PROGRAMS = {
+    "nft": ("nftables", "usr/sbin/nft"),
+    "auditctl": ("auditd", "usr/sbin/auditctl"),
+    "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
+    "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
+}
+LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 def guest_with_knob(
-    cache: Path, base: ExactGuest, kernel: str, knob: Knob, say: Say, user: User | None = None
+    cache: Path, base: ExactGuest, kernel: str, knob: Knob, say: Say
 ) -> tuple[ExactGuest, Knob]:
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
@@ -27,10 +43,10 @@ def guest_with_knob(
     cannot give what the knob needs.
     """
     with Cache(cache, say) as cached, PackageSources(cached) as sources:
-        modules = module_files(cached, sources, base.machine.kernel, knob.modules)
+        modules = module_files(cached, sources, base.machine.kernel, knob.modules, module_names())
         paths = {f"/modules/{path.name}": path for path in modules}
         if modules:
-            knob = knob.loading(list(paths))
+            knob = replace(knob, steps=(("run", KNOB, "load", *paths), *knob.steps))
         for name in knob.programs:
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
@@ -41,9 +57,49 @@ def guest_with_knob(
         files[KNOB] = strip_elf(PROGRAM.read_bytes())
     if knob.text:
         files[TEXT] = knob.text.encode()
-    guest, cpus = base, base.machine.cpus
+    guest, machine = base, base.machine
     if knob.command_line or image:
-        options = knob.command_line
-        guest = prepare_guest(cache, kernel, say, user, cpus=cpus, knobs=options, image=image)
+        guest = prepare_guest(
+            cache, kernel, say, machine.user,
+            cpus=machine.cpus, knobs=knob.command_line, image=image,
+        )  # fmt: skip
     brought = {path: digest(data) for path, data in files.items()}
     return replace(guest, files=files, recipe=guest.recipe | {"files": brought}), knob
+
+
+def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
+    """A program and all that it loads: path in the guest → file. Raises GuestError."""
+    package, path = PROGRAMS[name]
+
+    def build(partial: Path) -> dict[str, object]:
+        packages, versions = sources.archive(TRIXIE).fetch([package], f"exact: {package}")
+        with cache.scratch("tools-packages") as root:
+            unpack(packages, root)
+            needed = _closure(root, path)
+            for file in needed:
+                target = partial / "root" / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / file, target)
+        return {"packages": versions, "needed": needed}
+
+    entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
+    program, *libraries = read_manifest(entry)["needed"]
+    root = entry / "root"
+    return {
+        f"/{LOADER}": root / LIBRARIES / Path(LOADER).name,
+        f"/{name}": root / program,
+        **{f"/{library}": root / library for library in libraries},
+    }
+
+
+def _closure(root: Path, program: str) -> list[str]:
+    """A program and the libraries that its own loader finds for it, as paths below `root`."""
+    libraries = root / LIBRARIES
+    loader = libraries / Path(LOADER).name
+    listing = [loader, "--library-path", libraries, "--list", root / program]
+    done = attempt([str(word) for word in listing])
+    if done.returncode != 0:
+        raise GuestError(f"{program} does not load: {done.stderr.strip()}")
+    found = re.findall(r"=> (\S+) \(", done.stdout)
+    inside = [f"{LIBRARIES}/{Path(path).name}" for path in found if str(root) in path]
+    return [program, f"{LIBRARIES}/{loader.name}", *sorted(set(inside))]

@@ -8,15 +8,14 @@ file executes the same instructions as a machine that was never stopped.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import time
 from pathlib import Path
+from typing import IO, Any
 
-from runners.exact.machine.boot import DONE, READY, Boot, EmulatedMachine, failure
+from runners.exact.machine.boot import DONE, READY, EmulatedMachine, failure, run_qemu
 from runners.guest import GuestError
-from runners.guest.machine import User
 
 TRIES = 6
 # The first program prints the first line on the console, after some 8 s on a quiet machine.
@@ -26,81 +25,69 @@ PATIENCE = 60.0  # for an answer of QEMU's
 RESUME = ("-global", "migration.store-global-state=off")
 
 
-def store(machine: EmulatedMachine, state: Path, timeout: float, user: User | None = None) -> None:
+def store(machine: EmulatedMachine, state: Path) -> None:
     """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
 
     The resumed guest itself finds out whether its clock stood still meanwhile; if not, try again.
     """
     for _ in range(TRIES):
-        _store_once(machine, state, timeout, user)
-        ended = Boot(machine, ["-incoming", f"file:{state}"], user=user).run(timeout)
+        _store_once(machine, state)
+        ended = run_qemu(machine, ["-incoming", f"file:{state}"])
         if DONE in ended.lines:
             return
     raise failure(ended)
 
 
-def _store_once(machine: EmulatedMachine, state: Path, timeout: float, user: User | None) -> None:
+def _store_once(machine: EmulatedMachine, state: Path) -> None:
     ours, theirs = socket.socketpair()
     stored = False
 
     def on_line(line: str) -> None:
         nonlocal stored
         if line == READY:
-            monitor.save(state)
+            _save(monitor, state)
             stored = True
 
-    with ours, theirs, contextlib.closing(Monitor(ours)) as monitor:
+    ours.settimeout(PATIENCE)
+    with ours, theirs, ours.makefile("rw", encoding="utf-8") as monitor:
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
         options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
-        ended = Boot(machine, options, user=user, descriptors=[theirs.fileno()]).run(
-            timeout, on_line, SILENCE
+        descriptors = [theirs.fileno()]
+        ended = run_qemu(
+            machine, options, descriptors=descriptors, on_line=on_line, quiet_timeout=SILENCE
         )
     if not stored:
         raise failure(ended)
 
 
-class Monitor:
-    """QEMU's monitor (QMP): one line of JSON per command and per answer."""
+def _save(monitor: IO[str], path: Path) -> None:
+    """Wait until the machine has stopped, write it to `path`, and end it. Raises GuestError."""
+    _command(monitor, "qmp_capabilities")
+    while _command(monitor, "query-status")["running"]:
+        time.sleep(0.01)
+    _command(monitor, "migrate", uri=f"file:{path}")
+    while (progress := _command(monitor, "query-migrate")).get("status") != "completed":
+        if progress.get("status") == "failed":
+            reason = progress.get("error-desc", "it does not say why")
+            raise GuestError(f"QEMU could not store the machine in {path}: {reason}")
+        time.sleep(0.01)
+    _command(monitor, "quit")
 
-    def __init__(self, connection: socket.socket) -> None:
-        connection.settimeout(PATIENCE)
-        self._stream = connection.makefile("rw", encoding="utf-8")
 
-    def close(self) -> None:
-        self._stream.close()
-
-    def save(self, path: Path) -> None:
-        """Wait until the machine has stopped, write it to `path`, and end it. Raises GuestError."""
-        self._command("qmp_capabilities")
-        while self._command("query-status")["running"]:
-            time.sleep(0.01)
-        self._command("migrate", uri=f"file:{path}")
-        while (progress := self._command("query-migrate")).get("status") != "completed":
-            if progress.get("status") == "failed":
-                reason = progress.get("error-desc", "it does not say why")
-                raise GuestError(f"QEMU could not store the machine in {path}: {reason}")
-            time.sleep(0.01)
-        self._command("quit")
-
-    def _command(self, name: str, **arguments: str) -> dict[str, object]:
-        self._stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-        self._stream.flush()
-        while True:
-            answer = self._read()
-            if "error" in answer:
-                raise GuestError(f"QEMU refused {name}: {answer['error']}")
-            if "return" in answer:
-                result = answer["return"]
-                return result if isinstance(result, dict) else {}
-
-    def _read(self) -> dict[str, object]:
+def _command(monitor: IO[str], name: str, **arguments: str) -> dict[str, Any]:
+    """What QEMU's monitor (QMP) returns: one line of JSON per command and per answer."""
+    monitor.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+    monitor.flush()
+    while True:
         try:
-            line = self._stream.readline()
+            line = monitor.readline()
         except TimeoutError:
             raise GuestError(f"QEMU's monitor did not answer in {PATIENCE:.0f} s") from None
         if not line:
             raise GuestError("QEMU ended while its machine was being stored")
         answer = json.loads(line)
-        assert isinstance(answer, dict)
-        return answer
+        if "error" in answer:
+            raise GuestError(f"QEMU refused {name}: {answer['error']}")
+        if "return" in answer:
+            return dict(answer["return"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 USER = "[user]"
 UNKNOWN = "[unknown]"
@@ -16,8 +16,7 @@ PADDING = "__pfx_"
 COLD = re.compile(r"\.cold(\.\d+)?$")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The function at an address, and whether the address is the function's first byte."""
 
     function: str

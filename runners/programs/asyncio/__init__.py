@@ -9,18 +9,15 @@ in the article. Messages are far fewer than its minute's worth.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import run_counted
-from runners.programs.probes import Probes, rounds
-from runners.programs.server import serving
+from runners.programs.client import run_counted, serving
+from runners.programs.probes import Probes, Records, Say, rounds
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
 PROGRAM = Path(__file__).parent / "streams.py"
@@ -42,14 +39,12 @@ def lack() -> str:
 
 def loops() -> list[str]:
     """The event loops that are installed."""
-    asked = [PYTHON, "-I", "-c", "import uvloop"]
-    there = subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    try_it = [PYTHON, "-I", "-c", "import uvloop"]
+    there = subprocess.run(try_it, stderr=subprocess.DEVNULL, check=False).returncode == 0
     return [loop for loop in LOOPS if loop != "uvloop" or there]
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = [(p, size, n) for p, sizes in MESSAGES.items() for size, n in sizes.items()]
     with private_directory(user) as directory, ExitStack() as stack:

@@ -7,15 +7,13 @@ compare one with one. They need no package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from runners.collect.workload import private_directory
 from runners.process import User
 from runners.programs.client import run_whole
-from runners.programs.probes import Probes, rounds
+from runners.programs.probes import Probes, Records, Say, rounds
 
 PROGRAM = Path(__file__).parent / "build/benchmark"
 VARIANTS = ("written", "corrected")
@@ -31,9 +29,7 @@ def lack() -> str:
     return ""
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A."""
     cases = list(product(SIZES, VARIANTS, TRANSPORTS))
     with private_directory(user) as directory:

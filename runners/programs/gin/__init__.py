@@ -10,8 +10,10 @@ by `fastcgi_pass`, so the server also gets requests in FastCGI.
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -20,10 +22,8 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import SECONDS, run_whole
-from runners.programs.gin import fastcgi
-from runners.programs.probes import Probes, Watch, rounds
-from runners.programs.server import serving
+from runners.programs.client import SECONDS, run_whole, serving
+from runners.programs.probes import Probes, Records, Say, Watch, rounds
 
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"
@@ -36,6 +36,15 @@ TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
 FASTCGI_REQUESTS = 23
 TAKES = 50
+# The FastCGI Specification 1.0: sections 3.3 (records), 3.4 (name-value pairs) and 5.1.
+VERSION, RESPONDER, REQUEST_ID = 1, 1, 1
+BEGIN_REQUEST, END_REQUEST, PARAMS, STDIN, STDOUT, STDERR = 1, 3, 4, 5, 6, 7
+PARAMETERS = {
+    "REQUEST_METHOD": "GET",
+    "SCRIPT_NAME": "/ping",
+    "REQUEST_URI": "/ping",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+}
 
 
 def lack() -> str:
@@ -44,9 +53,7 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --gin)"
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     with private_directory(user) as directory, ExitStack() as stack:
         servers = {}
@@ -107,5 +114,40 @@ def _measure(
 
 def _ask_in_fastcgi(ends: Mapping[str, str], transport: str) -> dict[str, Any]:
     where = ends["unix"] if transport == "unix" else ("127.0.0.1", int(ends["tcp"]))
-    answers = Counter(fastcgi.ask(where, SECONDS) for _ in range(FASTCGI_REQUESTS))
+    answers = Counter(ask_in_fastcgi(where, SECONDS) for _ in range(FASTCGI_REQUESTS))
     return {"asked": FASTCGI_REQUESTS, "answers": dict(answers), "error": None}
+
+
+def ask_in_fastcgi(where: str | tuple[str, int], patience: float) -> str:
+    """Send GET /ping as nginx does for `fastcgi_pass`.
+
+    Returns the kind of the answer: `fastcgi`, `http`, something `else`, or `nothing`. Raises
+    OSError.
+    """
+    pairs = b"".join(
+        bytes((len(name), len(value))) + name.encode() + value.encode()
+        for name, value in PARAMETERS.items()
+    )
+    records = (
+        (BEGIN_REQUEST, struct.pack(">HB5x", RESPONDER, 0)),
+        *((PARAMS, pairs), (PARAMS, b""), (STDIN, b"")),
+    )
+    with socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET) as connection:
+        connection.settimeout(patience)
+        connection.connect(where)
+        connection.sendall(
+            b"".join(
+                struct.pack(">BBHHBx", VERSION, kind, REQUEST_ID, len(content), 0) + content
+                for kind, content in records
+            )
+        )
+        connection.shutdown(socket.SHUT_WR)  # a server that reads lines would wait for a line feed
+        try:
+            answer = connection.recv(64)
+        except (ConnectionResetError, TimeoutError):
+            answer = b""
+    if answer[:1] == bytes((VERSION,)) and answer[1] in (END_REQUEST, STDOUT, STDERR):
+        return "fastcgi"
+    if answer.startswith(b"HTTP/"):
+        return "http"
+    return "else" if answer else "nothing"

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from runners.process import User
 from runners.programs import echo
-from runners.programs.probes import Probes
+from runners.programs.probes import Probes, Records, Say
 
 JAVA = "/usr/bin/java"  # Debian's
 CLASSES = Path(__file__).parent / "build"
@@ -24,8 +22,6 @@ def lack() -> str:
     return "" if built else "its programs are not built (runners/setup.sh --java)"
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement. Raises RunError."""
     return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say, probes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -21,9 +21,8 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import SECONDS, run_whole
-from runners.programs.probes import Probes, Watch, rounds
-from runners.programs.server import serving
+from runners.programs.client import SECONDS, run_whole, serving
+from runners.programs.probes import Probes, Records, Say, Watch, rounds
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
 CLIENT = Path(__file__).parent / "build/incr"
@@ -41,9 +40,7 @@ def lack() -> str:
     return "" if shutil.which(PROGRAM) else "there is no redis here (apt-get install redis-tools)"
 
 
-def run(
-    user: User | None, say: Callable[[str], None], probes: Probes | None = None
-) -> Iterator[dict[str, Any]]:
+def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
     with private_directory(user) as directory, _server(directory, user) as (server, ends):

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import pytest
 
-from analysis.counts.quantities import PROGRAMS as PATTERN_APPS
+from analysis.counts.quantities import PROGRAMS as PATTERN_PROGRAMS
 from analysis.programs.records import FIGURES
 from analysis.raw.programs import PROGRAM_LINES
 from probes.reasons import missing, reason
@@ -39,9 +39,8 @@ from runners.programs import (
     probes,
     redis,
 )
-from runners.programs.gin import fastcgi
+from runners.programs.client import serving
 from runners.programs.probes import Probes
-from runners.programs.server import serving
 from runners.progress import Progress
 from runners.targets import REPOSITORY
 from tests.build import make
@@ -56,7 +55,7 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := redis.lack():
         pytest.skip(why)
     make(REPOSITORY / "runners/programs/redis")
@@ -64,12 +63,12 @@ def test_redis_counts_what_its_clients_asked(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
     found = list(redis.run(NOBODY, lambda _: None))
     check_lines(found)
-    assert [one["error"] for one in found] == [None] * 8
-    asked = {1: 23, 3: 3 * 23}
-    for one in found:
-        assert one["counted"] == one["server_calls"] == one["requests"] == asked[one["clients"]]
-    new = [one for one in found if one["variant"] == "new" and one["transport"] == "unix"]
-    assert all(one["window_ns"] > 0 for one in new)
+    assert [row["error"] for row in found] == [None] * 8
+    sent = {1: 23, 3: 3 * 23}
+    for row in found:
+        assert row["counted"] == row["server_calls"] == row["requests"] == sent[row["clients"]]
+    new = [row for row in found if row["variant"] == "new" and row["transport"] == "unix"]
+    assert all(row["window_ns"] > 0 for row in new)
 
 
 @pytest.mark.slow
@@ -78,12 +77,12 @@ def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.Monke
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
     found = list(asyncio.run(NOBODY, lambda _: None))
     check_lines(found)
-    assert [one["error"] for one in found] == [None] * 4 * len(asyncio.loops())
+    assert [row["error"] for row in found] == [None] * 4 * len(asyncio.loops())
     sent = {"pingpong": 23 * 64, "stream": 23 * 4096}
-    assert all(one["sent"] == one["received"] == sent[one["variant"]] for one in found)
-    for one in found:
-        assert one["messages"] == (46 if one["variant"] == "pingpong" else 23)
-        assert len(one["iterations_ns"]) == (2 if one["variant"] == "pingpong" else 0)
+    assert all(row["sent"] == row["received"] == sent[row["variant"]] for row in found)
+    for row in found:
+        assert row["messages"] == (46 if row["variant"] == "pingpong" else 23)
+        assert len(row["iterations_ns"]) == (2 if row["variant"] == "pingpong" else 0)
 
 
 @pytest.mark.slow
@@ -97,14 +96,14 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch.setattr(dotnet, "CALLS", 23)
     found = list(dotnet.run(NOBODY, lambda _: None))
     check_lines(found)
-    assert [one["error"] for one in found] == [None] * 4
-    assert {(one["variant"], one["transport"]): one["messages"] for one in found} == {
+    assert [row["error"] for row in found] == [None] * 4
+    assert {(row["variant"], row["transport"]): row["messages"] for row in found} == {
         ("written", "unix"): 46,
         ("written", "tcp"): 23,
         ("corrected", "unix"): 23,
         ("corrected", "tcp"): 23,
     }
-    assert all(one["sent"] == one["received"] == 1024 * one["messages"] for one in found)
+    assert all(row["sent"] == row["received"] == 1024 * row["messages"] for row in found)
 
 
 @pytest.mark.parametrize(("program", "tools"), [(go, ["go"]), (java, ["go", "javac"])])
@@ -123,12 +122,12 @@ def test_every_line_comes_back(
     monkeypatch.setattr(echo, "MESSAGES", 2300)
     found = list(program.run(NOBODY, lambda _: None))
     check_lines(found)
-    assert [one["error"] for one in found] == [None] * 3
-    assert [one["transport"] for one in found] == ["unix", "tcp", "tcp-nagle"]
-    assert all(one["echoed"] == one["sent"] == 2300 for one in found)
+    assert [row["error"] for row in found] == [None] * 3
+    assert [row["transport"] for row in found] == ["unix", "tcp", "tcp-nagle"]
+    assert all(row["echoed"] == row["sent"] == 2300 for row in found)
     # 11 bytes each; TCP packs many into a segment, 64 KiB at most.
     least = 2 * 2300 * 11 // 65536
-    assert all(one["counters"]["data"] > least for one in found if one["transport"] != "unix")
+    assert all(row["counters"]["data"] > least for row in found if row["transport"] != "unix")
 
 
 @pytest.mark.slow
@@ -140,17 +139,17 @@ def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gin, "REQUESTS", {"keep": 230, "new": 230})
     found = list(gin.run(NOBODY, lambda _: None))
     check_lines(found)
-    assert [one["error"] for one in found] == [None] * (8 + 2)
-    in_fastcgi = [one["answers"] for one in found if one["variant"] == "fastcgi"]
+    assert [row["error"] for row in found] == [None] * (8 + 2)
+    in_fastcgi = [row["answers"] for row in found if row["variant"] == "fastcgi"]
     assert in_fastcgi == [{"http": gin.FASTCGI_REQUESTS}] * 2
-    found = [one for one in found if one["variant"] != "fastcgi"]
-    assert all(one["answered"] == one["requests"] == 230 for one in found)
-    for one in found:
-        iterations, segments = one["iterations_ns"], one["counters"]["out"]
+    found = [row for row in found if row["variant"] != "fastcgi"]
+    assert all(row["answered"] == row["requests"] == 230 for row in found)
+    for row in found:
+        iterations, segments = row["iterations_ns"], row["counters"]["out"]
         assert 0 < iterations["p50"] <= iterations["p99"]
         # A request and its answer at least; with a new connection its opening and its end too.
-        if one["transport"] == "tcp":
-            assert segments >= 230 * (2 if one["variant"] == "keep" else 5)
+        if row["transport"] == "tcp":
+            assert segments >= 230 * (2 if row["variant"] == "keep" else 5)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +168,13 @@ def test_the_protocol_of_an_answer_is_told(tmp_path: Path, answer: bytes, protoc
         listening.listen()
 
         def serve() -> None:
-            with listening.accept()[0] as one, one.makefile("rb") as received:
+            with listening.accept()[0] as link, link.makefile("rb") as received:
                 assert received.read().startswith(b"\x01\x01\x00\x01\x00\x08")
-                one.sendall(answer)
+                link.sendall(answer)
 
         with ThreadPoolExecutor() as pool:
             served = pool.submit(serve)
-            assert fastcgi.ask(path, client.SECONDS) == protocol
+            assert gin.ask_in_fastcgi(path, client.SECONDS) == protocol
             served.result()
 
 
@@ -270,18 +269,18 @@ def test_a_client_that_fails_is_a_sentence(
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_app_is_set_up_run_and_read(name: str) -> None:
+def test_every_program_is_set_up_run_and_read(name: str) -> None:
     lines = (REPOSITORY / "runners/setup.sh").read_text().splitlines()
-    (asked,) = (line for line in lines if "programs/needs.sh" in line)
-    assert f"--{name}" in re.split("[ |)\t]+", asked)
+    (wanted,) = (line for line in lines if "programs/needs.sh" in line)
+    assert f"--{name}" in re.split("[ |)\t]+", wanted)
     assert f"\n{name})" in (REPOSITORY / "runners/programs/needs.sh").read_text()
     program = import_module(f"runners.programs.{name}")
     assert callable(program.lack)
     assert callable(program.run)
-    assert 5 <= program.TAKES <= 120  # what --claims says beforehand
+    assert 5 <= program.TAKES <= 120  # what --claims announces
     fields = [line.model_fields["program"] for line in FIGURES]
     assert name in {program for field in fields for program in get_args(field.annotation)}
-    assert name in PATTERN_APPS.values()
+    assert name in PATTERN_PROGRAMS.values()
 
 
 def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -296,7 +295,7 @@ def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "apt-get install default-jdk-headless" in java.lack()
 
 
-def test_an_app_that_cannot_be_built_is_missing(
+def test_a_program_that_cannot_be_built_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def build(word: str) -> None:
@@ -315,7 +314,7 @@ def test_an_app_that_cannot_be_built_is_missing(
     assert lines == ['{"program": "go", "made": "up"}']
 
 
-def test_an_app_that_is_not_there_is_refused() -> None:
+def test_a_program_that_is_not_there_is_refused() -> None:
     assert options.parse(["--program", "all"]).programs == (
         "redis",
         "asyncio",
