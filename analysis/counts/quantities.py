@@ -38,19 +38,10 @@ HARDWARE = frozenset({"cycles", "instructions", "cache_misses", "tlb_misses"})
 # Times: never a guest's, and in a measure never a probed cell's.
 TIMES = frozenset(
     {
-        "rtt_ns",
-        "messages_per_s",
-        "switches_per_s",
-        "machine_switches_per_s",
-        "cpu_ns",
-        "requests_per_s",
-        "server_ns",
-        "address_share",
-        "task_clock_ns",
-        "path_ns",
-        "path_latency",
+        *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
+        *("switches_per_s", "machine_switches_per_s", "cpu_ns", "task_clock_ns"),
+        *("path_ns", "path_latency", *SAMPLED.values()),
     }
-    | set(SAMPLED.values())
 )
 
 Per = Literal["message", "round trip", "payload byte", "window"]
@@ -86,31 +77,20 @@ class Measure:
     over: str = ""  # for each of this quantity, which the same instrument counted in the same run
 
 
-def read_measures(path: Path = TABLE) -> tuple[Measure, ...]:
-    """The rows of measures.tsv, whose head says what its columns hold."""
-    return tuple(map(_measure, read_rows(path)))
-
-
 def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {"headline", "unlisted", "undisturbed", "again"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
+    columns = ("words", "quantity", "per", "unit", "instrument", "hit", "over")
+    named: dict[str, Any] = {name: row[name] for name in columns}
+    named |= {flag: flag in flags for flag in ("headline", "undisturbed", "again")}
     return Measure(
         id=row["measure"],
-        words=row["words"],
-        quantity=row["quantity"],
-        per=row["per"],
         keys=tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
-        unit=row["unit"],
-        headline="headline" in flags,
         ledger="unlisted" not in flags,
-        undisturbed="undisturbed" in flags,
-        instrument=row["instrument"],
-        hit=row["hit"],
-        again="again" in flags,
-        over=row["over"],
+        **named,
     )
 
 
-MEASURES = read_measures()
+MEASURES = tuple(map(_measure, read_rows(TABLE)))
 MEASURE_BY_ID = {measure.id: measure for measure in MEASURES}

@@ -31,7 +31,7 @@ Path = tuple[str, ...]  # from the outermost function in, without the task
 
 
 @dataclass(frozen=True)
-class Frame:
+class FlameFrame:
     """A rectangle, in what is counted and in rows."""
 
     name: str
@@ -54,15 +54,15 @@ class Graph:
         return sum(width for path, width in self.sums.items() if len(path) == 1)
 
     @cached_property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[FlameFrame, ...]:
         below: dict[Path, list[Path]] = {}
         for path in self.sums:
             below.setdefault(path[:-1], []).append(path)
 
-        def place(parent: Path, start: int) -> Iterator[Frame]:
+        def place(parent: Path, start: int) -> Iterator[FlameFrame]:
             for path in sorted(below.get(parent, ())):
                 layer = layer_of(("", *path)).name
-                yield Frame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
+                yield FlameFrame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
                 yield from place(path, start)
                 start += self.sums[path]
 
@@ -77,7 +77,7 @@ class Graph:
                 found[layer_of(("", *path[:-1])).name] -= width
         return found
 
-    def seen(self, widest: int) -> list[Frame]:
+    def seen(self, widest: int) -> list[FlameFrame]:
         return [frame for frame in self.frames if frame.width >= LEAST_SHARE * widest]
 
 
@@ -108,7 +108,7 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     """One below the other, on one scale, in the colours of their layers."""
     colours = palette(graph.layers() for graph in graphs)
 
-    def paint(_: Graph, frame: Frame) -> str:
+    def paint(_: Graph, frame: FlameFrame) -> str:
         return colours.get(frame.layer, REST_COLOUR)
 
     figure = painted(graphs, unit, paint)
@@ -116,8 +116,10 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     return figure
 
 
-def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], str]) -> Figure:
-    """The same in colours of the caller's choice, and without a legend."""
+def painted(
+    graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, FlameFrame], str]
+) -> Figure:
+    """Flame graphs in colours of the caller's choice, without a legend."""
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)

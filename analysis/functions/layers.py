@@ -39,10 +39,8 @@ def patterns() -> tuple[tuple[str, str], ...]:
 def own_layer(function: str) -> str | None:
     """What the table says of a function; None where it says nothing."""
     name = SUFFIX.sub("", function)
-    for pattern, layer in patterns():
-        if fnmatchcase(name, pattern.replace("[", "[[]")):
-            return layer
-    return None
+    found = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
+    return next(found, None)
 
 
 def function_layer(function: str) -> str:

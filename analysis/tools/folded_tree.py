@@ -18,24 +18,24 @@ from pathlib import Path
 
 
 @dataclass
-class Call:
+class TreeNode:
     """A function at one place of the tree: `cost` with all that it calls."""
 
     cost: int = 0
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, TreeNode] = field(default_factory=dict)
 
     def add(self, path: list[str], cost: int) -> None:
         self.cost += cost
         if path:
-            self.calls.setdefault(path[0], Call()).add(path[1:], cost)
+            self.calls.setdefault(path[0], TreeNode()).add(path[1:], cost)
 
 
-def tree(lines: Iterable[str], root: str) -> Call:
+def tree(lines: Iterable[str], root: str) -> TreeNode:
     """The calls below the outermost `root` of each stack, in all its contexts.
 
     Raises ValueError for a line that is none of a folded file.
     """
-    found = Call()
+    found = TreeNode()
     for number, line in enumerate(lines, 1):
         stack, _, cost = line.rstrip("\n").rpartition(" ")
         if not stack or not cost.isdigit():
@@ -46,7 +46,7 @@ def tree(lines: Iterable[str], root: str) -> Call:
     return found
 
 
-def rows(call: Call, name: str, depth: int, least: float, level: int = 0) -> Iterator[str]:
+def rows(call: TreeNode, name: str, depth: int, least: float, level: int = 0) -> Iterator[str]:
     """`cost  function`, indented by level; `least` is what a call must cost to be shown."""
     yield f"{call.cost:>9,}  {'  ' * level}{name}"
     if level == depth:

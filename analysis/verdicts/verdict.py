@@ -44,22 +44,17 @@ class Evidence:
     held: int  # in how many repeats the rule holds
     repeats: int
     holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
-    cells: tuple[
-        int, ...
-    ]  # the runs that it came from: `id` in cells.jsonl, a line of programs.jsonl
+    cells: tuple[int, ...]  # its runs: `id` in cells.jsonl, a line of programs.jsonl
 
     def words(self) -> str:
-        c = self.condition
-        source = f"{self.instrument} · {c['target']} · {c['kernel']}"
-        source += f" · {c['run']}" if "run" in c else ""
-        size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
-        parts = [
-            c["pattern"],
-            size,
-            c["placement"],
-            *([c["transport"]] if "transport" in c else []),
-        ]
-        return f"{' · '.join(map(str, parts))} · {source}"
+        size = self.condition["size"]
+        texts = self.condition | {
+            "size": size_text(size) if isinstance(size, int) else f"{size} B",
+            "instrument": self.instrument,
+        }
+        what, where = ("pattern", "size", "placement", "transport"), ("target", "kernel", "run")
+        names = (*what, "instrument", *where)
+        return " · ".join(str(texts[name]) for name in names if name in texts)
 
     @property
     def patterns(self) -> set[str]:
@@ -77,7 +72,7 @@ class Evidence:
         return records.FILE if self.patterns & PROGRAMS.keys() else CELLS
 
     def figure(self, label: str) -> Figure | None:
-        return next((one for one in self.figures if one.label == label), None)
+        return next((figure for figure in self.figures if figure.label == label), None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class Verdict:
     @property
     def labels(self) -> tuple[str, ...]:
         """The columns of its table of evidence."""
-        return tuple(dict.fromkeys(f.label for one in self.evidence for f in one.figures))
+        return tuple(dict.fromkeys(f.label for found in self.evidence for f in found.figures))
 
     @property
     def unit(self) -> str:
