@@ -139,7 +139,7 @@ def _timing(timings: Sequence[Timing]) -> str:
 
 
 def _modes(timings: Sequence[Timing]) -> str:
-    """Where a median stands for several times: how often each comes is in the table of times."""
+    """Where latency has several modes: the table of times has the share of each."""
     gathered = [gathering(place(timing.placement), _first(timing)) for timing in timings]
     if any(gathered):
         return f"Latency has several modes: {'; '.join(filter(None, gathered))}."

@@ -2,8 +2,8 @@
 """The tidy table: one row for each figure, whoever measured it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
     ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),
-    # Whatever went out by a device that is one: the machine's other traffic is in it.
+    # Packets that left by a hardware device, the machine's other traffic among them.
     ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
 )
@@ -42,8 +42,7 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
 
 
-@dataclass(frozen=True)
-class Invalid:
+class Invalid(NamedTuple):
     """A cell run that no verdict may use, and why."""
 
     target: Target
@@ -51,8 +50,7 @@ class Invalid:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(NamedTuple):
     """The tidy table, and what has to be said about it."""
 
     tidy: pd.DataFrame

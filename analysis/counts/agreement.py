@@ -10,7 +10,7 @@ unexplained, and is shown as that.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,8 +65,7 @@ class Pair(KernelWorkload):
         return not (self.equal or self.why)
 
 
-@dataclass(frozen=True)
-class QuantityCounts:
+class QuantityCounts(NamedTuple):
     """What each instrument counted over one window: in the run where the instruments differ most,
     and of several such runs in the one that most of them watched."""
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same cells on several kernels: what a message costs on each, and which functions changed."""
+"""Several kernels, equal cells: what a message costs on each, and which functions changed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -32,8 +33,7 @@ class KernelTable(Workload):
     rows: tuple[tuple[Row, tuple[Entry | None, ...]], ...]
 
 
-@dataclass(frozen=True)
-class FunctionChange:
+class FunctionChange(NamedTuple):
     """Functions hit on one kernel and not on the next one that ran, for one transport."""
 
     transport: str
@@ -43,8 +43,7 @@ class FunctionChange:
     vanished: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(NamedTuple):
     """All kernels of a run side by side; empty where there is only one."""
 
     tables: tuple[KernelTable, ...] = ()
@@ -54,7 +53,7 @@ class Kernels:
 def compare_kernels(
     run: Run, figures: pd.DataFrame, tidy: pd.DataFrame, missing: Iterable[Missing]
 ) -> Kernels:
-    """Tables of every conditions, by `measures.over_repeats`; functions of the first conditions."""
+    """A table for each set of conditions, from `measures.over_repeats`; functions for the first."""
     kernels = sorted(
         {target.kernel for target in run.targets if target.target == TARGET}, key=version
     )

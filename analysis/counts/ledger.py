@@ -3,8 +3,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,8 +20,7 @@ FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One figure in the ledger."""
 
     value: float
@@ -33,11 +32,10 @@ class Entry:
     @classmethod
     def of(cls, row: Mapping[Any, Any]) -> "Entry":
         """The figure in a row of `measures.over_repeats`."""
-        return cls(*(row[field.name] for field in fields(cls)))
+        return cls(*(row[name] for name in cls._fields))
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One source's figures for a row."""
 
     instrument: str
@@ -55,7 +53,7 @@ class Row:
     measure: Measure
     lines: tuple[Line, ...]
     why_missing: str = ""
-    failed: bool = False  # missing although it was asked for
+    failed: bool = False  # missing although the user requested it
 
     def best(self) -> tuple[Line, ...]:
         """The best source, and the best one of another instrument beside it."""
@@ -73,7 +71,7 @@ class Ledger:
     rows: tuple[Row, ...]
 
     def headline(self) -> tuple[Row, ...]:
-        """The first screen: what was measured, and what was asked for and could not be."""
+        """The first screen: what was measured, and what was requested and failed."""
         return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
 
     def once(self) -> tuple[Row, ...]:
@@ -159,9 +157,9 @@ def _line(source: pd.DataFrame) -> Line:
 
 
 def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Valid figures first, then the better source; of equal ones who fills more columns.
+    """Valid figures first, then the better source; among equal sources, the fuller line first.
 
-    Of several kernels that are alike in this, the newest stands first.
+    Lines come sorted by kernel, so the newest kernel comes first among equal lines.
     """
     valid = any(entry.valid for entry in line.entries.values())
     rank, fills = source_rank(measure, line), -len(line.entries)

@@ -19,7 +19,7 @@ from analysis.wording import listed, source_text
 # The conditions of a figure, and where it comes from.
 CONDITIONS = ("pattern", "size", "placement")
 SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
-# Of probes on one probe level: whose figure stands first. perf's window is one for both processes.
+# Probes on one probe level, the best first. perf has one window for both processes.
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
@@ -126,7 +126,7 @@ def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
 
 
 def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
-    """Median, lowest and highest over repeats; valid repeats only, where there is one.
+    """Median, lowest and highest over repeats; valid repeats only, where any is valid.
 
     Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
     `valid`.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Figures of counts. Each function draws one from tables that are already made."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -10,8 +10,7 @@ from matplotlib.lines import Line2D
 from analysis.drawing import FAINT, MARKERS, axes_row, colour
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A figure of one transport, with its spread over repeats."""
 
     transport: str
@@ -21,8 +20,7 @@ class Point:
     high: float
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One set of axes: a title and what is in it."""
 
     title: str

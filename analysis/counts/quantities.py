@@ -6,9 +6,8 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from analysis.tsv import read_rows
 
@@ -19,7 +18,7 @@ EMPTY = '""'  # the key that is empty, as the table writes it
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
-# Patterns that a program of an article's makes, and not the workload: which one.
+# Pattern → the article's program that makes it; the workload does not.
 PROGRAMS = {
     **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
     **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
@@ -56,8 +55,7 @@ def unit_of(quantity: str) -> str:
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A figure that a reader asks for."""
 
     id: str
@@ -71,7 +69,7 @@ class Measure:
     ledger: bool = True  # a row of the full ledger
     undisturbed: bool = False  # a probe changes it: counters of unprobed runs come first
     instrument: str = ""  # only this instrument's figures; empty for all
-    # Of functions called at least once a round trip: their number, or their calls.
+    # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
     over: str = ""  # for each of this quantity, which the same instrument counted in the same run

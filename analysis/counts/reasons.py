@@ -2,18 +2,16 @@
 """Known reasons why two instruments differ, and by how much at most: reasons.tsv."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from analysis.tsv import read_rows
 
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
-@dataclass(frozen=True)
-class Allowance:
+class Allowance(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
     `key` and `only` are empty where they do not matter; `only` names kernels by their series, or

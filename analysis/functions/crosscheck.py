@@ -45,8 +45,7 @@ UNSEEN = "no probe sees it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
 
-@dataclass(frozen=True)
-class FunctionRow:
+class FunctionRow(NamedTuple):
     """One function's calls a message; None where an instrument did not see it."""
 
     function: str

@@ -8,7 +8,9 @@ calls took, in the colour of its layer.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -30,8 +32,7 @@ DARK = "#101214"  # on the layers' colours, whatever the page's theme
 Path = tuple[str, ...]  # from the outermost function in, without the task
 
 
-@dataclass(frozen=True)
-class FlameFrame:
+class FlameFrame(NamedTuple):
     """A rectangle, in what is counted and in rows."""
 
     name: str
@@ -44,7 +45,7 @@ class FlameFrame:
 
 @dataclass(frozen=True)
 class Graph:
-    """One flame graph: what stands above it, and each path with all below it."""
+    """One flame graph: its title, and the cost of each path with all that it calls."""
 
     title: str
     sums: Mapping[Path, int]
@@ -91,10 +92,8 @@ def inclusive(own: Mapping[Path, int]) -> Counter[Path]:
 
 
 def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
-    """A colour for each layer that is among the dearest of one of these; the rest shares one."""
-    most: Counter[str] = Counter()
-    for layers in drawn:
-        most |= layers
+    """A colour for each of the most expensive layers; all other layers share a colour."""
+    most = reduce(or_, drawn, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
     return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
 

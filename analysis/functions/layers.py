@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.tsv import read_rows
 
@@ -20,8 +20,7 @@ HELPERS = "helpers"
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A function's layer, and whether it is its caller's."""
 
     name: str

@@ -2,7 +2,7 @@
 """What bcc's tools show of a message's way: parts of its latency, and stacks of wake-ups."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -26,8 +26,7 @@ class PathPart:
     slots: tuple[tuple[int, int], ...]  # (from so many ns, up to twice that; how many)
 
 
-@dataclass(frozen=True)
-class PathLatency:
+class PathLatency(NamedTuple):
     """The parts of one cell's messages; `not_woken`: whose reader was awake when they came."""
 
     where: str
@@ -37,8 +36,7 @@ class PathLatency:
     not_woken: int
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One stack out of which a process was woken, from the outermost function in."""
 
     functions: tuple[str, ...]
@@ -46,8 +44,7 @@ class Way:
     per_round_trip: float
 
 
-@dataclass(frozen=True)
-class Wakeups:
+class Wakeups(NamedTuple):
     """The ways of one cell's wake-ups, the most travelled first."""
 
     where: str

@@ -138,7 +138,7 @@ def _costs(rows: pd.DataFrame, name: str) -> dict[str, float]:
 
 
 def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
-    """Of the programs' probed runs, medians over repeats; `most` of each."""
+    """Medians over repeats of the programs' probed runs: the `most` frequent calls."""
     rows = tidy[tidy["pattern"].isin(PROGRAMS) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
     found = []

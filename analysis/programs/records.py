@@ -94,7 +94,7 @@ Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is v
 
 
 def _redis(line: Redis) -> Measured:
-    """A request and its answer are two messages. Valid: the server counted what was asked."""
+    """A request and its answer are two messages. Valid: the server counted every request."""
     requests, window = line.requests, line.window_ns
     valid = line.counted == line.server_calls == requests
     conditions = str(Conditions("free", clients=line.clients))
@@ -161,7 +161,7 @@ def _gin(line: Gin) -> Measured:
 
 
 def _in_fastcgi(line: GinInFastcgi) -> Measured:
-    """Requests alone are messages. Valid: each was asked."""
+    """Requests alone are messages. Valid: the client made each of them."""
     figures: Figures = {("answers", name): line.answers.get(name, 0) for name in get_args(Protocol)}
     valid = sum(figures.values()) == line.asked
     return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, valid, figures

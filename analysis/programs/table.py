@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -13,15 +14,14 @@ from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES,
 from analysis.intervals import Values, median_with_ends
 
 OVER, UNDER = "tcp", "unix"
-# Times by their nature, and what a message costs: they stand with the counts.
+# These are times, but say what a message costs: the report shows them with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
 
 
-@dataclass(frozen=True)
-class Paired:
+class Paired(NamedTuple):
     """A figure of both transports: its median over interleaved repeats, each made of one pair.
 
-    `low` and `high` are the 95 % interval; of repeats that are too few for one, their range.
+    `low` and `high` are the 95 % interval, or the range where repeats are too few for an interval.
     """
 
     value: float

@@ -8,7 +8,7 @@ from analysis.errors import RunError, UsageError
 
 
 def print_result(result: Callable[[], str]) -> int:
-    """Print the result, or one sentence on stderr; the exit status."""
+    """Print the result, or one sentence on stderr. Returns the exit status."""
     try:
         print(result())
     except RunError as error:

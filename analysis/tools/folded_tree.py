@@ -4,8 +4,8 @@
 
 A line of a folded file is `outermost;…;innermost N` (Brendan Gregg's stackcollapse format); the
 files of a run's `folded/` count instructions of one round trip, or samples. Each function is shown
-below its caller with what it and all that it calls cost; siblings come dearest first, and what is
-too cheap to show is summed up. Standard library only: any Python will do.
+below its caller with what it and all that it calls cost; the most expensive sibling comes
+first, and what is too cheap to show is summed up. Standard library only: any Python will do.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def rows(call: TreeNode, name: str, depth: int, least: float, level: int = 0) ->
     yield f"{call.cost:>9,}  {'  ' * level}{name}"
     if level == depth:
         return
-    shown = {name: one for name, one in call.calls.items() if one.cost >= least}
-    for inner, one in sorted(shown.items(), key=lambda item: -item[1].cost):
-        yield from rows(one, inner, depth, least, level + 1)
-    rest = sum(one.cost for name, one in call.calls.items() if name not in shown)
+    shown = {name: inner for name, inner in call.calls.items() if inner.cost >= least}
+    for inner_name, inner in sorted(shown.items(), key=lambda item: -item[1].cost):
+        yield from rows(inner, inner_name, depth, least, level + 1)
+    rest = sum(inner.cost for name, inner in call.calls.items() if name not in shown)
     if rest:
         others = len(call.calls) - len(shown)
         yield f"{rest:>9,}  {'  ' * (level + 1)}… {others} other{'s' * (others > 1)}"

@@ -65,7 +65,7 @@ def compare(runs: Sequence[Run], claims: tuple[Claim, ...]) -> str:
 
 
 def _timed(verdict: Verdict) -> bool | None:
-    """Whether it rests on times; None where nothing was measured or asked."""
+    """Whether it rests on times; None where nothing was measured or checked."""
     if verdict.evidence:
         measure = measure_of(verdict.claim.quantity)
         return measure is not None and measure.quantity in TIMES

@@ -177,7 +177,7 @@ def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeE
 
 
 def _allowed(first: Any) -> str:
-    """What may stand there, where pydantic's own words do not say it."""
+    """The keys that are allowed, where pydantic's own words do not name them."""
     if first["type"] not in ("extra_forbidden", "missing"):
         return ""
     model: Any = ClaimFile

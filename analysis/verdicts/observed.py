@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this kernel did when it was asked, and what tools said about their options.
+"""What checks found out about this kernel, and which options its tools have.
 
 `raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
 what tools answered (docs/run-folder.md).

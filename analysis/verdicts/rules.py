@@ -3,8 +3,8 @@
 
 Rules over measured figures (`values`, `bounds`, `ratio`, `present`, `across`) compare the figures
 of one condition and one repeat; judge.py finds these. `consistent` computes with numbers that the
-source itself states (stated.py); `check` and `option` read what was asked of this kernel and of
-its tools (observed.py).
+source itself states (stated.py); `check` and `option` read what this kernel
+and its tools answered (observed.py).
 """
 
 import tomllib
@@ -166,7 +166,7 @@ class RatioRule(Quotient):
 
 
 class Across(Quotient):
-    """The same transport in two patterns, placements or sizes: the one divided by the other."""
+    """One transport in two patterns, placements or sizes: the first divided by the second."""
 
     kind: Literal["across"]
     key: Literal["pattern", "placement", "size"]
@@ -200,7 +200,7 @@ class CheckRule(Model):
 
 
 class Option(Model):
-    """A tool has an option: the tool itself is asked."""
+    """A tool has an option: the tool itself tells."""
 
     kind: Literal["option"]
     tool: str = Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")

@@ -10,8 +10,7 @@ flight.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -64,8 +63,7 @@ class Stated(Model):
         return found | ({"parts": sum(self.parts)} if self.parts else {})
 
 
-@dataclass(frozen=True)
-class Relation:
+class Relation(NamedTuple):
     """One relation: `computed` from the numbers is held against the one named `against`."""
 
     name: str

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -22,8 +23,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One transport's figure in one condition, or the quotient of two."""
 
     label: str
@@ -75,8 +75,7 @@ class Evidence:
         return next((figure for figure in self.figures if figure.label == label), None)
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What was computed, or what a check or a tool answered."""
 
     text: str
@@ -95,7 +94,7 @@ class Verdict:
     mechanism: str = ""
     evidence: tuple[Evidence, ...] = ()
     findings: tuple[Finding, ...] = ()
-    # Each kernel that was asked, and the verdict of it alone; times are of one kernel only.
+    # Each kernel, and its own verdict; times come from one kernel only.
     kernels: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -152,12 +151,12 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     for v in verdicts:
         head = (v.claim.id, v.claim.source.id, v.verdict)
         why = f"{v.condition}. {v.why}" if v.condition else v.why
-        for one in v.evidence:
-            tail = (" ".join(map(str, one.cells)), raw_file(one, folders))
+        for found in v.evidence:
+            tail = (" ".join(map(str, found.cells)), raw_file(found, folders))
             rows += (
-                (*head, f"{f.label} · {one.words()}", f.value, f.low, f.high,
+                (*head, f"{f.label} · {found.words()}", f.value, f.low, f.high,
                  "" if f.quotient else v.unit, why, *tail)
-                for f in one.figures
+                for f in found.figures
             )  # fmt: skip
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:
@@ -165,7 +164,7 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def raw_file(one: Evidence, folders: dict[tuple[str, str], str]) -> str:
+def raw_file(found: Evidence, folders: dict[tuple[str, str], str]) -> str:
     """The file that holds its cell runs, from the run's folder on; empty where none is known."""
-    folder = folders.get(one.where, "")
-    return f"raw/{folder}/{one.file}" if folder else ""
+    folder = folders.get(found.where, "")
+    return f"raw/{folder}/{found.file}" if folder else ""
