@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import loopback
-from analysis.counts.agreement import Pair, agreements, compare
+from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
 from analysis.counts.ledger import build_ledgers
@@ -134,7 +134,7 @@ class Analysis:
         return (CELLS, *(f"{name}/" for name in cell.instruments), *iterations)
 
     @property
-    def disagreements(self) -> tuple[Pair, ...]:
+    def disagreements(self) -> tuple[Compared, ...]:
         return tuple(c for c in self.comparisons if not c.agree)
 
 

@@ -38,7 +38,7 @@ NOT_COMPARED = (
 
 
 @dataclass(frozen=True)
-class Pair(KernelWorkload):
+class Compared(KernelWorkload):
     """Two instruments on one quantity of one cell, per message."""
 
     quantity: str
@@ -103,7 +103,7 @@ class Agreement(KernelWorkload):
         return sum(counts.unexplained for _, _, by in self.rows for counts in by.values())
 
 
-def compare(tidy: pd.DataFrame) -> tuple[Pair, ...]:
+def compare(tidy: pd.DataFrame) -> tuple[Compared, ...]:
     """All comparisons that valid cells allow, those that disagree first."""
     rows = _comparable(tidy)
     found = [*_pairs(_together(rows), INSTRUMENTS, together=True), *_apart(rows)]
@@ -148,7 +148,7 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     return table.pivot_table("value", index, "instrument", aggfunc="sum")
 
 
-def _apart(rows: pd.DataFrame) -> Iterator[Pair]:
+def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
     """bpftrace and ftrace watch different runs of a cell: compare their medians over repeats."""
     rows = rows[rows["instrument"].isin(APART)]
     traced_messages = rows[rows["instrument"] == "ftrace"]["messages"]
@@ -174,14 +174,18 @@ def _apart(rows: pd.DataFrame) -> Iterator[Pair]:
     yield from _pairs(table, APART, together=False)
 
 
-def _pairs(table: pd.DataFrame, instruments: tuple[str, ...], *, together: bool) -> Iterator[Pair]:
+def _pairs(
+    table: pd.DataFrame, instruments: tuple[str, ...], *, together: bool
+) -> Iterator[Compared]:
     present = [name for name in instruments if name in table.columns]
     for names in combinations(present, 2):
         for cell, runs in groups(table[list(names)].dropna(), *CELL):
             yield _pair(runs, names, dict(zip(CELL, cell, strict=True)), together)
 
 
-def _pair(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], together: bool) -> Pair:
+def _pair(
+    runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], together: bool
+) -> Compared:
     """The run in which the two are furthest apart, per message, speaks for all."""
     messages = runs.index.get_level_values("messages").to_numpy()
     ones, others = (runs[name].to_numpy() / messages for name in names)
@@ -190,7 +194,7 @@ def _pair(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], toge
     close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
     whys = _whys(runs, names, cell)
     worst = int(difference.argmax())
-    return Pair(
+    return Compared(
         first=names[0],
         second=names[1],
         first_value=float(ones[worst]),
