@@ -193,16 +193,12 @@ def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
-            yield Missing(
-                f"{name}: {scripts.instrument(script)} {script}",
-                target.folder,
-                "the script was attached and left no count for this cell",
-            )
+            why = "the script was attached and left no count for this cell"
+            yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
         if not (target.path / files[script]).exists():
-            yield Missing(
-                f"{name}: ftrace {script}", target.folder, "it was attached and left no file"
-            )
+            why = "it was attached and left no file"
+            yield Missing(f"{name}: ftrace {script}", target.folder, why)
