@@ -12,5 +12,24 @@
     report     pages, terminal, exports
     diff       two such analyses compared
 
-Programs of their own: `python -m analysis`, and .again, .needs, .peers, .folded_tree.
+Programs of their own: `python -m analysis`, and those of tools.
 """
+
+import shlex
+import sys
+from types import TracebackType
+
+
+def _name_environment(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """A library that this Python lacks ends a command in the sentence that helps."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "").startswith("analysis"):
+        sys.__excepthook__(kind, error, trace)
+        return
+    python = "$(./runners/setup.sh --analysis | tail -n1)/bin/python"
+    command = f"{python} {shlex.join(sys.orig_argv[1:])}"
+    print(f"pathcost: the analysis needs its Python environment: run {command}", file=sys.stderr)
+
+
+sys.excepthook = _name_environment

@@ -54,3 +54,33 @@ class Conditions:
 
     def __str__(self) -> str:
         return "+".join((self.placement, *self.unusual))
+
+
+# The fields of KernelWorkload, in their order.
+KernelKey = tuple[str, int, str, str, str]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the cells of one table have in common; `placement` holds the conditions as a string."""
+
+    pattern: str
+    size: int
+    placement: str
+
+
+@dataclass(frozen=True)
+class KernelWorkload(Workload):
+    """One workload on one kernel."""
+
+    target: str
+    kernel: str
+
+    @property
+    def kernel_text(self) -> str:
+        return f"{self.target} {self.kernel}"
+
+    @property
+    def where(self) -> str:
+        """`guest 6.12 · pingpong · 64 B · cross-cpu`."""
+        return f"{self.kernel_text} · {self.pattern} · {self.size} B · {self.placement}"

@@ -28,6 +28,13 @@ def interval(values: Values) -> tuple[float | None, float | None]:
     return (None, None) if found is None else (float(found[0][0]), float(found[1][0]))
 
 
+def median_with_ends(values: Values) -> tuple[float, float, float]:
+    """The median and its interval; the range of the values where they are too few for one."""
+    low, high = interval(values)
+    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
+    return float(np.median(values)), float(ends[0]), float(ends[1])
+
+
 def joint_interval(
     figures: Callable[[Values], Values], *columns: Values
 ) -> tuple[Values, Values] | None:

@@ -10,7 +10,7 @@ IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
 
 
 def words(target: Target) -> dict[str, str]:
-    """What was asked → what was found, to be compared."""
+    """What was checked → what was found, for a comparison."""
     return {
         f"{KEY}: {name}": f"unknown: {answer.unknown}"
         if answer.unknown is not None
@@ -44,7 +44,7 @@ def sentences(run: Run) -> tuple[str, ...]:
 def _on_the_path(target: Target) -> list[str]:
     """What packets of this target's transports met."""
     transports = {cell.transport for cell in target.cells}
-    if not any("tcp" in one or one == "udp" for one in transports):
+    if not any("tcp" in name or name == "udp" for name in transports):
         return []
     also_ipv6 = "tcp6" in transports
     found = {
@@ -59,7 +59,7 @@ def _named(name: str, items: list[str]) -> str:
     """Without hooks and priorities: `nf_tables (inet filter input, inet nat output and 3 more)`."""
     if items in (["active"], ["attached"]):
         return name
-    names = [one.partition(" (")[0] for one in items]
+    names = [item.partition(" (")[0] for item in items]
     more = len(names) - MOST_NAMED
     if more > 0:
         names[MOST_NAMED:] = [f"{more} more"]

@@ -21,6 +21,12 @@ from analysis.wording import (
 )
 
 MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, nineteen are a table
+# Measure, and the words before and after its figure.
+COUNTS = (
+    ("payload_copies", "copies each payload byte", "times"),
+    ("functions_hit", "runs", "different functions"),
+    ("function_calls", "makes", "function calls"),
+)
 NO_COUNTS = "This run has no valid cell in which copies or kernel functions were counted."
 NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran on the host."
 
@@ -31,12 +37,11 @@ def summary(
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
         return ("This run holds no figures: see what is missing.",)
-    placements = {placement for placement, _ in ledger.columns}
     timed = [
         timing
         for timing in timings
         if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
-        and timing.placement in placements
+        and timing.placement in ledger.placements
     ]
     counts, durations = _counts(ledger), [*_times(ledger.size, timed), *_gap(ledger.size, parts)]
     if not durations and (instructions := _instructions(ledger)):
@@ -47,14 +52,10 @@ def summary(
 
 
 def _counts(ledger: Ledger) -> list[str]:
-    copies, functions, calls = (
-        _figures(ledger, measure)
-        for measure in ("payload_copies", "functions_hit", "function_calls")
-    )
     clauses = [
-        *([f"copies each payload byte {_by_transport(copies, ' times')}"] if copies else []),
-        *([f"runs {_by_transport(functions, ' different functions')}"] if functions else []),
-        *([f"makes {_by_transport(calls, ' function calls')}"] if calls else []),
+        f"{verb} {figures}"
+        for measure, verb, unit in COUNTS
+        if (figures := _by_transport(ledger, measure, unit))
     ]
     if not clauses:
         return []
@@ -62,31 +63,22 @@ def _counts(ledger: Ledger) -> list[str]:
 
 
 def _instructions(ledger: Ledger) -> str:
-    figures = _figures(ledger, "instructions")
+    figures = _by_transport(ledger, "instructions", "instructions")
+    size = size_text(ledger.size)
+    return figures and f"A message of {size} takes {figures}, the kernel's and the program's."
+
+
+def _by_transport(ledger: Ledger, measure: str, unit: str) -> str:
+    """`2.00 times over a Unix socket and TCP alike`, or each transport with its own figure."""
+    transports = ledger.transports[:MOST_IN_A_SENTENCE]
+    figures = {t: text for t in transports if (text := _figure(ledger, measure, t))}
     if not figures:
         return ""
-    instructions = _by_transport(figures, " instructions")
-    size = size_text(ledger.size)
-    return f"A message of {size} takes {instructions}, the kernel's and the program's."
-
-
-def _figures(ledger: Ledger, measure: str) -> dict[str, str]:
-    transports = ledger.transports[:MOST_IN_A_SENTENCE]
-    return {t: text for t in transports if (text := _figure(ledger, measure, t))}
-
-
-def _by_transport(figures: dict[str, str], what: str) -> str:
-    """`2.00 times over a Unix socket and TCP alike`, or each transport with its own figure."""
-    figure, *second = figures.values()
-    names = [transport_text(transport) for transport in figures]
-    text = f"{figure}{what} over {names[0]}"
-    if not second:
-        return text
-    return (
-        f"{text} and {names[1]} alike"
-        if second == [figure]
-        else f"{text} and {second[0]} over {names[1]}"
-    )
+    (name, figure), *second = [(transport_text(t), text) for t, text in figures.items()]
+    text = f"{figure} {unit} over {name}"
+    for other, value in second:
+        text += f" and {other} alike" if value == figure else f" and {value} over {other}"
+    return text
 
 
 def _figure(ledger: Ledger, measure: str, transport: str) -> str:
@@ -120,14 +112,12 @@ def _first(timing: Timing) -> tuple[Latency, ...]:
 
 def _medians(timing: Timing) -> str:
     """`on one CPU 6.1 µs over a Unix socket and 9.8 µs over TCP (1.60 times as long, …)`."""
-    medians = listed(
-        [
-            f"{amount(latency.p50.value, 'ns')} over {transport_text(latency.transport)}"
-            for latency in _first(timing)
-            if latency.p50
-        ]
-    )
-    text = f"{place(timing.placement)} {medians}"
+    medians = [
+        f"{amount(latency.p50.value, 'ns')} over {transport_text(latency.transport)}"
+        for latency in _first(timing)
+        if latency.p50
+    ]
+    text = f"{place(timing.placement)} {listed(medians)}"
     if not (timing.ratios and timing.ratios[0].both == _first(timing)):
         return text
     ratio = timing.ratios[0]
@@ -149,7 +139,7 @@ def _timing(timings: Sequence[Timing]) -> str:
 
 
 def _modes(timings: Sequence[Timing]) -> str:
-    """Where a median stands for several times: how often each comes is in the table of times."""
+    """Where latency has several modes: the table of times has the share of each."""
     gathered = [gathering(place(timing.placement), _first(timing)) for timing in timings]
     if any(gathered):
         return f"Latency has several modes: {'; '.join(filter(None, gathered))}."

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tidy table: one row for each figure, whoever measured it."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
-from analysis.counts.validity import invalid_reasons
+from analysis.counts.validity import Counted, invalid_reasons
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
 from analysis.programs import records
@@ -33,7 +34,7 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
     ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),
-    # Whatever went out by a device that is one: the machine's other traffic is in it.
+    # Packets that left by a hardware device, the machine's other traffic among them.
     ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
 )
@@ -41,18 +42,7 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One value over a cell's window."""
-
-    instrument: str
-    quantity: str
-    key: str
-    value: float
-
-
-@dataclass(frozen=True)
-class Invalid:
+class Invalid(NamedTuple):
     """A cell run that no verdict may use, and why."""
 
     target: Target
@@ -60,8 +50,7 @@ class Invalid:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(NamedTuple):
     """The tidy table, and what has to be said about it."""
 
     tidy: pd.DataFrame
@@ -84,10 +73,12 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
             if cell.result is None:
                 continue
             figures = list(_figures(target, cell, cell.result, scripts))
-            reasons = invalid_reasons(cell, cell.result, [_as_tuple(f) for f in figures])
+            reasons = invalid_reasons(cell, cell.result, figures)
             if reasons:
                 invalid.append(Invalid(target, cell, tuple(reasons)))
-            rows += (_row(run, target, cell, figure, not reasons) for figure in _once(figures))
+            # Two scripts may count one quantity: validity has compared them, and one row is enough.
+            once = {(f.instrument, f.quantity, f.key): f for f in figures}
+            rows += (_row(run, target, cell, figure, not reasons) for figure in once.values())
     rows += exact.rows(run, cells)
     program_rows, program_failures = records.read_programs(run)
     rows += program_rows
@@ -100,16 +91,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
 
 
-def _once(figures: list[Figure]) -> Iterable[Figure]:
-    """Each figure once: two scripts may count the same thing (validity has compared them)."""
-    return {(f.instrument, f.quantity, f.key): f for f in figures}.values()
-
-
-def _as_tuple(figure: Figure) -> tuple[str, str, str, float]:
-    return figure.instrument, figure.quantity, figure.key, figure.value
-
-
-def _row(run: Run, target: Target, cell: Cell, f: Figure, valid: bool) -> tuple[object, ...]:
+def _row(run: Run, target: Target, cell: Cell, f: Counted, valid: bool) -> tuple[object, ...]:
     where = (run.name, target.target, target.kernel, target.probe_level, f.instrument)
     conditions = str(cell.conditions)
     what = (cell.transport, cell.pattern, cell.size, conditions, cell.repeat, cell.id)
@@ -117,51 +99,48 @@ def _row(run: Run, target: Target, cell: Cell, f: Figure, valid: bool) -> tuple[
     return (*where, *what, *figure, cell.messages, valid)
 
 
-def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Figure]:
+def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> Iterator[Counted]:
     """All figures of one cell run. Times of an emulated CPU, or a guest's, end here."""
-    sources = (
+    figures = chain(
         _from_workload(cell, result),
         _from_kernel(result),
         _from_samples(target, cell),
         _from_scripts(cell, scripts),
         _from_ftrace(target, cell),
-        _from_programs(target, cell),
+        _from_programs(cell),
     )
-    for source in sources:
-        for figure in source:
-            if target.timed or figure.quantity not in TIMES:
-                yield figure
+    return (f for f in figures if target.timed or f.quantity not in TIMES | {"program_ns"})
 
 
-def _from_workload(cell: Cell, result: Result) -> Iterator[Figure]:
+def _from_workload(cell: Cell, result: Result) -> Iterator[Counted]:
     for way in ("sent", "received"):
-        yield Figure("workload", "messages", way, result.both(f"{way}_messages"))
-        yield Figure("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
-    yield Figure("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
+        yield Counted("workload", "messages", way, result.both(f"{way}_messages"))
+        yield Counted("workload", "payload_bytes", way, result.both(f"{way}_bytes"))
+    yield Counted("workload", "messages_per_s", "", cell.messages * 1e9 / result.window_ns)
     if cell.pattern in ROUND_TRIP_PATTERNS:
         rate = result.round_trips * 1e9 / result.window_ns
-        yield Figure("workload", "requests_per_s", "", rate)
+        yield Counted("workload", "requests_per_s", "", rate)
     reads = result.both("received_messages") + result.both("partial_receives")
-    yield Figure("workload", "reads", "", reads)
+    yield Counted("workload", "reads", "", reads)
     if result.client.tcp_info is not None:
-        counters = [process.tcp_info for process in result.processes if process.tcp_info]
-        yield Figure("kernel", "tcp_segments", "data", sum(info.data_segs_out for info in counters))
+        sent = sum(p.tcp_info.data_segs_out for p in result.processes if p.tcp_info)
+        yield Counted("kernel", "tcp_segments", "data", sent)
 
 
-def _from_kernel(result: Result) -> Iterator[Figure]:
+def _from_kernel(result: Result) -> Iterator[Counted]:
     for key in ("voluntary", "involuntary"):
-        yield Figure("kernel", "switches", key, result.usage(key))
+        yield Counted("kernel", "switches", key, result.usage(key))
     switches = result.usage("voluntary") + result.usage("involuntary")
-    yield Figure("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
+    yield Counted("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
     for key in ("user", "system"):
-        yield Figure("kernel", "cpu_ns", key, result.usage(f"{key}_us") * 1000)
+        yield Counted("kernel", "cpu_ns", key, result.usage(f"{key}_us") * 1000)
     for path, quantity, key, read in PROC:
         grown = delta(result.proc.get(path), read)
         if grown is not None:
-            yield Figure("kernel", quantity, key, grown)
+            yield Counted("kernel", quantity, key, grown)
 
 
-def _from_samples(target: Target, cell: Cell) -> Iterator[Figure]:
+def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
     if not target.timed or "ftrace" in cell.instruments:
         return
     samples = read_samples(target, cell)
@@ -170,42 +149,40 @@ def _from_samples(target: Target, cell: Cell) -> Iterator[Figure]:
     time = SAMPLED.get(cell.pattern, "rtt_ns")
     for key, (percent, least) in PERCENTILES.items():
         if len(samples) >= least:
-            yield Figure("workload", time, key, float(np.percentile(samples, percent)))
-    yield Figure("workload", time, "mean", float(samples.mean()))
-    yield Figure("workload", time, "min", float(samples.min()))
-    yield Figure("workload", time, "max", float(samples.max()))
+            yield Counted("workload", time, key, float(np.percentile(samples, percent)))
+    for key, value in (("mean", samples.mean()), ("min", samples.min()), ("max", samples.max())):
+        yield Counted("workload", time, key, float(value))
 
 
-def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Figure]:
+def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Counted]:
     for name in cell.scripts:
         by = scripts.instrument(name)
         lost = scripts.lost(cell.id, name)
         if lost:
-            yield Figure(by, "lost", f"{by} {name}", lost)
+            yield Counted(by, "lost", f"{by} {name}", lost)
         if (missed := cell.missed.get(name)) is not None:
-            yield Figure(by, "missed", name, missed)
+            yield Counted(by, "missed", name, missed)
         for count in scripts.of(cell.id, name):
-            yield Figure(by, count.quantity, count.key, count.value)
+            yield Counted(by, count.quantity, count.key, count.value)
 
 
-def _from_programs(target: Target, cell: Cell) -> Iterator[Figure]:
-    """What an instrument's BPF programs took; an emulated CPU's time is no time."""
+def _from_programs(cell: Cell) -> Iterator[Counted]:
+    """How often an instrument's BPF programs ran, and how long they took."""
     for instrument, ran in cell.bpf_programs.items():
         if ran.runs:  # else the kernel keeps no such statistics
-            yield Figure(instrument, "program_runs", "", ran.runs)
-            if target.timed:
-                yield Figure(instrument, "program_ns", "", ran.ns)
+            yield Counted(instrument, "program_runs", "", ran.runs)
+            yield Counted(instrument, "program_ns", "", ran.ns)
 
 
-def _from_ftrace(target: Target, cell: Cell) -> Iterator[Figure]:
+def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
     if cell.lost:
         by = cell.instruments[-1] if cell.instruments else "ftrace"
-        yield Figure(by, "lost", by, cell.lost)
+        yield Counted(by, "lost", by, cell.lost)
     if "ftrace" not in cell.instruments:
         return
     calls = read_ftrace(target, cell)
     for function, count in sorted((calls or {}).items()):
-        yield Figure("ftrace", "function_calls", function, count)
+        yield Counted("ftrace", "function_calls", function, count)
 
 
 def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
@@ -216,16 +193,12 @@ def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
     for script in cell.scripts:
         if script not in files and not scripts.of(cell.id, script):
-            yield Missing(
-                f"{name}: {scripts.instrument(script)} {script}",
-                target.folder,
-                "the script was attached and left no count for this cell",
-            )
+            why = "the script was attached and left no count for this cell"
+            yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
     traced = [script for script in cell.scripts if script in files]
     if "ftrace" in cell.instruments and not traced:
         traced = ["functions"]  # of a run before scripts of ftrace had names
     for script in traced:
         if not (target.path / files[script]).exists():
-            yield Missing(
-                f"{name}: ftrace {script}", target.folder, "it was attached and left no file"
-            )
+            why = "it was attached and left no file"
+            yield Missing(f"{name}: ftrace {script}", target.folder, why)

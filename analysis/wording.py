@@ -121,6 +121,6 @@ def listed(items: list[str], joint: str = "and") -> str:
     return f"{first} {joint} {last}"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, single: str, many: str = "") -> str:
     """`1 cell`, `2 cells`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    return f"{count} {single if count == 1 else many or single + 's'}"

@@ -10,13 +10,14 @@ unexplained, and is shown as that.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order
-from analysis.counts.measures import CONDITIONS
+from analysis.conditions import KernelKey, KernelWorkload
+from analysis.counts.ledger import transport_order
+from analysis.counts.measures import CONDITIONS, groups
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
@@ -37,17 +38,12 @@ NOT_COMPARED = (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Compared(KernelWorkload):
     """Two instruments on one quantity of one cell, per message."""
 
     quantity: str
     key: str
     transport: str
-    pattern: str
-    size: int
-    placement: str
-    target: str
-    kernel: str
     first: str
     second: str
     first_value: float
@@ -69,10 +65,9 @@ class Comparison:
         return not (self.equal or self.why)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What each instrument counted over one window: of all runs the one where they differ most, and
-    of several such the one that most of them watched."""
+class QuantityCounts(NamedTuple):
+    """What each instrument counted over one window: in the run where the instruments differ most,
+    and of several such runs in the one that most of them watched."""
 
     by: dict[str, int]
     equal: bool
@@ -81,47 +76,39 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(KernelWorkload):
     """Quantity by instrument, for each transport of one set of conditions on one kernel."""
 
-    target: str
-    kernel: str
-    pattern: str
-    size: int
-    placement: str
     messages: int
     instruments: dict[str, tuple[str, ...]]  # transport → its columns
-    rows: tuple[tuple[str, str, dict[str, Counts]], ...]  # quantity, key, by transport
+    rows: tuple[tuple[str, str, dict[str, QuantityCounts]], ...]  # quantity, key, by transport
 
     @staticmethod
-    def remarks(by: dict[str, Counts]) -> list[tuple[str, str]]:
+    def remarks(by: dict[str, QuantityCounts]) -> list[tuple[str, str]]:
         """(of which transports, why they differ); an empty reason is one that nobody knows."""
         found: dict[str, list[str]] = {}
-        for transport, one in by.items():
-            for why in (*(("",) if one.unexplained else ()), *one.why):
+        for transport, counts in by.items():
+            for why in (*(("",) if counts.unexplained else ()), *counts.why):
                 found.setdefault(why, []).append(transport)
         return [(listed(names), why) for why, names in found.items()]
 
     def is_equal(self) -> int:
         """How many of its figures are equal to the last event."""
-        return sum(one.equal for _, _, by in self.rows for one in by.values())
+        return sum(counts.equal for _, _, by in self.rows for counts in by.values())
 
     def figures(self) -> int:
         return sum(len(by) for _, _, by in self.rows)
 
     def unexplained(self) -> int:
-        return sum(one.unexplained for _, _, by in self.rows for one in by.values())
+        return sum(counts.unexplained for _, _, by in self.rows for counts in by.values())
 
 
-def compare(tidy: pd.DataFrame) -> tuple[Comparison, ...]:
+def compare(tidy: pd.DataFrame) -> tuple[Compared, ...]:
     """All comparisons that valid cells allow, those that disagree first."""
     rows = _comparable(tidy)
     found = [*_pairs(_together(rows), INSTRUMENTS, together=True), *_apart(rows)]
-    return tuple(
-        sorted(
-            found, key=lambda c: (c.agree, not c.together, -c.apart, c.quantity, c.key, c.transport)
-        )
-    )
+    found.sort(key=lambda p: (p.agree, not p.together, -p.apart, p.quantity, p.key, p.transport))
+    return tuple(found)
 
 
 def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
@@ -130,8 +117,8 @@ def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
     table = table[table.notna().sum(axis=1) > 1]
     if table.empty:
         return ()
-    conditions = table.groupby(level=["target", "kernel", *CONDITIONS], sort=True)
-    return tuple(_agreement(conditions, group) for conditions, group in conditions)
+    cells = groups(table, "target", "kernel", *CONDITIONS)
+    return tuple(_agreement((*key[2:], *key[:2]), group) for key, group in cells)
 
 
 def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -151,38 +138,24 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     """
     elsewhere = rows["key"].str.endswith(ELSEWHERE)
     rows = rows.assign(key=rows["key"].str.removesuffix(ELSEWHERE))
-    told = {
-        (quantity, key)
-        for quantity, key in zip(rows["quantity"], rows["key"], strict=True)
-        if quantity in MACHINE_WIDE
-    } & set(zip(rows[elsewhere]["quantity"], rows[elsewhere]["key"], strict=True))
-    split = pd.Series(
-        [pair in told for pair in zip(rows["quantity"], rows["key"], strict=True)],
-        rows.index,
-        dtype=bool,
-    )
+    counted = pd.Series(list(zip(rows["quantity"], rows["key"], strict=True)), rows.index)
+    split = rows["quantity"].isin(MACHINE_WIDE) & counted.isin(counted[elsewhere])
     kernel, perf = (rows["instrument"] == name for name in ("kernel", "perf"))
     whole = rows[split & ~perf]
     own = rows[~elsewhere & ~(split & kernel)]
     table = pd.concat([own, whole.assign(key=whole["key"] + WHOLE_MACHINE)])
-    return table.pivot_table(
-        index=[*CELL, "repeat", "cell", "messages"],
-        columns="instrument",
-        values="value",
-        aggfunc="sum",
-    )
+    index = [*CELL, "repeat", "cell", "messages"]
+    return table.pivot_table("value", index, "instrument", aggfunc="sum")
 
 
-def _apart(rows: pd.DataFrame) -> Iterator[Comparison]:
+def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
     """bpftrace and ftrace watch different runs of a cell: compare their medians over repeats."""
     rows = rows[rows["instrument"].isin(APART)]
     traced_messages = rows[rows["instrument"] == "ftrace"]["messages"]
     if traced_messages.empty:
         return
     rows = rows.assign(value=rows["value"] / rows["messages"])
-    table = rows.pivot_table(
-        index=list(CELL), columns="instrument", values="value", aggfunc="median"
-    )
+    table = rows.pivot_table("value", list(CELL), "instrument", aggfunc="median")
     if not set(APART) <= set(table.columns):
         return
     watched, traced = (
@@ -203,17 +176,16 @@ def _apart(rows: pd.DataFrame) -> Iterator[Comparison]:
 
 def _pairs(
     table: pd.DataFrame, instruments: tuple[str, ...], *, together: bool
-) -> Iterator[Comparison]:
+) -> Iterator[Compared]:
     present = [name for name in instruments if name in table.columns]
-    for first, second in combinations(present, 2):
-        both = table[[first, second]].dropna()
-        for cell, runs in both.groupby(level=list(CELL), sort=True):
-            yield _comparison(runs, (first, second), dict(zip(CELL, cell, strict=True)), together)
+    for names in combinations(present, 2):
+        for cell, runs in groups(table[list(names)].dropna(), *CELL):
+            yield _pair(runs, names, dict(zip(CELL, cell, strict=True)), together)
 
 
-def _comparison(
+def _pair(
     runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], together: bool
-) -> Comparison:
+) -> Compared:
     """The run in which the two are furthest apart, per message, speaks for all."""
     messages = runs.index.get_level_values("messages").to_numpy()
     ones, others = (runs[name].to_numpy() / messages for name in names)
@@ -222,7 +194,7 @@ def _comparison(
     close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
     whys = _whys(runs, names, cell)
     worst = int(difference.argmax())
-    return Comparison(
+    return Compared(
         first=names[0],
         second=names[1],
         first_value=float(ones[worst]),
@@ -239,49 +211,47 @@ def _comparison(
 def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> list[str | None]:
     """For each run in which the two differ why they do; None where nobody knows."""
     whys: list[str | None] = []
-    for index, one, other in runs[list(names)].itertuples():
-        difference = float(one - other)
+    for index, first, second in runs[list(names)].itertuples():
+        difference = float(first - second)
         if abs(difference) >= LEAST_EVENT:
             messages = int(index[-1])
-            what = (str(cell["quantity"]), str(cell["key"]).removesuffix(WHOLE_MACHINE))
-            where = (str(cell["kernel"]), str(cell["pattern"]))
-            whys.append(explain(names, difference, messages, what, *where))
+            what = (cell["quantity"], cell["key"].removesuffix(WHOLE_MACHINE))
+            whys.append(explain(names, difference, messages, what, cell["kernel"], cell["pattern"]))
     return whys
 
 
-def _agreement(conditions: Any, group: pd.DataFrame) -> Agreement:
-    target, kernel, pattern, size, placement = conditions
-    by_transport: dict[str, set[str]] = {}
-    rows: dict[tuple[str, str], dict[str, Counts]] = {}
-    for cell, runs in group.groupby(level=list(CELL), sort=True):
+def _agreement(conditions: KernelKey, group: pd.DataFrame) -> Agreement:
+    rows: dict[tuple[str, str], dict[str, QuantityCounts]] = {}
+    for cell, runs in groups(group, *CELL):
         named = dict(zip(CELL, cell, strict=True))
-        present = [name for name in INSTRUMENTS if name in runs and runs[name].notna().any()]
-        transport = str(named["transport"])
-        by_transport.setdefault(transport, set()).update(present)
-        counts = _counts(runs[present], named)
-        rows.setdefault((str(named["quantity"]), str(named["key"])), {})[transport] = counts
-    columns = {
-        transport: tuple(name for name in INSTRUMENTS if name in by_transport[transport])
-        for transport in sorted(by_transport, key=lambda name: order(name, FIRST_TRANSPORTS))
-    }
-    messages = int(group.index.get_level_values("messages").max())
-    shown = tuple((*what, by) for what, by in sorted(rows.items()))
+        counts = _counts(runs[_present(runs)], named)
+        rows.setdefault((named["quantity"], named["key"]), {})[named["transport"]] = counts
+    transports = {name: _present(runs) for (name,), runs in groups(group, "transport")}
     return Agreement(
-        str(target), str(kernel), str(pattern), int(size), str(placement), messages, columns, shown
+        *conditions,
+        messages=int(group.index.get_level_values("messages").max()),
+        instruments={
+            name: tuple(transports[name]) for name in sorted(transports, key=transport_order)
+        },
+        rows=tuple((*what, by) for what, by in sorted(rows.items())),
     )
 
 
-def _counts(runs: pd.DataFrame, cell: dict[str, Any]) -> Counts:
+def _present(runs: pd.DataFrame) -> list[str]:
+    return [name for name in INSTRUMENTS if name in runs and runs[name].notna().any()]
+
+
+def _counts(runs: pd.DataFrame, cell: dict[str, Any]) -> QuantityCounts:
     spread = (runs.max(axis=1) - runs.min(axis=1)).to_numpy()
     counted = runs.notna().sum(axis=1).to_numpy()
-    # Of runs in which they differ alike the one that most instruments watched.
+    # Where runs differ equally, take the run that most instruments watched.
     worst = runs.iloc[max(range(len(runs)), key=lambda at: (spread[at], counted[at]))]
     whys = [
         why
         for first, second in combinations(runs.columns, 2)
         for why in _whys(runs[[first, second]].dropna(), (str(first), str(second)), cell)
     ]
-    return Counts(
+    return QuantityCounts(
         by={str(name): round(float(value)) for name, value in worst.items() if value == value},
         equal=not whys,
         why=tuple(dict.fromkeys(why for why in whys if why)),

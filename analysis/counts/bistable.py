@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order, placement_order
-from analysis.counts.measures import CONDITIONS, best_source
+from analysis.conditions import Workload
+from analysis.counts.ledger import placement_order, transport_order
+from analysis.counts.measures import CONDITIONS, best_source, groups, source_of
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.wording import number, source_text
+from analysis.wording import number
 
 NEAR = 0.1  # of a switch in a round trip: what timers and a window's edges may add
 APART = 0.5
@@ -21,12 +22,9 @@ STEADY, MIXED, BISTABLE, ONCE = "steady", "mixed", "bistable", "measured once"
 
 
 @dataclass(frozen=True)
-class SwitchModes:
+class SwitchModes(Workload):
     """Switches of a round trip in one cell, both processes together, over its repeats."""
 
-    pattern: str
-    size: int
-    placement: str
     transport: str
     values: tuple[float, ...]
     source: str
@@ -52,30 +50,20 @@ class SwitchModes:
 
 
 def switch_modes(measured: pd.DataFrame) -> tuple[SwitchModes, ...]:
-    """One of each cell with valid counts on each kernel: the host's, where cells ran there."""
+    """One for each cell with valid counts on each kernel: the host's, where cells ran there."""
     rows = measured[(measured["measure"] == "switches") & measured["valid"].astype(bool)]
     host = rows[rows["target"] == "host"]
     return tuple(sorted(_modes(rows if host.empty else host), key=_order))
 
 
 def _modes(rows: pd.DataFrame) -> Iterator[SwitchModes]:
-    measure = MEASURE_BY_ID["switches"]
-    for cell_of, cell in rows.groupby(["kernel", *CONDITIONS, "transport"], sort=True):
-        _, pattern, size, placement, transport = cell_of
-        best = best_source(cell, measure)
-        first = best.iloc[0]
-        where = (first["instrument"], first["target"], first["kernel"], bool(first["probed"]))
-        values = tuple(float(value) for value in best.sort_values("repeat")["value"])
-        yield SwitchModes(
-            str(pattern),
-            int(str(size)),
-            str(placement),
-            str(transport),
-            values,
-            source_text(*where),
-        )
+    for (_, *key), cell in groups(rows, "kernel", *CONDITIONS, "transport"):
+        best = best_source(cell, MEASURE_BY_ID["switches"]).sort_values("repeat")
+        pattern, size, placement, transport = key
+        values, source = tuple(best["value"]), source_of(best)
+        yield SwitchModes(pattern, size, placement, transport, values, source)
 
 
-def _order(one: SwitchModes) -> tuple[object, ...]:
-    transport = order(one.transport, FIRST_TRANSPORTS)
-    return one.pattern, one.size, placement_order(one.placement), transport
+def _order(modes: SwitchModes) -> tuple[object, ...]:
+    transport = transport_order(modes.transport)
+    return modes.pattern, modes.size, placement_order(modes.placement), transport

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Figures of counts: what each shows, its caption, and where its numbers are from."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from analysis.counts import plots
 from analysis.counts.ledger import (
-    FIRST_TRANSPORTS,
     MOST_TOGETHER,
     Ledger,
     Line,
     Row,
-    order,
     placement_order,
+    transport_order,
 )
-from analysis.counts.measures import best_source
+from analysis.counts.measures import best_source, source_of
 from analysis.counts.plots import Panel, Point
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.drawing import Drawn, drawn, not_drawn
@@ -35,6 +37,10 @@ FUNCTIONS = {
 }
 
 
+Panels = tuple[Panel, ...]
+Plot = Callable[[Panels], Figure]
+
+
 def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     """The figures of a ledger, in the order of the report; of many transports the first few."""
     conditions = f"{ledger.pattern}, {size_text(ledger.size)}"
@@ -49,8 +55,9 @@ def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     )
 
 
-def _from(lines: list[Line]) -> str:
-    sources = [source_text(one.instrument, one.target, one.kernel, one.probed) for one in lines]
+def _from(best: list[tuple[Row, Line]]) -> str:
+    lines = (line for _, line in best)
+    sources = [source_text(row.instrument, row.target, row.kernel, row.probed) for row in lines]
     return f"Numbers: {listed(list(dict.fromkeys(sources)))}."
 
 
@@ -67,9 +74,8 @@ def _points(
     lines: list[tuple[str, Line]], placement: str, transports: list[str]
 ) -> Iterator[Point]:
     for label, line in lines:
-        for (where, transport), e in sorted(
-            line.entries.items(), key=lambda kv: order(kv[0][1], FIRST_TRANSPORTS)
-        ):
+        entries = sorted(line.entries.items(), key=lambda item: transport_order(item[0][1]))
+        for (where, transport), e in entries:
             if where == placement and transport in transports and e.valid:
                 yield Point(transport, label, e.value, e.low, e.high)
 
@@ -78,10 +84,9 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
     best = _best([ledger.row(name) for name in PER_MESSAGE])
     labelled = [(row.measure.words, line) for row, line in best]
-    places = list(dict.fromkeys(placement for placement, _ in ledger.columns))
     panels = tuple(
         Panel(place, points)
-        for place in places
+        for place in ledger.placements
         if (points := tuple(_points(labelled, place, ledger.transports)))
     )
     if not panels:
@@ -92,16 +97,13 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
         "Where the marks lie on each other, the transports cost the same."
     )
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
-    return drawn(
-        "ledger",
-        title,
-        f"{caption} {_from([line for _, line in best])}",
-        alt,
-        plots.ledger_plot,
-        panels,
-        "per message",
-        data=plots.points_table(panels),
-    )
+    plot = partial(plots.ledger_plot, unit="per message")
+    return _drawn("ledger", title, f"{caption} {_from(best)}", alt, plot, panels)
+
+
+def _drawn(name: str, title: str, caption: str, alt: str, plot: Plot, panels: Panels) -> Drawn:
+    data = plots.points_table(panels)
+    return drawn(name, title, caption, alt, plot, panels, data=data)
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
@@ -115,30 +117,21 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
         Panel(words, tuple(_repeats(best[best["measure"] == kind])))
         for kind, words in KINDS.items()
     )
-    first = best.iloc[0]
-    source = source_text(
-        first["instrument"], first["target"], first["kernel"], bool(first["probed"])
-    )
     caption = (
         f"Each mark is one repeat ({conditions}), both processes together. Marks of a column that "
-        f"form two groups tell of two conditions; their median would hide it. Numbers: {source}."
+        f"form two groups tell of two conditions; their median would hide it. Numbers: "
+        f"{source_of(best)}."
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
-    return drawn(
-        "switches",
-        title,
-        caption,
-        alt,
-        plots.switches_plot,
-        panels,
-        data=plots.points_table(panels),
-    )
+    return _drawn("switches", title, caption, alt, plots.switches_plot, panels)
 
 
 def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
-    found = [(str(r.placement), str(r.transport), int(str(r.repeat)), float(str(r.value)))
-             for r in rows.itertuples()]  # fmt: skip
-    found.sort(key=lambda one: (placement_order(one[0]), order(one[1], FIRST_TRANSPORTS), one[2:]))
+    columns = (rows[name] for name in ("placement", "transport", "repeat", "value"))
+    found = sorted(
+        zip(*columns, strict=True),
+        key=lambda row: (placement_order(row[0]), transport_order(row[1]), row[2:]),
+    )
     for placement, transport, _, value in found:
         yield Point(transport, placement, value, value, value)
 
@@ -148,27 +141,15 @@ def _functions(ledger: Ledger, conditions: str) -> Drawn:
     best = _best([ledger.row("functions_hit"), ledger.row("function_calls")])
     if not best:
         return not_drawn("functions", title, "no function trace")
-    places = list(dict.fromkeys(placement for placement, _ in ledger.columns))
     panels = []
     for row, line in best:
-        points = tuple(
-            point
-            for place in places
-            for point in _points([(place, line)], place, ledger.transports)
-        )
-        panels.append(Panel(FUNCTIONS[row.measure.id], points))
+        points = (_points([(place, line)], place, ledger.transports) for place in ledger.placements)
+        panels.append(Panel(FUNCTIONS[row.measure.id], tuple(chain.from_iterable(points))))
     caption = (
         "Left, how many different kernel functions ran at least once a round trip; right, how "
         f"often they were called for one message ({conditions}). More calls make a longer path, "
         "which is not the same as more time."
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
-    return drawn(
-        "functions",
-        title,
-        f"{caption} {_from([line for _, line in best])}",
-        alt,
-        plots.functions_plot,
-        tuple(panels),
-        data=plots.points_table(tuple(panels)),
-    )
+    caption, panels_drawn = f"{caption} {_from(best)}", tuple(panels)
+    return _drawn("functions", title, caption, alt, plots.functions_plot, panels_drawn)

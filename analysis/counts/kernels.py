@@ -1,41 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same cells on several kernels: what a message costs on each, and which functions changed."""
+"""Several kernels, equal cells: what a message costs on each, and which functions changed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import pandas as pd
 
+from analysis.conditions import Workload
 from analysis.counts.ledger import (
-    FIRST_TRANSPORTS,
     Entry,
     Row,
     all_conditions,
     build_ledgers,
-    order,
+    in_conditions,
+    transport_order,
     version,
 )
 from analysis.counts.measures import round_trips
-from analysis.counts.quantities import MEASURES, Measure
+from analysis.counts.quantities import MEASURES
 from analysis.raw.run import Missing, Run
 
 TARGET = "guest"  # kernels are compared in guests: the host is one machine with one kernel
 
 
 @dataclass(frozen=True)
-class KernelTable:
+class KernelTable(Workload):
     """The ledger of one set of conditions with a column for each transport and kernel."""
 
-    pattern: str
-    size: int
-    placement: str
     columns: tuple[tuple[str, str], ...]  # transport, kernel
     rows: tuple[tuple[Row, tuple[Entry | None, ...]], ...]
 
 
-@dataclass(frozen=True)
-class FunctionChange:
+class FunctionChange(NamedTuple):
     """Functions hit on one kernel and not on the next one that ran, for one transport."""
 
     transport: str
@@ -45,8 +43,7 @@ class FunctionChange:
     vanished: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(NamedTuple):
     """All kernels of a run side by side; empty where there is only one."""
 
     tables: tuple[KernelTable, ...] = ()
@@ -56,7 +53,7 @@ class Kernels:
 def compare_kernels(
     run: Run, figures: pd.DataFrame, tidy: pd.DataFrame, missing: Iterable[Missing]
 ) -> Kernels:
-    """Tables of every conditions, by `measures.over_repeats`; functions of the first conditions."""
+    """A table for each set of conditions, from `measures.over_repeats`; functions for the first."""
     kernels = sorted(
         {target.kernel for target in run.targets if target.target == TARGET}, key=version
     )
@@ -76,10 +73,8 @@ def _table(
     kernels: list[str],
     missing: tuple[Missing, ...],
 ) -> KernelTable:
-    pattern, size, placement = conditions
-    same = (figures["pattern"] == pattern) & (figures["size"] == size)
-    here = figures[same & (figures["placement"] == placement)]
-    transports = sorted({str(t) for t in here["transport"]}, key=_transport_order)
+    here = in_conditions(figures, conditions)
+    transports = sorted(set(here["transport"]), key=transport_order)
     columns = tuple((transport, kernel) for transport in transports for kernel in kernels)
     found: dict[tuple[str, str], Row] = {}
     for kernel in kernels:
@@ -88,26 +83,16 @@ def _table(
     rows = []
     for measure in MEASURES:
         mine = {kernel: row for kernel in kernels if (row := found.get((measure.id, kernel)))}
-        if any(row.lines for row in mine.values()):
-            entries = tuple(_entry(mine.get(k), placement, transport) for transport, k in columns)
-            rows.append((_any_row(measure, mine), entries))
-    return KernelTable(pattern, size, placement, columns, tuple(rows))
-
-
-def _transport_order(transport: str) -> tuple[int, str]:
-    return order(transport, FIRST_TRANSPORTS)
-
-
-def _any_row(measure: Measure, rows: dict[str, Row]) -> Row:
-    return next((row for row in rows.values() if row.lines), Row(measure, ()))
+        if measured := [row for row in mine.values() if row.lines]:
+            entries = (_entry(mine.get(k), conditions[2], transport) for transport, k in columns)
+            rows.append((measured[0], tuple(entries)))
+    return KernelTable(*conditions, columns, tuple(rows))
 
 
 def _entry(row: Row | None, placement: str, transport: str) -> Entry | None:
     """The best source's figure; None where this kernel did not measure it."""
-    for line in row.lines if row else ():
-        if entry := line.entries.get((placement, transport)):
-            return entry
-    return None
+    entries = (line.entries.get((placement, transport)) for line in (row.lines if row else ()))
+    return next(filter(None, entries), None)
 
 
 def _changes(tidy: pd.DataFrame, kernels: list[str]) -> tuple[FunctionChange, ...]:
@@ -115,24 +100,13 @@ def _changes(tidy: pd.DataFrame, kernels: list[str]) -> tuple[FunctionChange, ..
     rows = rows[rows["value"] >= round_trips(rows)]
     if rows.empty:
         return ()
-    pattern, size, placement = all_conditions(rows)[0]
-    same = (rows["pattern"] == pattern) & (rows["size"] == size)
-    rows = rows[same & (rows["placement"] == placement)]
+    rows = in_conditions(rows, all_conditions(rows)[0])
     changes = []
-    for transport in sorted({str(t) for t in rows["transport"]}, key=_transport_order):
-        hit = {
-            kernel: {str(key) for key in group["key"]}
-            for kernel, group in rows[rows["transport"] == transport].groupby("kernel")
-        }
-        traced = [kernel for kernel in kernels if kernel in hit]
-        for older, newer in pairwise(traced):
-            changes.append(
-                FunctionChange(
-                    transport,
-                    older,
-                    newer,
-                    tuple(sorted(hit[newer] - hit[older])),
-                    tuple(sorted(hit[older] - hit[newer])),
-                )
-            )
+    for transport in sorted(set(rows["transport"]), key=transport_order):
+        traced = rows[rows["transport"] == transport]
+        hit = {k: set(traced[traced["kernel"] == k]["key"]) for k in kernels}
+        for older, newer in pairwise(kernel for kernel in kernels if hit[kernel]):
+            appeared, vanished = hit[newer] - hit[older], hit[older] - hit[newer]
+            names = tuple(sorted(appeared)), tuple(sorted(vanished))
+            changes.append(FunctionChange(transport, older, newer, *names))
     return tuple(changes)

@@ -2,13 +2,14 @@
 """The ledger: measure by transport, every source side by side."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from analysis.conditions import Conditions
-from analysis.counts.measures import CONDITIONS, SOURCE, source_rank
+from analysis.counts.measures import CONDITIONS, SOURCE, groups, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
 
@@ -19,8 +20,7 @@ FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One figure in the ledger."""
 
     value: float
@@ -29,9 +29,13 @@ class Entry:
     repeats: int
     valid: bool
 
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> "Entry":
+        """The figure in a row of `measures.over_repeats`."""
+        return cls(*(row[name] for name in cls._fields))
 
-@dataclass(frozen=True)
-class Line:
+
+class Line(NamedTuple):
     """One source's figures for a row."""
 
     instrument: str
@@ -49,7 +53,7 @@ class Row:
     measure: Measure
     lines: tuple[Line, ...]
     why_missing: str = ""
-    failed: bool = False  # missing although it was asked for
+    failed: bool = False  # missing although the user requested it
 
     def best(self) -> tuple[Line, ...]:
         """The best source, and the best one of another instrument beside it."""
@@ -67,7 +71,7 @@ class Ledger:
     rows: tuple[Row, ...]
 
     def headline(self) -> tuple[Row, ...]:
-        """The first screen: what was measured, and what was asked for and could not be."""
+        """The first screen: what was measured, and what was requested and failed."""
         return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
 
     def once(self) -> tuple[Row, ...]:
@@ -77,6 +81,10 @@ class Ledger:
     @property
     def transports(self) -> list[str]:
         return list(dict.fromkeys(transport for _, transport in self.columns))
+
+    @property
+    def placements(self) -> list[str]:
+        return list(dict.fromkeys(placement for placement, _ in self.columns))
 
     def narrow(self, most: int) -> "Ledger":
         """The first two transports only, where there are more than `most`."""
@@ -88,7 +96,7 @@ class Ledger:
     def pages(self, most: int) -> list["Ledger"]:
         """The ledger in parts of at most `most` columns, a placement's transports together."""
         pages: list[list[Column]] = [[]]
-        for placement in dict.fromkeys(place for place, _ in self.columns):
+        for placement in self.placements:
             some = [column for column in self.columns if column[0] == placement]
             if pages[-1] and len(pages[-1]) + len(some) > most:
                 pages.append([])
@@ -103,22 +111,17 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
     """One ledger for each pattern and size, from `measures.over_repeats`."""
     missing = tuple(missing)
     ledgers = [
-        _ledger(str(pattern), int(str(size)), group, missing)
-        for (pattern, size), group in figures.groupby(["pattern", "size"], sort=True)
+        _ledger(pattern, size, group, missing)
+        for (pattern, size), group in groups(figures, "pattern", "size")
     ]
     return tuple(sorted(ledgers, key=lambda part: (order(part.pattern, FIRST_PATTERNS), part.size)))
 
 
 def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
-    pairs = {(str(p), str(t)) for p, t in zip(group["placement"], group["transport"], strict=True)}
-    columns = tuple(sorted(pairs, key=_column_order))
+    pairs = set(zip(group["placement"], group["transport"], strict=True))
+    columns = sorted(pairs, key=lambda c: (*placement_order(c[0]), *transport_order(c[1])))
     rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
-    return Ledger(pattern, size, columns, rows)
-
-
-def _column_order(column: Column) -> tuple[object, ...]:
-    placement, transport = column
-    return (*placement_order(placement), *order(transport, FIRST_TRANSPORTS))
+    return Ledger(pattern, size, tuple(columns), rows)
 
 
 def placement_order(placement: str) -> tuple[object, ...]:
@@ -133,38 +136,30 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
     return (first.index(name) if name in first else len(first), name)
 
 
+def transport_order(name: str) -> tuple[int, str]:
+    return order(name, FIRST_TRANSPORTS)
+
+
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
     figures = group[group["measure"] == measure.id]
     if figures.empty:
         failed = any(lack.requested for lack in _about(measure, missing))
         return Row(measure, (), why_missing(measure, missing), failed)
-    lines = [_line(source) for _, source in figures.groupby(list(SOURCE), sort=True)]
+    lines = [_line(source) for _, source in groups(figures, *SOURCE)]
     lines.sort(key=lambda line: version(line.kernel), reverse=True)
     return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
 
 
 def _line(source: pd.DataFrame) -> Line:
-    entries = {
-        (str(row["placement"]), str(row["transport"])): Entry(
-            row["value"], row["low"], row["high"], row["repeats"], bool(row["valid"])
-        )
-        for row in source.to_dict("records")
-    }
-    first = source.iloc[0]
-    return Line(
-        str(first["instrument"]),
-        str(first["target"]),
-        str(first["kernel"]),
-        str(first["probe_level"]),
-        bool(first["probed"]),
-        entries,
-    )
+    rows = source.to_dict("records")
+    entries = {(row["placement"], row["transport"]): Entry.of(row) for row in rows}
+    return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
 
 
 def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Valid figures first, then the better source; of equal ones who fills more columns.
+    """Valid figures first, then the better source; among equal sources, the fuller line first.
 
-    Of several kernels that are alike in this, the newest stands first.
+    Lines come sorted by kernel, so the newest kernel comes first among equal lines.
     """
     valid = any(entry.valid for entry in line.entries.values())
     rank, fills = source_rank(measure, line), -len(line.entries)
@@ -200,12 +195,10 @@ def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
 
 def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
     """The conditions that a table of figures holds, in reading order."""
-    found = {
-        (str(p), int(s), str(c)) for p, s, c in figures[list(CONDITIONS)].itertuples(index=False)
-    }
-    return sorted(found, key=_conditions_order)
+    found = set(zip(*(figures[name] for name in CONDITIONS), strict=True))
+    return sorted(found, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], placement_order(c[2])))
 
 
-def _conditions_order(conditions: tuple[str, int, str]) -> tuple[object, ...]:
-    pattern, size, placement = conditions
-    return order(pattern, FIRST_PATTERNS), size, placement_order(placement)
+def in_conditions(rows: pd.DataFrame, conditions: tuple[str, int, str]) -> pd.DataFrame:
+    """The rows of one element of `all_conditions`."""
+    return rows[(rows[list(CONDITIONS)] == list(conditions)).all(axis=1)]

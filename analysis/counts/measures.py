@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From totals over a window to what a reader asks for: per message, per round trip, per byte."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -14,16 +14,23 @@ from analysis.counts.quantities import (
     TIMES,
     Measure,
 )
-from analysis.wording import listed
+from analysis.wording import listed, source_text
 
 # The conditions of a figure, and where it comes from.
 CONDITIONS = ("pattern", "size", "placement")
 SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
-# Of probes on one probe level: whose figure stands first. perf's window is one for both processes.
+# Probes on one probe level, the best first. perf has one window for both processes.
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
 RUN_OF_CELL = (*CONDITIONS, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
+
+
+def groups(rows: pd.DataFrame, *by: str) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """The values of these columns, or levels of the index, sorted, and the rows that have them."""
+    if set(by) <= set(rows.index.names):
+        return iter(rows.groupby(level=list(by), sort=True))
+    return iter(rows.groupby(list(by), sort=True))
 
 
 def measure_of(name: str) -> Measure | None:
@@ -35,20 +42,17 @@ def measure_of(name: str) -> Measure | None:
     return Measure(name, words, "function_calls", "message", functions) if all(functions) else None
 
 
-def measure_all(tidy: pd.DataFrame, asked: Iterable[str] = ()) -> pd.DataFrame:
-    """One row for each measure, cell run and instrument; `asked` names calls of functions.
+def measure_all(tidy: pd.DataFrame, requested: Iterable[str] = ()) -> pd.DataFrame:
+    """One row for each measure, cell run and instrument; `requested` names calls of functions.
 
     Columns: `measure`, `value` and those of RUN_OF_CELL.
     """
     runs = tidy.groupby(list(RUN_OF_CELL), sort=True)
     tidy = tidy.assign(run=runs.ngroup())  # one number for all of RUN_OF_CELL: grouped by it often
     by_quantity = {str(quantity): rows for quantity, rows in tidy.groupby("quantity")}
-    measured = (one for one in MEASURES if one.quantity in by_quantity)
-    frames = [_measure(by_quantity, measure) for measure in measured]
-    calls = (
-        one for name in sorted(set(asked)) if name.startswith(CALLS) and (one := measure_of(name))
-    )
-    frames += [_calls(tidy, measure) for measure in calls]
+    frames = [_measure(by_quantity, m) for m in MEASURES if m.quantity in by_quantity]
+    calls = (measure_of(name) for name in sorted(set(requested)) if name.startswith(CALLS))
+    frames += [_calls(tidy, measure) for measure in calls if measure]
     kept = [frame for frame in frames if not frame.empty]
     if not kept:
         return pd.DataFrame(columns=["measure", *RUN_OF_CELL, "value"])
@@ -90,12 +94,10 @@ def _calls(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """
     rows = tidy[tidy["quantity"] == measure.quantity]
     found = []
-    for _, traced in rows.groupby(["instrument", "target", "kernel"], sort=True):
+    for _, traced in groups(rows, "instrument", "target", "kernel"):
         if set(measure.keys) <= set(traced["key"]):
             value = traced["value"].where(traced["key"].isin(measure.keys), 0.0)
-            found.append(
-                traced.assign(value=value).groupby(list(RUN_OF_CELL), sort=True)["value"].sum()
-            )
+            found.append(traced.assign(value=value).groupby(list(RUN_OF_CELL))["value"].sum())
     if not found:
         return pd.DataFrame()
     totals: pd.DataFrame = pd.concat(found).reset_index()
@@ -124,7 +126,7 @@ def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
 
 
 def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
-    """Median, lowest and highest over repeats; valid repeats only, where there is one.
+    """Median, lowest and highest over repeats; valid repeats only, where any is valid.
 
     Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
     `valid`.
@@ -162,5 +164,11 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
 
 def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """The rows of one measure and conditions that come from the best source."""
-    groups = [group for _, group in rows.groupby(list(SOURCE), sort=True)]
-    return min(groups, key=lambda group: source_rank(measure, group.iloc[0]))
+    sources = [source for _, source in groups(rows, *SOURCE)]
+    return min(sources, key=lambda source: source_rank(measure, source.iloc[0]))
+
+
+def source_of(rows: pd.DataFrame) -> str:
+    """The one source of these rows, in words."""
+    first = rows.iloc[0]
+    return source_text(first["instrument"], first["target"], first["kernel"], bool(first["probed"]))

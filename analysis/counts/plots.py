@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Figures of counts. Each function draws one from tables that are already made."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,8 +10,7 @@ from matplotlib.lines import Line2D
 from analysis.drawing import FAINT, MARKERS, axes_row, colour
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A figure of one transport, with its spread over repeats."""
 
     transport: str
@@ -22,8 +20,7 @@ class Point:
     high: float
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One set of axes: a title and what is in it."""
 
     title: str
@@ -33,9 +30,9 @@ class Panel:
 def points_table(panels: tuple[Panel, ...]) -> pd.DataFrame:
     """A row for each point: what panels are drawn from."""
     rows = [
-        (panel.title, one.label, one.transport, one.value, one.low, one.high)
+        (panel.title, p.label, p.transport, p.value, p.low, p.high)
         for panel in panels
-        for one in panel.points
+        for p in panel.points
     ]
     return pd.DataFrame(rows, columns=["panel", "label", "transport", "value", "low", "high"])
 
@@ -87,7 +84,9 @@ def switches_plot(panels: tuple[Panel, ...]) -> Figure:
         columns = list(dict.fromkeys((p.label, p.transport) for p in panel.points))
         for x, (label, transport) in enumerate(columns):
             values = [p.value for p in panel.points if (p.label, p.transport) == (label, transport)]
-            ax.plot(list(_beside(x, len(values))), values, MARKERS[transports.index(transport)],
+            half = (len(values) - 1) / 2  # places side by side around x, in the order of repeats
+            places = [x + 0.2 * (i - half) / max(half, 0.5) for i in range(len(values))]
+            ax.plot(places, values, MARKERS[transports.index(transport)],
                     color=colour(transport, transports), alpha=0.75, markersize=6)  # fmt: skip
         ax.set_xticks(
             range(len(columns)), [f"{label}\n{transport}" for label, transport in columns]
@@ -98,12 +97,6 @@ def switches_plot(panels: tuple[Panel, ...]) -> Figure:
     axes[0].set_ylabel("switches per round trip")
     _legend(figure, transports)
     return figure
-
-
-def _beside(x: float, count: int) -> Iterator[float]:
-    """Places side by side around x, in the order of repeats."""
-    for i in range(count):
-        yield x + (0.4 * (i - (count - 1) / 2) / max(count - 1, 1))
 
 
 def functions_plot(panels: tuple[Panel, ...]) -> Figure:

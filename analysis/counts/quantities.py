@@ -6,9 +6,8 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from analysis.tsv import read_rows
 
@@ -19,7 +18,7 @@ EMPTY = '""'  # the key that is empty, as the table writes it
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
-# Patterns that a program of an article's makes, and not the workload: which one.
+# Pattern → the article's program that makes it; the workload does not.
 PROGRAMS = {
     **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
     **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
@@ -38,19 +37,10 @@ HARDWARE = frozenset({"cycles", "instructions", "cache_misses", "tlb_misses"})
 # Times: never a guest's, and in a measure never a probed cell's.
 TIMES = frozenset(
     {
-        "rtt_ns",
-        "messages_per_s",
-        "switches_per_s",
-        "machine_switches_per_s",
-        "cpu_ns",
-        "requests_per_s",
-        "server_ns",
-        "address_share",
-        "task_clock_ns",
-        "path_ns",
-        "path_latency",
+        *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
+        *("switches_per_s", "machine_switches_per_s", "cpu_ns", "task_clock_ns"),
+        *("path_ns", "path_latency", *SAMPLED.values()),
     }
-    | set(SAMPLED.values())
 )
 
 Per = Literal["message", "round trip", "payload byte", "window"]
@@ -65,8 +55,7 @@ def unit_of(quantity: str) -> str:
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A figure that a reader asks for."""
 
     id: str
@@ -80,37 +69,26 @@ class Measure:
     ledger: bool = True  # a row of the full ledger
     undisturbed: bool = False  # a probe changes it: counters of unprobed runs come first
     instrument: str = ""  # only this instrument's figures; empty for all
-    # Of functions called at least once a round trip: their number, or their calls.
+    # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
     over: str = ""  # for each of this quantity, which the same instrument counted in the same run
-
-
-def read_measures(path: Path = TABLE) -> tuple[Measure, ...]:
-    """The rows of measures.tsv, whose head says what its columns hold."""
-    return tuple(map(_measure, read_rows(path)))
 
 
 def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {"headline", "unlisted", "undisturbed", "again"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
+    columns = ("words", "quantity", "per", "unit", "instrument", "hit", "over")
+    named: dict[str, Any] = {name: row[name] for name in columns}
+    named |= {flag: flag in flags for flag in ("headline", "undisturbed", "again")}
     return Measure(
         id=row["measure"],
-        words=row["words"],
-        quantity=row["quantity"],
-        per=row["per"],
         keys=tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
-        unit=row["unit"],
-        headline="headline" in flags,
         ledger="unlisted" not in flags,
-        undisturbed="undisturbed" in flags,
-        instrument=row["instrument"],
-        hit=row["hit"],
-        again="again" in flags,
-        over=row["over"],
+        **named,
     )
 
 
-MEASURES = read_measures()
+MEASURES = tuple(map(_measure, read_rows(TABLE)))
 MEASURE_BY_ID = {measure.id: measure for measure in MEASURES}

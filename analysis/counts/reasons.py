@@ -2,17 +2,16 @@
 """Known reasons why two instruments differ, and by how much at most: reasons.tsv."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from analysis.tsv import read_rows
 
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
-@dataclass(frozen=True)
-class Reason:
+class Allowance(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
     `key` and `only` are empty where they do not matter; `only` names kernels by their series, or
@@ -31,7 +30,7 @@ class Reason:
     def holds(self, instrument: str, what: tuple[str, str], kernel: str, pattern: str) -> bool:
         quantity, key = what
         place = not self.only or any(
-            one == pattern or kernel.startswith(f"{one}.") for one in self.only.split()
+            name == pattern or kernel.startswith(f"{name}.") for name in self.only.split()
         )
         return (
             place
@@ -41,19 +40,11 @@ class Reason:
 
 
 @cache
-def read_reasons(path: Path = TABLE) -> tuple[Reason, ...]:
+def read_reasons(path: Path = TABLE) -> tuple[Allowance, ...]:
+    rows: list[dict[str, Any]] = [*read_rows(path)]
     return tuple(
-        Reason(
-            row["instrument"],
-            row["quantity"],
-            row["key"],
-            row["only"],
-            float(row["least"]),
-            float(row["most"]),
-            float(row["each"] or 0),
-            row["why"],
-        )
-        for row in read_rows(path)
+        Allowance(**row | {name: float(row[name] or 0) for name in ("least", "most", "each")})
+        for row in rows
     )
 
 
@@ -67,19 +58,19 @@ def explain(
 ) -> str | None:
     """Why the first count is `difference` events above the second; None if nobody knows."""
     firsts, seconds = (
-        [one for one in read_reasons() if one.holds(name, what, kernel, pattern)] for name in names
+        [r for r in read_reasons() if r.holds(name, what, kernel, pattern)] for name in names
     )
     # The fewest reasons that are enough: one instrument's, the other's, or both.
     for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
         low, high = _bounds(ones, messages)
         least, most = _bounds(others, messages)
         if low - most <= difference <= high - least:
-            return "; ".join(dict.fromkeys(one.why for one in (*ones, *others)))
+            return "; ".join(dict.fromkeys(reason.why for reason in (*ones, *others)))
     return None
 
 
-def _bounds(reasons: Sequence[Reason], messages: int) -> tuple[float, float]:
+def _bounds(reasons: Sequence[Allowance], messages: int) -> tuple[float, float]:
     """Together they allow as much as each of them does."""
-    low = min((one.least - one.each * messages for one in reasons), default=0.0)
-    high = max((one.most + one.each * messages for one in reasons), default=0.0)
+    low = min((r.least - r.each * messages for r in reasons), default=0.0)
+    high = max((r.most + r.each * messages for r in reasons), default=0.0)
     return low, high

@@ -2,6 +2,7 @@
 """Conservation: what must hold in a window for its figures to be used in a verdict."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from analysis.counts.quantities import ELSEWHERE
 from analysis.raw.cells import Cell, Result
@@ -10,8 +11,7 @@ from analysis.raw.cells import Cell, Result
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
 # /proc is read just outside the window, where the delayed ACK of the warm-up may be sent.
 EDGE_PACKETS = 1
-# (instrument, quantity, key, value)
-Entry = tuple[str, str, str, float]
+Probed = dict[tuple[str, str], float]  # (quantity, key) → value
 # Each must see every message and byte by itself.
 PROBERS = ("bpftrace", "bcc", "perf")
 # The transports whose paths bcc and perf have hooks on; on another's they see no message.
@@ -20,7 +20,16 @@ HOOKED = ("unix", "tcp")
 MAPPED = ("shm", "shm-spin")
 
 
-def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> list[str]:
+class Counted(NamedTuple):
+    """One value over a cell's window."""
+
+    instrument: str
+    quantity: str
+    key: str
+    value: float
+
+
+def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
     reasons = list(_payload(cell, result))
@@ -32,13 +41,9 @@ def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Entry]) -> lis
             reasons += _probed_messages(cell, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, entries, probed, who)
-        reasons += _background(probed)
-    return [
-        *reasons,
-        *_calls_missed(cell),
-        *_lost(entries),
-        *_counted_twice(entries),
-    ]
+        if (packets := probed.get(("background_packets", ""), 0)) > 0:
+            reasons.append(f"other programs sent {packets:.0f} packets over lo in the window")
+    return [*reasons, *_calls_missed(cell), *_lost(entries), *_counted_twice(entries)]
 
 
 def _payload(cell: Cell, result: Result) -> Iterator[str]:
@@ -59,7 +64,7 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
             yield f"the {sender} sent {sent} bytes, and the {receiver} received {received}"
 
 
-def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Iterator[str]:
+def _copies(cell: Cell, probed: Probed, who: str) -> Iterator[str]:
     """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
     payload = cell.messages * cell.size
     for quantity, way, seen_as in (
@@ -73,9 +78,7 @@ def _copies(cell: Cell, probed: dict[tuple[str, str], float], who: str) -> Itera
             yield f"{who} saw {seen:.0f} bytes {seen_as}, and messages x size is {payload}"
 
 
-def _probed_messages(
-    cell: Cell, result: Result, probed: dict[tuple[str, str], float], who: str
-) -> Iterator[str]:
+def _probed_messages(cell: Cell, result: Result, probed: Probed, who: str) -> Iterator[str]:
     """The entry functions ran once a message, and once more for each partial call."""
     for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
         counted = probed.get(("messages", way))
@@ -96,9 +99,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
         yield f"probes were not run for some calls, which happened inside another probe: {each}"
 
 
-def _segments(
-    cell: Cell, entries: list[Entry], probed: dict[tuple[str, str], float], who: str
-) -> Iterator[str]:
+def _segments(cell: Cell, entries: list[Counted], probed: Probed, who: str) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
     Only where nothing is under way when the window ends. Before Linux 6.7 nobody counts the calls
@@ -120,8 +121,8 @@ def _segments(
         yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
-def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[str]:
-    """Of two probes in one window; a background packets need not be TCP."""
+def _packets(probed: Probed, packets: float) -> Iterator[str]:
+    """Two probes count the packets of one window; background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
     alone = probed.get(("background_packets", "")) == 0
@@ -132,19 +133,13 @@ def _packets(probed: dict[tuple[str, str], float], packets: float) -> Iterator[s
         yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
 
 
-def _sum(figures: dict[tuple[str, str], float], quantity: str, *keys: str) -> float | None:
+def _sum(figures: Probed, quantity: str, *keys: str) -> float | None:
     """None where the first was not counted."""
     values = [figures.get((quantity, key)) for key in keys]
     return None if values[0] is None else sum(value or 0 for value in values)
 
 
-def _background(probed: dict[tuple[str, str], float]) -> Iterator[str]:
-    packets = probed.get(("background_packets", ""), 0)
-    if packets > 0:
-        yield f"other programs sent {packets:.0f} packets over lo in the window"
-
-
-def _lost(entries: list[Entry]) -> Iterator[str]:
+def _lost(entries: list[Counted]) -> Iterator[str]:
     """Scripts that share a process share its buffers, and so its losses: they are said once."""
     lost: dict[tuple[str, float], list[str]] = {}
     for instrument, quantity, key, value in entries:
@@ -156,7 +151,7 @@ def _lost(entries: list[Entry]) -> Iterator[str]:
         yield f"{who} lost {value:.0f} events"
 
 
-def _counted_twice(entries: list[Entry]) -> Iterator[str]:
+def _counted_twice(entries: list[Counted]) -> Iterator[str]:
     """Two scripts that count the same thing in the same window must agree."""
     seen: dict[tuple[str, str, str], float] = {}
     for instrument, quantity, key, value in entries:

@@ -16,7 +16,7 @@ from analysis.diff.compare import ExactPair
 from analysis.drawing import Drawn, drawn
 from analysis.exact.cells import ExactCell
 from analysis.exact.cells import inclusive as exact_inclusive
-from analysis.functions.flame import Frame, Graph, Path, painted
+from analysis.functions.flame import FlameFrame, Graph, Path, painted
 
 UNIT = "instructions a round trip"
 # Told apart by colour-blind readers, and by lightness from what did not change.
@@ -74,7 +74,7 @@ def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
     graphs = [_graph(pair, as_after) for pair in pairs]
     by_graph = {id(graph): change for graph, change in zip(graphs, changes, strict=True)}
 
-    def paint(graph: Graph, frame: Frame) -> str:
+    def paint(graph: Graph, frame: FlameFrame) -> str:
         return _colour(by_graph[id(graph)], frame.path, most)
 
     figure = painted(graphs, UNIT, paint)

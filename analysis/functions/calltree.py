@@ -9,9 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.conditions import KernelWorkload
+from analysis.counts.ledger import transport_order
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
 
@@ -39,26 +41,16 @@ class Call:
 
     def text(self) -> str:
         """One function a line, indented by depth; a row of equal leaves is one line."""
-        lines: list[list[str | int]] = []
-        for depth, call in self.walk():
-            line = INDENT * depth + call.name
-            if lines and lines[-1][0] == line and not call.calls:
-                lines[-1][1] = int(lines[-1][1]) + 1
-            else:
-                lines.append([line, 1])
-        return "\n".join(f"{line}{f'  x {n}' if n != 1 else ''}" for line, n in lines)
+        lines = ((INDENT * depth + call.name, bool(call.calls)) for depth, call in self.walk())
+        rows = ((line, len(list(equal))) for (line, _), equal in groupby(lines))
+        return "\n".join(f"{line}{f'  x {n}' if n != 1 else ''}" for line, n in rows)
 
 
 @dataclass(frozen=True)
-class Message:
+class Message(KernelWorkload):
     """How one message went through the kernel, in one cell."""
 
-    target: str
-    kernel: str
     transport: str
-    pattern: str
-    size: int
-    placement: str
     send: Call
     receive: Call
 
@@ -79,11 +71,10 @@ def parse(text: str) -> list[Call]:
         if words.startswith("}"):
             if stack:
                 _end(stack, roots)
-        elif words.endswith("{"):
+        elif words.endswith(("{", ";")):
             stack.append(Call(words.partition("(")[0]))
-        elif words.endswith(";"):
-            stack.append(Call(words.partition("(")[0]))
-            _end(stack, roots)
+            if words.endswith(";"):
+                _end(stack, roots)
     return roots
 
 
@@ -106,12 +97,12 @@ def usual(calls: list[Call]) -> Call | None:
     if not calls:
         return None
     sizes = Counter(len(call) for call in calls)
-    size = max(sizes, key=lambda one: (sizes[one], one))
+    size = max(sizes, key=lambda size: (sizes[size], size))
     return next(call for call in reversed(calls) if len(call) == size)
 
 
 def messages(run: Run) -> tuple[Message, ...]:
-    """One of each cell that was traced so, unix before tcp."""
+    """One for each cell whose calls were traced, unix before tcp."""
     found = []
     for target in run.targets:
         for cell in target.cells:
@@ -122,19 +113,17 @@ def messages(run: Run) -> tuple[Message, ...]:
             roots = parse(read_text(target.path / path, name, "its call tree is lost"))
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
-                where = (target.target, target.kernel, cell.transport, cell.pattern, cell.size)
-                found.append(Message(*where, str(cell.conditions), send, receive))
-    return tuple(sorted(found, key=_order))
-
-
-def _order(one: Message) -> tuple[object, ...]:
-    return one.kernel, one.pattern, one.size, one.placement, order(one.transport, FIRST_TRANSPORTS)
+                where = (cell.pattern, cell.size, str(cell.conditions), target.target)
+                found.append(Message(*where, target.kernel, cell.transport, send, receive))
+    found.sort(
+        key=lambda m: (m.kernel, m.pattern, m.size, m.placement, transport_order(m.transport))
+    )
+    return tuple(found)
 
 
 def all_conditions(found: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
     """(kernel and conditions in words, the transports' messages), for a comparison side by side."""
     groups: dict[str, list[Message]] = {}
-    for one in found:
-        name = f"{one.target} {one.kernel} · {one.pattern} · {one.size} B · {one.placement}"
-        groups.setdefault(name, []).append(one)
+    for message in found:
+        groups.setdefault(message.where, []).append(message)
     return list(groups.items())

@@ -9,11 +9,13 @@ marked.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import pandas as pd
 
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.counts.measures import groups
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
 
 EXACT_TARGET = "exact-other"  # probed guests use the default scheduler
@@ -43,8 +45,7 @@ UNSEEN = "no probe sees it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
 
-@dataclass(frozen=True)
-class Row:
+class FunctionRow(NamedTuple):
     """One function's calls a message; None where an instrument did not see it."""
 
     function: str
@@ -63,23 +64,22 @@ class Crosscheck:
     transport: str
     size: int
     placement: str
-    rows: tuple[Row, ...]
+    rows: tuple[FunctionRow, ...]
 
-    def of(self, *verdicts: str) -> tuple[Row, ...]:
+    def of(self, *verdicts: str) -> tuple[FunctionRow, ...]:
         """The rows with one of these verdicts."""
         return tuple(row for row in self.rows if row.verdict in verdicts)
 
     @property
-    def both(self) -> tuple[Row, ...]:
+    def both(self) -> tuple[FunctionRow, ...]:
         """What both sides saw."""
         return self.of(EQUAL, *DIFFERENT)
 
     @property
-    def told(self) -> tuple[Row, ...]:
+    def told(self) -> tuple[FunctionRow, ...]:
         """What the report lists: the probed functions and every difference."""
-        probed = {row.function for row in self.rows if row.bpftrace is not None}
-        differ = {row.function for row in self.of(*DIFFERENT)}
-        return tuple(row for row in self.rows if row.function in probed | differ)
+        probed_or_differs = (r.bpftrace is not None or r.verdict in DIFFERENT for r in self.rows)
+        return tuple(compress(self.rows, probed_or_differs))
 
 
 def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
@@ -89,27 +89,26 @@ def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
     exact = rows[rows["target"] == EXACT_TARGET]
     probed = rows[(rows["target"] == "guest") & rows["instrument"].isin(PROBES)]
     found = []
-    for cell, counted in exact.groupby(CELL, sort=True):
-        assert isinstance(cell, tuple)
+    for cell, counted in groups(exact, *CELL):
         same = (probed[CELL] == list(cell)).all(axis=1)
         if same.any():
-            kernel, transport, _, size, placement = map(str, cell)
+            kernel, transport, _, size, placement = cell
             both = tuple(_rows(counted, probed[same]))
-            found.append(Crosscheck(kernel, transport, int(size), placement, both))
+            found.append(Crosscheck(kernel, transport, size, placement, both))
     return tuple(found)
 
 
-def _rows(exact: pd.DataFrame, probed: pd.DataFrame) -> Iterator[Row]:
+def _rows(exact: pd.DataFrame, probed: pd.DataFrame) -> Iterator[FunctionRow]:
     counted = exact.groupby("key")["per_message"].mean()
     seen = {name: group.groupby("key") for name, group in probed.groupby("instrument")}
     calls = {name: group["per_message"].median() for name, group in seen.items()}
     messages = {name: group["messages"].min() for name, group in seen.items()}
-    names = sorted({*counted.index, *(key for one in calls.values() for key in one.index)})
+    names = sorted({*exact["key"], *probed["key"]})
     for function in names:
-        there = {name: float(one[function]) for name, one in calls.items() if function in one.index}
+        there = {name: float(of[function]) for name, of in calls.items() if function in of.index}
         value = float(counted[function]) if function in counted.index else None
         measured = [_Probed(there[name], float(messages[name][function])) for name in there]
-        yield Row(
+        yield FunctionRow(
             function,
             own_layer(function) or UNCLASSIFIED,
             there.get("bpftrace"),
@@ -134,16 +133,16 @@ class _Probed(NamedTuple):
 
 def _verdict(function: str, exact: float | None, probed: list[_Probed]) -> str:
     if exact is None:
-        return OUTSIDE if any(one.calls for one in probed) else EQUAL
+        return OUTSIDE if any(found.calls for found in probed) else EQUAL
     if not probed:
         return UNSEEN
-    if all(one.equals(exact) for one in probed):
+    if all(found.equals(exact) for found in probed):
         return EQUAL
-    if function in OLD_ALONE and all(one.calls <= exact for one in probed):
+    if function in OLD_ALONE and all(found.calls <= exact for found in probed):
         return AGE
     layer = own_layer(function)
     if layer in SCHEDULING:
         return CONDITIONS
     if layer in HELPERS:
         return HELPER
-    return EDGE if all(one.is_wider(exact) for one in probed) else OPEN
+    return EDGE if all(found.is_wider(exact) for found in probed) else OPEN

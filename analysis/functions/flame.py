@@ -8,7 +8,9 @@ calls took, in the colour of its layer.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -30,8 +32,7 @@ DARK = "#101214"  # on the layers' colours, whatever the page's theme
 Path = tuple[str, ...]  # from the outermost function in, without the task
 
 
-@dataclass(frozen=True)
-class Frame:
+class FlameFrame(NamedTuple):
     """A rectangle, in what is counted and in rows."""
 
     name: str
@@ -44,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Graph:
-    """One flame graph: what stands above it, and each path with all below it."""
+    """One flame graph: its title, and the cost of each path with all that it calls."""
 
     title: str
     sums: Mapping[Path, int]
@@ -54,15 +55,15 @@ class Graph:
         return sum(width for path, width in self.sums.items() if len(path) == 1)
 
     @cached_property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[FlameFrame, ...]:
         below: dict[Path, list[Path]] = {}
         for path in self.sums:
             below.setdefault(path[:-1], []).append(path)
 
-        def place(parent: Path, start: int) -> Iterator[Frame]:
+        def place(parent: Path, start: int) -> Iterator[FlameFrame]:
             for path in sorted(below.get(parent, ())):
                 layer = layer_of(("", *path)).name
-                yield Frame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
+                yield FlameFrame(path[-1], layer, start, self.sums[path], len(path) - 1, path)
                 yield from place(path, start)
                 start += self.sums[path]
 
@@ -77,7 +78,7 @@ class Graph:
                 found[layer_of(("", *path[:-1])).name] -= width
         return found
 
-    def seen(self, widest: int) -> list[Frame]:
+    def seen(self, widest: int) -> list[FlameFrame]:
         return [frame for frame in self.frames if frame.width >= LEAST_SHARE * widest]
 
 
@@ -91,10 +92,8 @@ def inclusive(own: Mapping[Path, int]) -> Counter[Path]:
 
 
 def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
-    """A colour for each layer that is among the dearest of one of these; the rest shares one."""
-    most: Counter[str] = Counter()
-    for layers in drawn:
-        most |= layers
+    """A colour for each of the most expensive layers; all other layers share a colour."""
+    most = reduce(or_, drawn, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
     return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
 
@@ -108,7 +107,7 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     """One below the other, on one scale, in the colours of their layers."""
     colours = palette(graph.layers() for graph in graphs)
 
-    def paint(_: Graph, frame: Frame) -> str:
+    def paint(_: Graph, frame: FlameFrame) -> str:
         return colours.get(frame.layer, REST_COLOUR)
 
     figure = painted(graphs, unit, paint)
@@ -116,8 +115,10 @@ def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     return figure
 
 
-def painted(graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, Frame], str]) -> Figure:
-    """The same in colours of the caller's choice, and without a legend."""
+def painted(
+    graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, FlameFrame], str]
+) -> Figure:
+    """Flame graphs in colours of the caller's choice, without a legend."""
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.tsv import read_rows
 
@@ -20,8 +20,7 @@ HELPERS = "helpers"
 SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A function's layer, and whether it is its caller's."""
 
     name: str
@@ -39,10 +38,8 @@ def patterns() -> tuple[tuple[str, str], ...]:
 def own_layer(function: str) -> str | None:
     """What the table says of a function; None where it says nothing."""
     name = SUFFIX.sub("", function)
-    for pattern, layer in patterns():
-        if fnmatchcase(name, pattern.replace("[", "[[]")):
-            return layer
-    return None
+    found = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
+    return next(found, None)
 
 
 def function_layer(function: str) -> str:

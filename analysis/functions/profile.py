@@ -9,8 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, MOST_TOGETHER, order, placement_order
+from analysis.conditions import KernelWorkload
+from analysis.counts.ledger import MOST_TOGETHER, placement_order, transport_order
 from analysis.drawing import Drawn, drawn
 from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
@@ -25,15 +28,10 @@ LINE = re.compile(r"([^;]+);(.+) (\d+)")
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(KernelWorkload):
     """The samples of one cell, over its valid runs: each stack and how often it was seen."""
 
-    target: str
-    kernel: str
     transport: str
-    pattern: str
-    size: int
-    placement: str
     emulated: bool
     stacks: Counter[Path]
 
@@ -43,8 +41,8 @@ class Profile:
 
     @property
     def where(self) -> str:
-        place = f"{self.target} {self.kernel}"
-        return f"{place} · {self.pattern} · {size_text(self.size)} · {self.placement}"
+        size = size_text(self.size)
+        return f"{self.kernel_text} · {self.pattern} · {size} · {self.placement}"
 
     def folded(self) -> tuple[str, str]:
         """A file's name, and its lines, for any flame graph program."""
@@ -55,29 +53,17 @@ class Profile:
 
 def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
     """One for each cell that perf record watched; `invalid` is (target's folder, cell)."""
-    found: dict[tuple[str, ...], Profile] = {}
+    found: dict[tuple[object, ...], Profile] = {}
     for target in run.targets:
         for cell in target.cells:
             if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
                 continue
+            what = (cell.pattern, cell.size, str(cell.conditions))
+            where = (*what, target.target, target.kernel, cell.transport)
             for stacks in _stacks(target, cell):
-                conditions = str(cell.conditions)
-                name = (target.folder, cell.transport, cell.pattern, str(cell.size), conditions)
-                known = found.setdefault(name, _empty(target, cell))
-                known.stacks.update(stacks)
-    return tuple(sorted((one for one in found.values() if one.samples), key=_order))
-
-
-def _empty(target: Target, cell: Cell) -> Profile:
-    where = (
-        target.target,
-        target.kernel,
-        cell.transport,
-        cell.pattern,
-        cell.size,
-        str(cell.conditions),
-    )
-    return Profile(*where, target.accelerator == "tcg", Counter())
+                profile = Profile(*where, target.accelerator == "tcg", Counter())
+                found.setdefault((target.folder, *where), profile).stacks.update(stacks)
+    return tuple(sorted((profile for profile in found.values() if profile.samples), key=_order))
 
 
 def _stacks(target: Target, cell: Cell) -> Iterator[Counter[Path]]:
@@ -96,21 +82,19 @@ def read_folded(text: str) -> Counter[Path]:
     return stacks
 
 
-def _order(one: Profile) -> tuple[object, ...]:
-    host, transport = 0 if one.target == "host" else 1, order(one.transport, FIRST_TRANSPORTS)
-    return host, one.kernel, one.pattern, one.size, placement_order(one.placement), transport
+def _order(p: Profile) -> tuple[object, ...]:
+    conditions = (p.pattern, p.size, placement_order(p.placement))
+    return p.target != "host", p.kernel, *conditions, transport_order(p.transport)
 
 
 def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
     """A figure for all conditions of the first kernel: the host, where perf watched cells there."""
     if not found:
         return ()
-    first = (found[0].target, found[0].kernel, found[0].pattern, found[0].size)
-    conditions: dict[str, list[Profile]] = {}
-    for one in found:
-        if (one.target, one.kernel, one.pattern, one.size) == first:
-            conditions.setdefault(one.placement, []).append(one)
-    return tuple(_draw(placement, some) for placement, some in conditions.items())
+    shared = attrgetter("target", "kernel", "pattern", "size")
+    first = filter(lambda profile: shared(profile) == shared(found[0]), found)
+    by_placement = groupby(first, attrgetter("placement"))
+    return tuple(_draw(placement, list(some)) for placement, some in by_placement)
 
 
 def _draw(placement: str, some: list[Profile]) -> Drawn:

@@ -5,26 +5,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, all_conditions, order
-from analysis.counts.measures import round_trips
+from analysis.conditions import KernelKey, KernelWorkload
+from analysis.counts.ledger import all_conditions, in_conditions, transport_order
+from analysis.counts.measures import groups, round_trips
 
 TOP = 24
-# A function belongs to a path when it is called at least once a round trip.
-FirstCalls = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class FunctionTable:
+class FunctionTable(KernelWorkload):
     """Functions of one set of conditions on one kernel."""
 
-    pattern: str
-    size: int
-    placement: str
-    target: str
-    kernel: str
     transports: tuple[str, ...]
     # Name, calls a message by transport, the most called first: of the first table all of them.
-    top: tuple[tuple[str, FirstCalls], ...]
+    top: tuple[tuple[str, tuple[float, ...]], ...]
     shared: int  # hit on every transport
     only: dict[str, tuple[str, ...]]  # transport → functions hit on it alone
 
@@ -32,38 +26,28 @@ class FunctionTable:
 def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
     """One table for each kernel and conditions that ftrace watched, valid runs only."""
     rows = tidy[tidy["valid"] & (tidy["instrument"] == "ftrace")]
-    rows = rows.assign(
-        per_message=rows["value"] / rows["messages"], hit=rows["value"] >= round_trips(rows)
-    )
+    # A function belongs to a path when it is called at least once a round trip.
+    hit = rows["value"] >= round_trips(rows)
+    rows = rows.assign(per_message=rows["value"] / rows["messages"], hit=hit)
     tables: list[FunctionTable] = []
-    for (target, kernel), group in rows.groupby(["target", "kernel"], sort=True):
-        for pattern, size, placement in all_conditions(group):
-            same = (group["pattern"] == pattern) & (group["size"] == size)
-            found = group[same & (group["placement"] == placement)]
-            most = TOP if tables else None
-            tables.append(_table(found, most, pattern, size, placement, str(target), str(kernel)))
+    for kernel, group in groups(rows, "target", "kernel"):
+        for conditions in all_conditions(group):
+            where = (*conditions, *kernel)
+            tables.append(_table(in_conditions(group, conditions), TOP if tables else None, where))
     return tuple(tables)
 
 
-def _table(
-    rows: pd.DataFrame,
-    top: int | None,
-    pattern: str,
-    size: int,
-    placement: str,
-    target: str,
-    kernel: str,
-) -> FunctionTable:
-    names = sorted({str(t) for t in rows["transport"]}, key=lambda t: order(t, FIRST_TRANSPORTS))
-    calls = rows.pivot_table(
-        index="key", columns="transport", values="per_message", aggfunc="median", fill_value=0.0
-    )[names]
+def _table(rows: pd.DataFrame, top: int | None, where: KernelKey) -> FunctionTable:
+    names = sorted(set(rows["transport"]), key=transport_order)
+    calls = rows.pivot_table("per_message", "key", "transport", aggfunc="median", fill_value=0.0)[
+        names
+    ]
     hit = rows[rows["hit"]]
-    on = {name: set(hit[hit["transport"] == name]["key"].astype(str)) for name in names}
+    on = {name: set(hit[hit["transport"] == name]["key"]) for name in names}
     most = calls.assign(most=calls.max(axis=1)).reset_index()
     most = most.sort_values(["most", "key"], ascending=[False, True])[:top]
-    called = tuple(
-        (str(row["key"]), tuple(float(row[name]) for name in names)) for _, row in most.iterrows()
+    called = (
+        (name, tuple(values)) for name, *values in most[["key", *names]].itertuples(index=False)
     )
     only = {
         name: tuple(sorted(on[name].difference(*(on[other] for other in names if other != name))))
@@ -71,5 +55,5 @@ def _table(
     }
     shared = len(set.intersection(*on.values())) if len(names) > 1 else 0
     return FunctionTable(
-        pattern, size, placement, target, kernel, tuple(names), called, shared, only
+        *where, transports=tuple(names), top=tuple(called), shared=shared, only=only
     )

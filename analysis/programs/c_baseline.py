@@ -5,17 +5,18 @@ A difference in time that the path makes is there in both; what a runtime, an ev
 protocol adds is the same for both transports, and thins the ratio out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from analysis.conditions import Conditions
+from analysis.conditions import Conditions, Workload
 from analysis.counts.ledger import Entry
-from analysis.counts.measures import CONDITIONS, best_source
+from analysis.counts.measures import CONDITIONS, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
-from analysis.programs.table import OVER, UNDER, Paired, difference, ratio
+from analysis.programs.table import OVER, UNDER, Paired, difference, program_order, ratio
 from analysis.tsv import read_rows
 from analysis.wording import RATE
 
@@ -35,12 +36,9 @@ COSTS = (
 
 
 @dataclass(frozen=True)
-class Side:
-    """The program, or the same in C at one placement: a time, and what a message cost."""
+class Side(Workload):
+    """The program, or the C workload at one placement: a time, and what a message cost."""
 
-    pattern: str
-    size: int
-    placement: str
     ns: dict[str, Entry]  # transport → how long one takes
     extra: Paired  # how much longer over TCP, in ns
     ratio: Paired  # tcp / unix
@@ -58,12 +56,9 @@ class Survival:
 
 
 @dataclass(frozen=True)
-class Calls:
+class Calls(Workload):
     """System calls of one program over one transport, by name, for each message."""
 
-    pattern: str
-    size: int
-    placement: str
     transport: str
     calls: tuple[tuple[str, float], ...]  # the most frequent first
 
@@ -82,46 +77,30 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     known = read_c_baseline()
     found = []
     own = valid[valid["pattern"].isin(PROGRAMS)]
-    for where, rows in own.groupby(list(CONDITIONS), sort=True):
-        pattern, size, placement = str(where[0]), int(str(where[1])), str(where[2])
-        for speed, unit in SPEEDS.items():
-            program = _side(rows, (pattern, size, placement), speed)
-            if program is not None:
-                name, other, why = known.get(pattern, ("", None, ""))
-                alone = not Conditions.parse(placement).unusual  # 20 clients have no twin
-                cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
-                twins = tuple(_twins(cells, speed)) if alone else ()
-                found.append(Survival(unit, (program,), twins, why))
-                break
-    return _together(sorted(found, key=lambda one: _place(one.programs[0])))
+    for (pattern, size, placement), rows in groups(own, *CONDITIONS):
+        sides = ((_side(rows, (pattern, size, placement), speed), speed) for speed in SPEEDS)
+        program, speed = next(((side, speed) for side, speed in sides if side), (None, ""))
+        if program is not None:
+            name, other, why = known.get(pattern, ("", None, ""))
+            alone = not Conditions.parse(placement).unusual  # C has no cell with 20 clients
+            cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
+            in_c = (_side(rows, where, speed) for where, rows in groups(cells, *CONDITIONS))
+            twins = tuple(filter(None, in_c)) if alone else ()
+            found.append(Survival(SPEEDS[speed], (program,), twins, why))
+    return _together(sorted(found, key=lambda survival: program_order(survival.programs[0])))
 
 
 def _together(found: Iterable[Survival]) -> tuple[Survival, ...]:
-    """What has the same twins stands above them once."""
-    groups: list[Survival] = []
-    for one in found:
-        for i, group in enumerate(groups):
-            if one.twins and (group.unit, group.twins, group.why) == (one.unit, one.twins, one.why):
-                groups[i] = replace(group, programs=(*group.programs, *one.programs))
+    """Programs that have one C baseline share one entry."""
+    shared: list[Survival] = []
+    for new in found:
+        for i, old in enumerate(shared):
+            if new.twins and (old.unit, old.twins, old.why) == (new.unit, new.twins, new.why):
+                shared[i] = replace(old, programs=(*old.programs, *new.programs))
                 break
         else:
-            groups.append(one)
-    return tuple(groups)
-
-
-def _place(side: Side) -> tuple[int, int]:
-    return _order(side.pattern), side.size
-
-
-def _order(pattern: str) -> int:
-    return list(PROGRAMS).index(pattern)
-
-
-def _twins(cells: pd.DataFrame, speed: str) -> Iterator[Side]:
-    for where, rows in cells.groupby(list(CONDITIONS), sort=True):
-        found = _side(rows, (str(where[0]), int(str(where[1])), str(where[2])), speed)
-        if found is not None:
-            yield found
+            shared.append(new)
+    return tuple(shared)
 
 
 def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side | None:
@@ -139,10 +118,8 @@ def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side |
 
 def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
     """How long one takes, in ns: unprobed, on the host."""
-    own = rows[
-        (rows["measure"] == speed) & (rows["target"] == "host") & ~rows["probed"].astype(bool)
-    ]
-    own = own[own["value"] > 0]
+    own = rows[(rows["measure"] == speed) & (rows["target"] == "host") & (rows["value"] > 0)]
+    own = own[~own["probed"].astype(bool)]
     if own.empty:
         return own
     best = best_source(own, MEASURE_BY_ID[speed])
@@ -155,23 +132,20 @@ def _costs(rows: pd.DataFrame, name: str) -> dict[str, float]:
     own = rows[rows["measure"] == name]
     if own.empty:
         return {}
-    medians = best_source(own, MEASURE_BY_ID[name]).groupby("transport")["value"].median()
-    return {str(transport): float(value) for transport, value in medians.items()}
+    best = best_source(own, MEASURE_BY_ID[name])
+    medians: dict[Any, float] = best.groupby("transport")["value"].median().to_dict()
+    return medians
 
 
 def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
-    """Of the programs' probed runs, medians over repeats; `most` of each."""
+    """Medians over repeats of the programs' probed runs: the `most` frequent calls."""
     rows = tidy[tidy["pattern"].isin(PROGRAMS) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
     found = []
-    for where, group in rows.groupby([*CONDITIONS, "transport"], sort=True):
+    for (pattern, size, placement, transport), group in groups(rows, *CONDITIONS, "transport"):
         # A call that a repeat did not make is 0 there.
-        medians = (
-            group.pivot_table(index="key", columns="repeat", values="each", fill_value=0.0)
-            .median(axis=1)
-            .sort_values(ascending=False, kind="stable")
-        )
-        ranked = tuple((str(name), float(value)) for name, value in medians.items())[:most]
-        pattern, size, placement, transport = where
-        found.append(Calls(str(pattern), int(str(size)), str(placement), str(transport), ranked))
-    return tuple(sorted(found, key=lambda one: (_order(one.pattern), one.size)))
+        medians = group.pivot_table("each", "key", "repeat", fill_value=0.0).median(axis=1)
+        ranked = medians.sort_values(ascending=False, kind="stable").head(most)
+        calls = tuple(zip(ranked.index, map(float, ranked), strict=True))
+        found.append(Calls(pattern, size, placement, transport, calls))
+    return tuple(sorted(found, key=program_order))

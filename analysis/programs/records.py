@@ -94,14 +94,14 @@ Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is v
 
 
 def _redis(line: Redis) -> Measured:
-    """A request and its answer are two messages. Valid: the server counted what was asked."""
+    """A request and its answer are two messages. Valid: the server counted every request."""
     requests, window = line.requests, line.window_ns
     valid = line.counted == line.server_calls == requests
     conditions = str(Conditions("free", clients=line.clients))
     figures: Figures = {
         ("requests_per_s", ""): requests * 1e9 / window,
         ("server_ns", ""): 1000 * line.server_usec / requests,
-        **_segments_and_switches(line),
+        **_counters(line),
     }
     if line.address_ns is not None and line.clients == 1:
         figures["address_share", ""] = line.address_ns * requests / window
@@ -118,7 +118,7 @@ def _asyncio(line: Asyncio) -> Measured:
         ("messages_per_s", ""): line.messages * 1e9 / line.window_ns,
         ("cpu_ns", "user"): 1000.0 * (client.user_us + server.user_us),
         ("cpu_ns", "system"): 1000.0 * (client.system_us + server.system_us),
-        **_segments_and_switches(line),
+        **_counters(line),
         **_median_and_p99("rtt_ns", line.iterations_ns),
     }
     what = (f"{line.loop}-{line.variant}", line.size, "free")
@@ -161,35 +161,29 @@ def _gin(line: Gin) -> Measured:
 
 
 def _in_fastcgi(line: GinInFastcgi) -> Measured:
-    """Requests alone are messages. Valid: each was asked."""
+    """Requests alone are messages. Valid: the client made each of them."""
     figures: Figures = {("answers", name): line.answers.get(name, 0) for name in get_args(Protocol)}
     valid = sum(figures.values()) == line.asked
     return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, valid, figures
 
 
-def _counters(line: MeasuredRun, window_ns: int) -> Figures:
-    """Of both processes; segments are the whole machine's."""
+def _counters(line: MeasuredRun, window_ns: int = 0) -> Figures:
+    """Segments of the whole machine, switches of both processes; with a window rates and times."""
     counted = line.counters
     if counted is None:
         return {}
-    return {
-        **_segments_and_switches(line),
-        ("switches_per_s", ""): (counted.voluntary + counted.involuntary) * 1e9 / window_ns,
-        ("cpu_ns", "user"): counted.user_ns,
-        ("cpu_ns", "system"): counted.system_ns,
-    }
-
-
-def _segments_and_switches(line: MeasuredRun) -> Figures:
-    counted = line.counters
-    if counted is None:
-        return {}
-    return {
+    figures: Figures = {
         ("segments", "data"): counted.data,
         ("segments", "out"): counted.out,
         ("switches", "voluntary"): counted.voluntary,
         ("switches", "involuntary"): counted.involuntary,
     }
+    if window_ns:
+        switches = counted.voluntary + counted.involuntary
+        figures["switches_per_s", ""] = switches * 1e9 / window_ns
+        figures["cpu_ns", "user"] = counted.user_ns
+        figures["cpu_ns", "system"] = counted.system_ns
+    return figures
 
 
 FIGURES: dict[type[MeasuredRun], Callable[[Any], Measured]] = {

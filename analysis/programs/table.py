@@ -3,25 +3,25 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, Entry, order
-from analysis.counts.measures import CONDITIONS, best_source, over_repeats
+from analysis.conditions import Workload
+from analysis.counts.ledger import Entry, transport_order
+from analysis.counts.measures import CONDITIONS, best_source, groups, over_repeats
 from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES, Measure
-from analysis.intervals import Values, interval
+from analysis.intervals import Values, median_with_ends
 
 OVER, UNDER = "tcp", "unix"
-# Times by their nature, and what a message costs: they stand with the counts.
+# These are times, but say what a message costs: the report shows them with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
 
 
-@dataclass(frozen=True)
-class Paired:
+class Paired(NamedTuple):
     """A figure of both transports: its median over interleaved repeats, each made of one pair.
 
-    `low` and `high` are the 95 % interval; of repeats that are too few for one, their range.
+    `low` and `high` are the 95 % interval, or the range where repeats are too few for an interval.
     """
 
     value: float
@@ -30,12 +30,9 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Row:
+class ProgramRow(Workload):
     """One measure of one experiment, transport by transport."""
 
-    pattern: str
-    size: int
-    placement: str
     measure: Measure
     entries: dict[str, Entry]
     ratio: Paired | None  # tcp / unix
@@ -52,48 +49,30 @@ class Row:
         return self.measure.quantity in TIMES - COST
 
 
-def program_rows(measured: pd.DataFrame) -> tuple[Row, ...]:
+def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
     """Experiment by experiment, its measures in the order of measures.tsv, each by its best source:
     times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
     probes.
     """
     own = measured[measured["pattern"].isin(PROGRAMS)]
     found = []
-    for key, rows in own.groupby([*CONDITIONS, "measure"], sort=True):
-        pattern, size, placement, name = key
-        measure = MEASURE_BY_ID[str(name)]
+    for (pattern, size, placement, name), rows in groups(own, *CONDITIONS, "measure"):
+        measure = MEASURE_BY_ID[name]
         best = best_source(rows, measure)
         valid = best[best["valid"].astype(bool)]
-        entries = _entries(over_repeats(best))
-        found.append(
-            Row(str(pattern), int(str(size)), str(placement), measure, entries, ratio(valid))
-        )
-    return tuple(sorted(found, key=_place))
+        entries = {row["transport"]: Entry.of(row) for row in over_repeats(best).to_dict("records")}
+        found.append(ProgramRow(pattern, size, placement, measure, entries, ratio(valid)))
+    found.sort(key=lambda row: (*program_order(row), MEASURES.index(row.measure)))
+    return tuple(found)
 
 
-def _place(row: Row) -> tuple[int, int, int]:
-    return list(PROGRAMS).index(row.pattern), row.size, MEASURES.index(row.measure)
+def program_order(row: Workload) -> tuple[int, int]:
+    return list(PROGRAMS).index(row.pattern), row.size
 
 
-def transports(rows: Iterable[Row]) -> list[str]:
+def transports(rows: Iterable[ProgramRow]) -> list[str]:
     """All that the rows have, in the order of the report's columns."""
-    return sorted(
-        {name for row in rows for name in row.entries},
-        key=lambda name: order(name, FIRST_TRANSPORTS),
-    )
-
-
-def _entries(rows: pd.DataFrame) -> dict[str, Entry]:
-    return {
-        str(row["transport"]): Entry(
-            float(row["value"]),
-            float(row["low"]),
-            float(row["high"]),
-            int(row["repeats"]),
-            bool(row["valid"]),
-        )
-        for _, row in rows.iterrows()
-    }
+    return sorted({name for row in rows for name in row.entries}, key=transport_order)
 
 
 def ratio(rows: pd.DataFrame) -> Paired | None:
@@ -107,7 +86,7 @@ def difference(rows: pd.DataFrame) -> Paired | None:
 
 
 def _paired(rows: pd.DataFrame, figure: Callable[[Values, Values], Values | None]) -> Paired | None:
-    """Of the repeats in which both were measured."""
+    """The figure of the repeats in which both were measured."""
     pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
     if not {OVER, UNDER} <= set(pairs):
         return None
@@ -115,6 +94,4 @@ def _paired(rows: pd.DataFrame, figure: Callable[[Values, Values], Values | None
     found = figure(*(pairs[name].to_numpy(dtype=float) for name in (OVER, UNDER)))
     if found is None or not found.size:
         return None
-    low, high = interval(found)
-    ends = (found.min(), found.max()) if low is None or high is None else (low, high)
-    return Paired(float(np.median(found)), float(ends[0]), float(ends[1]))
+    return Paired(*median_with_ends(found))

@@ -4,8 +4,8 @@
 
 A line of a folded file is `outermost;…;innermost N` (Brendan Gregg's stackcollapse format); the
 files of a run's `folded/` count instructions of one round trip, or samples. Each function is shown
-below its caller with what it and all that it calls cost; siblings come dearest first, and what is
-too cheap to show is summed up. Standard library only: any Python will do.
+below its caller with what it and all that it calls cost; the most expensive sibling comes
+first, and what is too cheap to show is summed up. Standard library only: any Python will do.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from pathlib import Path
 
 
 @dataclass
-class Call:
+class TreeNode:
     """A function at one place of the tree: `cost` with all that it calls."""
 
     cost: int = 0
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, TreeNode] = field(default_factory=dict)
 
     def add(self, path: list[str], cost: int) -> None:
         self.cost += cost
         if path:
-            self.calls.setdefault(path[0], Call()).add(path[1:], cost)
+            self.calls.setdefault(path[0], TreeNode()).add(path[1:], cost)
 
 
-def tree(lines: Iterable[str], root: str) -> Call:
+def tree(lines: Iterable[str], root: str) -> TreeNode:
     """The calls below the outermost `root` of each stack, in all its contexts.
 
     Raises ValueError for a line that is none of a folded file.
     """
-    found = Call()
+    found = TreeNode()
     for number, line in enumerate(lines, 1):
         stack, _, cost = line.rstrip("\n").rpartition(" ")
         if not stack or not cost.isdigit():
@@ -46,15 +46,15 @@ def tree(lines: Iterable[str], root: str) -> Call:
     return found
 
 
-def rows(call: Call, name: str, depth: int, least: float, level: int = 0) -> Iterator[str]:
+def rows(call: TreeNode, name: str, depth: int, least: float, level: int = 0) -> Iterator[str]:
     """`cost  function`, indented by level; `least` is what a call must cost to be shown."""
     yield f"{call.cost:>9,}  {'  ' * level}{name}"
     if level == depth:
         return
-    shown = {name: one for name, one in call.calls.items() if one.cost >= least}
-    for inner, one in sorted(shown.items(), key=lambda item: -item[1].cost):
-        yield from rows(one, inner, depth, least, level + 1)
-    rest = sum(one.cost for name, one in call.calls.items() if name not in shown)
+    shown = {name: inner for name, inner in call.calls.items() if inner.cost >= least}
+    for inner_name, inner in sorted(shown.items(), key=lambda item: -item[1].cost):
+        yield from rows(inner, inner_name, depth, least, level + 1)
+    rest = sum(inner.cost for name, inner in call.calls.items() if name not in shown)
     if rest:
         others = len(call.calls) - len(shown)
         yield f"{rest:>9,}  {'  ' * (level + 1)}… {others} other{'s' * (others > 1)}"

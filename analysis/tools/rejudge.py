@@ -14,8 +14,9 @@ from pathlib import Path
 from analysis.analyse import judge_again
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import TIMES
-from analysis.errors import RunError, UsageError
+from analysis.errors import UsageError
 from analysis.raw.run import Run, read_run
+from analysis.tools import print_result
 from analysis.verdicts.files import Claim, load_claims
 from analysis.verdicts.verdict import NOT_MEASURED, Verdict, tally
 from analysis.wording import counted
@@ -29,15 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("run_dirs", metavar="RUN_DIR", type=Path, nargs="+")
     folders = parser.parse_args(arguments).run_dirs
-    try:
-        if len(set(folders)) < 2:
-            raise UsageError("there is nothing to compare: name two runs that are not the same.")
-        # Two runs may have one name, in two folders.
-        print(compare([replace(read_run(one), name=str(one)) for one in folders], load_claims()))
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
-    return 0
+    return print_result(lambda: compare(_read(folders), load_claims()))
+
+
+def _read(folders: Sequence[Path]) -> list[Run]:
+    if len(set(folders)) < 2:
+        raise UsageError("there is nothing to compare: name two runs that are not the same.")
+    # Two runs may have one name, in two folders.
+    return [replace(read_run(folder), name=str(folder)) for folder in folders]
 
 
 def compare(runs: Sequence[Run], claims: tuple[Claim, ...]) -> str:
@@ -48,15 +48,15 @@ def compare(runs: Sequence[Run], claims: tuple[Claim, ...]) -> str:
     lines.append(f"together  {tally(together)}")
     for words, timed in (("counts and answers", False), ("times", True)):
         found = [
-            (one, by_run)
-            for one, *by_run in zip(together, *alone, strict=True)
-            if _timed(one) is timed and all(v.verdict != NOT_MEASURED for v in by_run)
+            (both, by_run)
+            for both, *by_run in zip(together, *alone, strict=True)
+            if _timed(both) is timed and all(v.verdict != NOT_MEASURED for v in by_run)
         ]
-        differ = [(one, by_run) for one, by_run in found if len({v.verdict for v in by_run}) > 1]
+        differ = [(both, by_run) for both, by_run in found if len({v.verdict for v in by_run}) > 1]
         claims_of = counted(len(found), "claim")
         lines.append(f"\nby {words}: {claims_of}, {len(found) - len(differ)} with one verdict")
-        for one, by_run in differ:
-            lines.append(f"  {one.claim.id}: {one.verdict}, {one.condition}")
+        for both, by_run in differ:
+            lines.append(f"  {both.claim.id}: {both.verdict}, {both.condition}")
             lines += [
                 f"    {run.name}  {v.verdict}{f', {v.condition}' if v.condition else ''}"
                 for run, v in zip(runs, by_run, strict=True)
@@ -65,11 +65,11 @@ def compare(runs: Sequence[Run], claims: tuple[Claim, ...]) -> str:
 
 
 def _timed(verdict: Verdict) -> bool | None:
-    """Whether it rests on times; None where nothing was measured or asked."""
+    """Whether it rests on times; None where nothing was measured or checked."""
     if verdict.evidence:
         measure = measure_of(verdict.claim.quantity)
         return measure is not None and measure.quantity in TIMES
-    return False if any(one.raw for one in verdict.findings) else None
+    return False if any(finding.raw for finding in verdict.findings) else None
 
 
 if __name__ == "__main__":

@@ -15,21 +15,22 @@ A cell has `transport`, `pattern`, `size`, `placement`, `wait`, `sched`, `topolo
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
+from analysis.conditions import Conditions
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import PROGRAMS, TIMES
 from analysis.errors import RunError, UsageError
+from analysis.tools import print_result
 from analysis.verdicts.files import FIGURE, Claim, load_claims
-from analysis.verdicts.rules import Across, Check, Measured, Option
+from analysis.verdicts.rules import Across, CheckRule, Measured, Option
 from analysis.wording import listed
 
 # Where a claim does not say: the pattern, size and placements of the main job.
 USUAL = {"pattern": ("pingpong",), "size": (64,), "placement": ("same-cpu", "cross-cpu")}
-# How a placement's name says what else is not as usual (docs/run-folder.md): word → the field.
-UNUSUAL = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
 IN_FLIGHT = "-in-flight"
 
 
@@ -52,11 +53,11 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
             quantities.update(dict.fromkeys(counted))
     return {
         "claims": len(claims),
-        **{kind: _tables(found) for kind, found in cells.items()},
+        **{kind: [_cell(*cell) for cell in found] for kind, found in cells.items()},
         "quantities": sorted(set(quantities) - {"function_calls"}),
         "functions": "function_calls" in quantities,
         "programs": sorted({PROGRAMS[p] for c in claims for p in c.where.pattern if p in PROGRAMS}),
-        "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, Check)}),
+        "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, CheckRule)}),
         "tools": _tools(claims),
     }
 
@@ -68,27 +69,18 @@ def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
     return product(patterns, where["size"], where["placement"], transports)
 
 
-def _tables(cells: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    return [
-        {"pattern": pattern, "size": size, "transport": transport, **conditions(placement)}
-        for pattern, size, placement, transport in cells
-    ]
+def _cell(pattern: str, size: int, placement: str, transport: str) -> dict[str, Any]:
+    return {"pattern": pattern, "size": size, "transport": transport, **conditions(placement)}
 
 
 def conditions(placement: str) -> dict[str, Any]:
     """The fields of `cross-cpu+spin`. Raises RunError for a word that is not known."""
-    where, *unusual = placement.split("+")
-    fields: dict[str, Any] = {"placement": where, "wait": "block", "sched": "other"}
-    fields |= {"topology": "one", "in_flight": None}
-    for word in unusual:
-        number = word.removesuffix(IN_FLIGHT)
-        if number != word and number.isdecimal():
-            fields["in_flight"] = int(number)
-        elif word in UNUSUAL:
-            fields[UNUSUAL[word]] = word
-        else:
-            raise RunError(f"a claim needs the placement '{placement}': '{word}' is not known.")
-    return fields
+    found = asdict(Conditions.parse(placement))
+    clients, knob = found.pop("clients"), found.pop("knob")
+    if clients != 1 or knob:
+        word = knob or f"{clients}-clients"
+        raise RunError(f"a claim needs the placement '{placement}': '{word}' is not known.")
+    return found if IN_FLIGHT in placement else found | {"in_flight": None}
 
 
 def _counted(claim: Claim) -> Iterator[str]:
@@ -111,23 +103,18 @@ def _tools(claims: Iterable[Claim]) -> dict[str, list[str]]:
 def chosen(names: list[str]) -> tuple[Claim, ...]:
     """The claims with these ids or sources; all without names. Raises UsageError."""
     claims = load_claims()
-    known = {claim.id for claim in claims} | {claim.source.id for claim in claims}
-    for name in names:
-        if name not in known:
-            sources = sorted({claim.source.id for claim in claims})
-            near = get_close_matches(name, known, 1)
-            hint = f": did you mean '{near[0]}'?" if near else f"; sources are {listed(sources)}."
-            raise UsageError(f"there is no claim or source '{name}'{hint}")
+    sources = {claim.source.id for claim in claims}
+    known = {claim.id for claim in claims} | sources
+    if unknown := [name for name in names if name not in known]:
+        near = get_close_matches(unknown[0], known, 1)
+        all_sources = f"; sources are {listed(sorted(sources))}."
+        hint = f": did you mean '{near[0]}'?" if near else all_sources
+        raise UsageError(f"there is no claim or source '{unknown[0]}'{hint}")
     return tuple(c for c in claims if not names or {c.id, c.source.id} & set(names))
 
 
 def main(names: list[str]) -> int:
-    try:
-        print(json.dumps(needs(chosen(names))))
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
-    return 0
+    return print_result(lambda: json.dumps(needs(chosen(names))))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ holds, does not hold, or is left open. Where they do not all say the same, the v
 the sides apart is looked for, then the pair of variables.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from itertools import combinations
 
 from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
@@ -17,26 +18,50 @@ SEPARATING = ("placement", "size", "pattern", "transport", "kernel", "run")
 # What is said of a condition that is neither: of counts, and of a ratio of times.
 FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 
-Sides = dict[str, set[bool | None]]
+# What is told apart: its value of a variable, and whether the claim holds there.
+Side = tuple[Callable[[str], str], bool | None]
 
 
 def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str, str]:
     """The verdict, and for a mixed one the condition that flips it."""
-    states = {one.holds for one in evidence}
+    states = {found.holds for found in evidence}
     if states == {True}:
         return CONFIRMED, ""
     if states == {False}:
         return REFUTED, ""
-    if states == {None}:
-        name = "this run's noise" if undecided == CROSSES else "repeat"
-        return CONDITIONAL, f"{name}: {_said(_sides((), evidence), undecided)}"
-    for names in ((one,) for one in SEPARATING):
-        if _tell_apart(sides := _sides(names, evidence)):
-            return CONDITIONAL, f"{names[0]}: {_said(sides, undecided)}"
-    for pair in combinations(SEPARATING, 2):
-        if _tell_apart(sides := _sides(pair, evidence)):
-            return CONDITIONAL, f"{listed(list(pair))}: {_said(sides, undecided)}"
-    return CONDITIONAL, f"several conditions: {_said(_sides((), evidence), undecided)}"
+    if states != {None} and (flips := separating(_sides(evidence), SEPARATING, undecided)):
+        return CONDITIONAL, flips
+    each = _said({found.words(): {found.holds} for found in evidence}, undecided)
+    noise = "this run's noise" if undecided == CROSSES else "repeat"
+    return CONDITIONAL, f"{noise if states == {None} else 'several conditions'}: {each}"
+
+
+def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLIPS) -> str:
+    """The variable that tells the sides apart, or the pair of variables; empty if none does.
+
+    The second variable is named only where the first does not tell the sides apart by itself.
+    """
+    names = tuple(names)
+    for chosen in (*((name,) for name in names), *combinations(names, 2)):
+        states = _states(sides, chosen[0])
+        if len(chosen) > 1:
+            mixed = {place for place, held in states.items() if len(held) > 1}
+            states = _states(sides, chosen[0], chosen[1], mixed)
+        if all(len(held) == 1 for held in states.values()):
+            return f"{listed(list(chosen))}: {_said(states, undecided)}"
+    return ""
+
+
+def _states(
+    sides: Sequence[Side], first: str, second: str = "", mixed: Container[str] = ()
+) -> dict[str, set[bool | None]]:
+    """Value of the first variable, of both where the first is mixed → what is found there."""
+    states: dict[str, set[bool | None]] = {}
+    for place, holds in sides:
+        name = place(first)
+        name = f"{name} ({place(second)})" if name in mixed else name
+        states.setdefault(name, set()).add(holds)
+    return states
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
@@ -45,48 +70,32 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     A kernel lacks a condition where its cells are invalid, or were not run there.
     """
     by_kernel: dict[str, list[Evidence]] = {}
-    for one in evidence:
-        by_kernel.setdefault(_place("kernel", one), []).append(one)
-    shared = set.intersection(*({_but_kernel(o) for o in found} for found in by_kernel.values()))
-    if not shared:
-        return ()
-    by_kernel = {
-        name: [one for one in found if _but_kernel(one) in shared]
-        for name, found in by_kernel.items()
-    }
-    return tuple((name, joined(tuple(found))[0]) for name, found in by_kernel.items())
+    for found in evidence:
+        by_kernel.setdefault(" ".join(found.where), []).append(found)
+    shared = set.intersection(*(set(map(_but_kernel, found)) for found in by_kernel.values()))
+    alone = (
+        (name, tuple(found for found in all_found if _but_kernel(found) in shared))
+        for name, all_found in by_kernel.items()
+    )
+    return tuple((name, joined(found)[0]) for name, found in alone if shared)
 
 
-def _but_kernel(one: Evidence) -> tuple[tuple[str, str | int], ...]:
-    return tuple((k, v) for k, v in one.condition.items() if k not in ("target", "kernel"))
+def _but_kernel(found: Evidence) -> tuple[tuple[str, str | int], ...]:
+    return tuple((k, v) for k, v in found.condition.items() if k not in ("target", "kernel"))
 
 
-def _tell_apart(sides: Sides) -> bool:
-    return all(len(side) == 1 for side in sides.values())
+def _sides(evidence: Iterable[Evidence]) -> list[Side]:
+    return [(partial(_place, found), found.holds) for found in evidence]
 
 
-def _sides(names: tuple[str, ...], evidence: tuple[Evidence, ...]) -> Sides:
-    """Where the claim holds and where not, by these variables; without one by whole conditions.
-
-    The second variable is named only where the first does not tell the sides apart by itself.
-    """
-    sides: Sides = {}
-    for one in evidence:
-        place = _place(names[0], one) if names else one.words()
-        if len(names) > 1 and len({o.holds for o in evidence if _place(names[0], o) == place}) > 1:
-            place = f"{place} ({_place(names[1], one)})"
-        sides.setdefault(place, set()).add(one.holds)
-    return sides
-
-
-def _place(name: str, one: Evidence) -> str:
+def _place(found: Evidence, name: str) -> str:
     if name == "kernel":
-        return " ".join(one.where)
-    value = one.condition.get(name, "")
+        return " ".join(found.where)
+    value = found.condition.get(name, "")
     return size_text(value) if isinstance(value, int) else value
 
 
-def _said(sides: Sides, undecided: str) -> str:
+def _said(sides: dict[str, set[bool | None]], undecided: str) -> str:
     said = []
     for state, text in ((True, "holds"), (False, "does not hold"), (None, undecided)):
         names = [name for name, held in sides.items() if held == {state}]

@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from analysis.counts.measures import CALLS, measure_of
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.errors import RunError
-from analysis.verdicts.rules import FOLDER, MEASURED, Measured, Model, Rule
+from analysis.raw.record import Model
+from analysis.verdicts.rules import FOLDER, MEASURED, Measured, Rule
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
@@ -28,8 +29,10 @@ WORDS = {
     "union_tag_not_found": "kind is missing",
 }
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
-# What pydantic calls a union's choice, and no reader wrote.
-KINDS = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Rule)[0])}
+# Kind → rule: pydantic puts the kind into an error's place, where no file has it.
+KINDS: dict[int | str, Any] = {
+    get_args(rule.model_fields["kind"].annotation)[0]: rule for rule in get_args(get_args(Rule)[0])
+}
 
 
 class Source(Model):
@@ -44,7 +47,7 @@ class Source(Model):
     conditions: str = ""
 
 
-class Where(Model):
+class Scope(Model):
     """The conditions that a claim speaks of; also what has to be run to settle it."""
 
     pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -58,7 +61,7 @@ class Where(Model):
         return ((key, allowed) for key, allowed in self if allowed)
 
 
-class Entry(Model):
+class ClaimEntry(Model):
     """A claim as its file has it."""
 
     id: str = Field(pattern=NAME)
@@ -67,7 +70,7 @@ class Entry(Model):
     reading: str
     conditions: str = ""
     quantity: str = ""
-    where: Where = Where()
+    where: Scope = Scope()
     mechanism: str = ""
     headline: bool = False  # shown whatever the run was made for
     rule: Rule
@@ -80,7 +83,7 @@ class Entry(Model):
         return name
 
     @model_validator(mode="after")
-    def _fits(self) -> "Entry":
+    def _fits(self) -> "ClaimEntry":
         measured = isinstance(self.rule, MEASURED)
         if measured and not self.quantity:
             raise ValueError(f"rule '{self.rule.kind}' needs a 'quantity': one of {_quantities()}")
@@ -96,7 +99,7 @@ class Entry(Model):
         return self
 
 
-class Claim(Entry):
+class Claim(ClaimEntry):
     """One statement that can be settled, with its source."""
 
     source: Source
@@ -116,7 +119,7 @@ class ClaimFile(Model):
     """A whole file."""
 
     source: Source
-    claim: Annotated[tuple[Entry, ...], Field(strict=False, min_length=1)]
+    claim: Annotated[tuple[ClaimEntry, ...], Field(strict=False, min_length=1)]
 
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
@@ -132,8 +135,9 @@ def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
 
 def quantities(claims: Iterable[Claim]) -> set[str]:
     """Every quantity that claims and their mechanisms speak of."""
-    named = {name.rpartition(".")[0] for one in claims for name in FIGURE.findall(one.mechanism)}
-    return named | {one.quantity for one in claims if one.quantity}
+    claims = tuple(claims)
+    named = {name.rpartition(".")[0] for c in claims for name in FIGURE.findall(c.mechanism)}
+    return named | {claim.quantity for claim in claims if claim.quantity}
 
 
 def _load(path: Path) -> list[Claim]:
@@ -173,31 +177,18 @@ def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeE
 
 
 def _allowed(first: Any) -> str:
-    """What may stand there, where pydantic's own words do not say it."""
+    """The keys that are allowed, where pydantic's own words do not name them."""
     if first["type"] not in ("extra_forbidden", "missing"):
         return ""
     model: Any = ClaimFile
     for part in first["loc"][:-1]:
-        if isinstance(part, int):
-            continue
         if part in KINDS:
-            model = next(m for m in get_args(get_args(Rule)[0]) if _kind(m) == part)
-            continue
-        model = _inner(model.model_fields[part].annotation)
-        if model is None:
-            return ""
+            model = KINDS[part]
+        elif isinstance(part, str):
+            # The model inside `tuple[Model, ...]`, or the annotation itself.
+            annotation = model.model_fields[part].annotation
+            model = next(iter(get_args(annotation)), annotation)
     return ", ".join(model.model_fields)
-
-
-def _kind(model: Any) -> str:
-    return str(get_args(model.model_fields["kind"].annotation)[0])
-
-
-def _inner(annotation: Any) -> Any:
-    """The model inside `tuple[Model, ...]` or the annotation itself."""
-    inner = next(iter(get_args(annotation)), annotation)
-    fields = getattr(inner, "model_fields", None)
-    return inner if fields is not None or annotation == Rule else None
 
 
 def _quantities() -> str:

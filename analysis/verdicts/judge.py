@@ -8,16 +8,16 @@ open, and that is said. Where an article's own program ran, it decides; the work
 stands beside it.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import why_missing
-from analysis.counts.measures import CONDITIONS, SOURCE, measure_of, source_rank
+from analysis.counts.measures import CONDITIONS, SOURCE, groups, measure_of, source_rank
 from analysis.counts.quantities import PROGRAMS, TIMES, Measure
-from analysis.intervals import interval
+from analysis.intervals import median_with_ends
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.verdicts.files import FIGURE, Claim
@@ -25,7 +25,7 @@ from analysis.verdicts.observed import Observed, judge_check, judge_option
 from analysis.verdicts.rules import (
     TERMS,
     Across,
-    Check,
+    CheckRule,
     Consistent,
     Measured,
     Option,
@@ -67,7 +67,7 @@ def _judge(
     match claim.rule:
         case Consistent():
             return _consistent(claim, claim.rule)
-        case Check():
+        case CheckRule():
             return judge_check(claim, claim.rule, observed)
         case Option():
             return judge_option(claim, claim.rule, observed)
@@ -78,16 +78,15 @@ def _judge(
 
 
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
-    found = findings(rule.stated, TERMS.about, TERMS.rounding)
+    stated = findings(rule.stated, TERMS.about, TERMS.rounding)
+    found = tuple(Finding(text, holds) for text, holds in stated)
     wrong = [check for check in found if not check.holds]
     of_checks = f"of {counted(len(found), 'check')}"
     why = f"All {of_checks} of the stated numbers agree."
     if wrong:
         fail = "fails" if len(wrong) == 1 else "fail"
         why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(check.text for check in wrong)}."
-    verdict = REFUTED if wrong else CONFIRMED
-    shown = tuple(Finding(check.text, check.holds) for check in found)
-    return Verdict(claim, verdict, "", why, findings=shown)
+    return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=found)
 
 
 def _judge_measured(
@@ -98,7 +97,7 @@ def _judge_measured(
     if not evidence:
         return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
     timed = _measure(claim).quantity in TIMES
-    programs = tuple(one for one in evidence if one.patterns & PROGRAMS.keys())
+    programs = tuple(found for found in evidence if found.patterns & PROGRAMS.keys())
     deciding = programs or evidence
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     why = _why(claim, rule, deciding, condition)
@@ -142,14 +141,11 @@ def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evid
     known = (*CONDITION, "transport") if side != "transport" else CONDITION
     by = [name for name in known if name != side and name in figures]
     found = []
-    for condition, group in figures.groupby(by, sort=True):
-        sources = [
-            (source_rank(_measure(claim), rows.iloc[0]), rows)
-            for _, rows in group.groupby(list(SOURCE), sort=True)
-            if set(rule.labels) <= set(rows["side"])
-        ]
+    measure = _measure(claim)
+    for condition, group in groups(figures, *by):
+        sources = [s for _, s in groups(group, *SOURCE) if set(rule.labels) <= set(s["side"])]
         if sources:
-            best = min(sources, key=lambda ranked: ranked[0])[1]
+            best = min(sources, key=lambda rows: source_rank(measure, rows.iloc[0]))
             named: dict[str, Any] = dict(zip(by, condition, strict=True))
             if side != "transport":
                 named[side] = f"{rule.labels[0]} / {rule.labels[1]}"
@@ -164,14 +160,13 @@ def _one_condition(
     by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
     if by_repeat.empty:  # no repeat in which all transports are valid: compare the medians
         by_repeat = rows.groupby("side")["value"].median().to_frame().T
-    held = [rule.holds({str(k): float(v) for k, v in row.items()})
-            for _, row in by_repeat.iterrows()]  # fmt: skip
-    values = rows.groupby("side")["value"]
+    repeats: list[dict[Any, float]] = by_repeat.to_dict("records")
+    held = [rule.holds(figures_of) for figures_of in repeats]
+    values = {name: rows[rows["side"] == name]["value"] for name in rule.labels}
     figures = [
-        Figure(name, float(values.median()[name]), float(values.min()[name]),
-               float(values.max()[name]))
-        for name in rule.labels
-    ]  # fmt: skip
+        Figure(name, float(v.median()), float(v.min()), float(v.max()))
+        for name, v in values.items()
+    ]
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
     if isinstance(rule, Quotient):
         quotient = _quotient(rule, by_repeat)
@@ -198,10 +193,7 @@ def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
     if not under.all():
         return None
     values = by_repeat[rule.over].to_numpy(dtype=float) / under
-    low, high = interval(values)
-    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
-    name = f"{rule.over} / {rule.under}"
-    return Figure(name, float(np.median(values)), float(ends[0]), float(ends[1]), True)
+    return Figure(f"{rule.over} / {rule.under}", *median_with_ends(values), quotient=True)
 
 
 def _by_interval(rule: Quotient, found: Figure) -> bool | None:
@@ -214,10 +206,8 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
 def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        figures = (
-            f"{_what(claim)}, in {counted(len(evidence), 'condition')}: "
-            f"{_figures(claim, rule, evidence)}."
-        )
+        conditions = counted(len(evidence), "condition")
+        figures = f"{_what(claim)}, in {conditions}: {_figures(claim, rule, evidence)}."
         return " ".join(filter(None, (figures, _fits(rule, evidence))))
     sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
     said = [
@@ -238,26 +228,20 @@ def _what(claim: Claim) -> str:
 
 
 def _fits(rule: Measured, evidence: tuple[Evidence, ...]) -> str:
-    """Of a refuted claim about several transports: which of its figures fit after all."""
-    if not isinstance(rule, Values) or all(one.holds for one in evidence):
+    """Which figures fit a refuted claim about several transports after all."""
+    if not isinstance(rule, Values) or all(found.holds for found in evidence):
         return ""
-    fits = {
-        name: sum(
-            rule.fits(name, figure.value)
-            for one in evidence
-            for figure in one.figures
-            if figure.label == name
-        )
-        for name in rule.labels
-    }
-    said = [f"{name} in {count} of {len(evidence)}" for name, count in fits.items()]
+    figures = [figure for found in evidence for figure in found.figures]
+    fits = Counter(f.label for f in figures if rule.fits(f.label, f.value))
+    said = [f"{name} in {fits[name]} of {len(evidence)}" for name in rule.labels]
     return f"Within {rule.tolerance:g} of what is claimed: {', '.join(said)}."
 
 
 def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> str:
     said = []
-    for label in dict.fromkeys(f.label for one in evidence for f in one.figures):
-        figures = [f for one in evidence for f in one.figures if f.label == label]
+    found = [figure for condition in evidence for figure in condition.figures]
+    for label in dict.fromkeys(figure.label for figure in found):
+        figures = [figure for figure in found if figure.label == label]
         unit = "" if figures[0].quotient else _measure(claim).unit
         low, high = min(f.low for f in figures), max(f.high for f in figures)
         text = f"{label} {extent(low, high, unit)}"
@@ -268,14 +252,10 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
 
 
 def _programs_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
-    """The programs of articles that the claim asks for, and that none of the patterns is of."""
-    left = {
-        PROGRAMS[name] for name in claim.where.pattern if name in PROGRAMS and name not in patterns
-    }
-    there = {
-        PROGRAMS[name] for name in claim.where.pattern if name in PROGRAMS and name in patterns
-    }
-    return sorted(left - there)
+    """The articles' programs that the claim needs and that made none of the patterns."""
+    named = [name for name in claim.where.pattern if name in PROGRAMS]
+    there = {PROGRAMS[name] for name in named if name in patterns}
+    return sorted({PROGRAMS[name] for name in named} - there)
 
 
 def _run_programs(programs: Iterable[str]) -> str:
@@ -289,9 +269,8 @@ def _why_not(
     programs = _programs_left_out(claim, set(figures["pattern"]))
     if programs:
         return f"It needs the article's own experiment: {_run_programs(programs)}."
-    measured, valid = (
-        set(rows[side].astype(str)) for rows in (figures, figures[figures["valid"].astype(bool)])
-    )
+    sides = figures[side].astype(str)
+    measured, valid = set(sides), set(sides[figures["valid"].astype(bool)])
     if set(rule.labels) <= measured and not set(rule.labels) <= valid:
         return "The only cells that measured it are invalid."
     lacking = [name for name in rule.labels if name not in valid]
@@ -321,9 +300,8 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     if figures.empty or measure is None:
         return ""
     ranks = [source_rank(measure, row) for row in figures.itertuples()]
-    order = sorted(set(ranks))
-    ranked = figures.assign(rank=[order.index(one) for one in ranks])
-    best = ranked[ranked["rank"] == ranked.groupby(list(CONDITIONS))["rank"].transform("min")][
-        "value"
-    ]
+    order = {rank: place for place, rank in enumerate(sorted(set(ranks)))}
+    figures = figures.assign(rank=[order[rank] for rank in ranks])
+    first = figures.groupby(list(CONDITIONS))["rank"].transform("min")
+    best = figures[figures["rank"] == first]["value"]
     return extent(best.min(), best.max(), measure.unit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this kernel did when it was asked, and what tools said about their options.
+"""What checks found out about this kernel, and which options its tools have.
 
 `raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
 what tools answered (docs/run-folder.md).
@@ -7,13 +7,13 @@ what tools answered (docs/run-folder.md).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from analysis.raw.checks import CheckLine, ToolLine
 from analysis.raw.record import M, read_lines
 from analysis.raw.run import Run, Target
+from analysis.verdicts.conditions import separating
 from analysis.verdicts.files import Claim
-from analysis.verdicts.rules import Check, Option, fact
+from analysis.verdicts.rules import CheckRule, Option, fact
 from analysis.verdicts.verdict import (
     CONDITIONAL,
     CONFIRMED,
@@ -37,12 +37,7 @@ class Answer(CheckLine):
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
-        if name == KERNEL:
-            return self.kernel
-        return self.when.get(name, "none")
-
-    def circumstances(self) -> str:
-        return ", ".join(f"{key} {value}" for key, value in self.when.items())
+        return self.kernel if name == KERNEL else self.when.get(name, "none")
 
 
 class Tool(ToolLine):
@@ -53,7 +48,7 @@ class Tool(ToolLine):
 
 @dataclass(frozen=True)
 class Observed:
-    """All of a run."""
+    """All checks and tools of a run."""
 
     answers: tuple[Answer, ...] = ()
     tools: dict[str, Tool] = field(default_factory=dict)
@@ -86,36 +81,42 @@ def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
     return read_lines(path, f"raw/{target.folder}/{name}", model, why) if path.exists() else ()
 
 
-def judge_check(claim: Claim, rule: Check, observed: Observed) -> Verdict:
+def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:
     """Confirmed where every run of the check found these facts, refuted where none did."""
-    answers = [one for one in observed.answers if one.check == rule.check]
-    found = [one for one in answers if not one.error and rule.facts.keys() <= one.facts.keys()]
+    answers = [answer for answer in observed.answers if answer.check == rule.check]
+    found = [a for a in answers if not a.error and rule.facts.keys() <= a.facts.keys()]
     if not found:
         return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))
-    held = [all(one.facts[k] == v for k, v in rule.facts.items()) for one in found]
+    held = [all(a.facts[k] == v for k, v in rule.facts.items()) for a in found]
+    answered = list(zip(found, held, strict=True))
     findings = tuple(
-        Finding(f"{one.kernel}: {_facts(one, rule)}", holds, one.raw)
-        for one, holds in zip(found, held, strict=True)
+        Finding(f"{answer.kernel}: {_facts(answer, rule)}", holds, answer.raw)
+        for answer, holds in answered
     )
-    kernels = _on_each_kernel(found, held)
-    if all(held) or not any(held):
-        said = "; ".join(dict.fromkeys(_words(one, rule) for one in found))
-        why = f"{_asked(kernels)}: {said}."
-        return Verdict(claim, _verdict(held), "", why, findings=findings, kernels=kernels)
-    condition = _flips(found, held)
-    facts = " ".join(dict.fromkeys(f"{_facts(one, rule)}." for one in found))
-    why = f"{_asked(kernels)}: {facts}"
-    return Verdict(claim, CONDITIONAL, condition, why, findings=findings, kernels=kernels)
+    by_kernel: dict[str, list[bool]] = {}
+    for answer, holds in answered:
+        by_kernel.setdefault(answer.kernel, []).append(holds)
+    kernels = tuple((kernel, _verdict(states)) for kernel, states in by_kernel.items())
+    verdict, condition = _verdict(held), ""
+    if verdict == CONDITIONAL:
+        names = (*dict.fromkeys(key for answer in found for key in answer.when), KERNEL)
+        sides = [(answer.place, holds) for answer, holds in answered]
+        condition = separating(sides, names) or "several circumstances"
+        facts = " ".join(dict.fromkeys(f"{_facts(answer, rule)}." for answer in found))
+    else:
+        facts = "; ".join(dict.fromkeys(_words(answer, rule) for answer in found)) + "."
+    why = f"{_kernels_text(kernels)}: {facts}"
+    return Verdict(claim, verdict, condition, why, findings=findings, kernels=kernels)
 
 
-def _why_not(rule: Check, answers: list[Answer]) -> str:
+def _why_not(rule: CheckRule, answers: list[Answer]) -> str:
     """Why a check found nothing that the rule is over: in its own words, where it has some."""
-    errors = "; ".join(dict.fromkeys(one.error for one in answers if one.error))
+    errors = "; ".join(dict.fromkeys(answer.error for answer in answers if answer.error))
     if errors:
         return f"{capital(errors)}."
     if not answers:
         return f"The check {rule.check} did not run."
-    lacking = sorted(rule.facts.keys() - {key for one in answers for key in one.facts})
+    lacking = sorted(rule.facts.keys() - {key for answer in answers for key in answer.facts})
     return f"The check {rule.check} says nothing of {listed(lacking)}."
 
 
@@ -124,15 +125,8 @@ def _verdict(held: Iterable[bool]) -> str:
     return CONDITIONAL if len(states) > 1 else CONFIRMED if states == {True} else REFUTED
 
 
-def _on_each_kernel(found: list[Answer], held: list[bool]) -> tuple[tuple[str, str], ...]:
-    by_kernel: dict[str, list[bool]] = {}
-    for one, holds in zip(found, held, strict=True):
-        by_kernel.setdefault(one.kernel, []).append(holds)
-    return tuple((kernel, _verdict(held)) for kernel, held in by_kernel.items())
-
-
-def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
-    """Which kernels said so."""
+def _kernels_text(kernels: tuple[tuple[str, str], ...]) -> str:
+    """Which kernels gave these facts."""
     if len(kernels) == 1:
         return "This kernel"
     if len({said for _, said in kernels}) == 1:
@@ -140,33 +134,13 @@ def _asked(kernels: tuple[tuple[str, str], ...]) -> str:
     return f"Some of {counted(len(kernels), 'kernel')}"
 
 
-def _words(one: Answer, rule: Check) -> str:
-    return listed([fact(key, one.facts[key]) for key in rule.facts])
+def _words(answer: Answer, rule: CheckRule) -> str:
+    return listed([fact(key, answer.facts[key]) for key in rule.facts])
 
 
-def _facts(one: Answer, rule: Check) -> str:
-    when = one.circumstances()
-    return f"{when}: {_words(one, rule)}" if when else _words(one, rule)
-
-
-def _flips(found: list[Answer], held: list[bool]) -> str:
-    """The circumstance that tells the sides apart, or the kernel, or two of these; both sides."""
-    names = (*dict.fromkeys(key for one in found for key in one.when), KERNEL)
-    for chosen in (*((name,) for name in names), *combinations(names, 2)):
-        sides: dict[bool, dict[str, None]] = {True: {}, False: {}}
-        for one, holds in zip(found, held, strict=True):
-            sides[holds][_place(one, chosen, found, held)] = None
-        if not sides[True].keys() & sides[False].keys():
-            yes, no = (listed(list(side)) for side in (sides[True], sides[False]))
-            return f"{listed(list(chosen))}: holds for {yes}, does not hold for {no}"
-    return "several circumstances"
-
-
-def _place(one: Answer, names: tuple[str, ...], found: list[Answer], held: list[bool]) -> str:
-    """What this answer has of the first; of the second where the first is on both sides."""
-    place = one.place(names[0])
-    mixed = {holds for o, holds in zip(found, held, strict=True) if o.place(names[0]) == place}
-    return f"{place} ({one.place(names[1])})" if len(names) > 1 and len(mixed) > 1 else place
+def _facts(answer: Answer, rule: CheckRule) -> str:
+    when = ", ".join(f"{key} {value}" for key, value in answer.when.items())
+    return f"{when}: {_words(answer, rule)}" if when else _words(answer, rule)
 
 
 def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:

@@ -3,28 +3,23 @@
 
 Rules over measured figures (`values`, `bounds`, `ratio`, `present`, `across`) compare the figures
 of one condition and one repeat; judge.py finds these. `consistent` computes with numbers that the
-source itself states (stated.py); `check` and `option` read what was asked of this kernel and of
-its tools (observed.py).
+source itself states (stated.py); `check` and `option` read what this kernel
+and its tools answered (observed.py).
 """
 
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from analysis.raw.record import Model
 from analysis.verdicts.stated import Stated
 from analysis.wording import listed, number
 
 FOLDER = Path(__file__).parents[1] / "claims"
 Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 Numbers = dict[str, float]
-
-
-class Model(BaseModel):
-    """Exactly the keys that are named, each of its own type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Terms(Model):
@@ -64,8 +59,8 @@ class Bounds(Model):
     """Each transport's figure is at least, or at most, so much."""
 
     kind: Literal["bounds"]
-    least: Numbers = {}
-    most: Numbers = {}
+    least: Numbers = Field(default={})
+    most: Numbers = Field(default={})
 
     @model_validator(mode="after")
     def _any(self) -> "Bounds":
@@ -85,7 +80,7 @@ class Bounds(Model):
     def words(self) -> str:
         said = [f"{name} is at least {number(value)}" for name, value in self.least.items()]
         said += [f"{name} is at most {number(value)}" for name, value in self.most.items()]
-        return _holds_where(said)
+        return f"It holds where {listed(said)}."
 
 
 class Present(Model):
@@ -164,14 +159,14 @@ class Quotient(Model):
         )
 
 
-class Ratio(Quotient):
+class RatioRule(Quotient):
     """The figure of one transport, divided by that of another."""
 
     kind: Literal["ratio"]
 
 
 class Across(Quotient):
-    """The same transport in two patterns, placements or sizes: the one divided by the other."""
+    """One transport in two patterns, placements or sizes: the first divided by the second."""
 
     kind: Literal["across"]
     key: Literal["pattern", "placement", "size"]
@@ -192,7 +187,7 @@ class Consistent(Model):
         )
 
 
-class Check(Model):
+class CheckRule(Model):
     """What a program of runners/checks found out about this kernel."""
 
     kind: Literal["check"]
@@ -205,7 +200,7 @@ class Check(Model):
 
 
 class Option(Model):
-    """A tool has an option: the tool itself is asked."""
+    """A tool has an option: the tool itself tells."""
 
     kind: Literal["option"]
     tool: str = Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")
@@ -225,10 +220,10 @@ class Unsettled(Model):
         return ""
 
 
-Measured = Values | Bounds | Ratio | Present | Across
-MEASURED = (Values, Bounds, Ratio, Present, Across)
+Measured = Values | Bounds | RatioRule | Present | Across
+MEASURED = (Values, Bounds, RatioRule, Present, Across)
 Rule = Annotated[
-    Values | Bounds | Ratio | Present | Across | Consistent | Check | Option | Unsettled,
+    Values | Bounds | RatioRule | Present | Across | Consistent | CheckRule | Option | Unsettled,
     Field(discriminator="kind"),
 ]
 
@@ -239,7 +234,3 @@ def fact(key: str, value: str | int | bool) -> str:
     if isinstance(value, bool):
         plain = "yes" if value else "no"
     return f"{key.replace('_', ' ')}: {plain}"
-
-
-def _holds_where(facts: list[str]) -> str:
-    return f"It holds where {listed(facts)}."

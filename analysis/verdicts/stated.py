@@ -10,18 +10,16 @@ flight.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from analysis.raw.record import Model
 from analysis.wording import number
 
 
-class Stated(BaseModel):
+class Stated(Model):
     """Numbers that belong together; all but `what` are optional."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     what: str
     # A quotient: `larger` is `times` as much as `smaller`, or `percent` of it is saved.
@@ -55,7 +53,7 @@ class Stated(BaseModel):
     @model_validator(mode="after")
     def _checkable(self) -> "Stated":
         if not any(set(check.needs) <= self.given().keys() for check in CHECKS):
-            ways = "; ".join(f"{one.name}: {', '.join(one.needs)}" for one in CHECKS)
+            ways = "; ".join(f"{check.name}: {', '.join(check.needs)}" for check in CHECKS)
             raise ValueError(f"no check fits these numbers. There is {ways}")
         return self
 
@@ -65,8 +63,7 @@ class Stated(BaseModel):
         return found | ({"parts": sum(self.parts)} if self.parts else {})
 
 
-@dataclass(frozen=True)
-class Check:
+class Relation(NamedTuple):
     """One relation: `computed` from the numbers is held against the one named `against`."""
 
     name: str
@@ -87,52 +84,46 @@ def _memory(n: Mapping[str, float]) -> float:
 
 
 CHECKS = (
-    Check("quotient", ("larger", "smaller", "times"), "larger / smaller",
+    Relation("quotient", ("larger", "smaller", "times"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"]),
-    Check("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
+    Relation("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"], "least"),
-    Check("saving", ("larger", "smaller", "saved_percent"),
+    Relation("saving", ("larger", "smaller", "saved_percent"),
           "1 - smaller / larger, in percent", _saved),
-    Check("saving", ("larger", "smaller", "saved_percent_least"),
+    Relation("saving", ("larger", "smaller", "saved_percent_least"),
           "1 - smaller / larger, in percent", _saved, "least"),
-    Check("share", ("part", "whole", "percent"), "part / whole, in percent",
+    Relation("share", ("part", "whole", "percent"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"]),
-    Check("share", ("part", "whole", "percent_below"), "part / whole, in percent",
+    Relation("share", ("part", "whole", "percent_below"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"], "below"),
-    Check("sum", ("parts", "total"), "the sum of the parts", lambda n: n["parts"]),
-    Check("rate", ("count", "seconds", "per_s"), "count / seconds",
+    Relation("sum", ("parts", "total"), "the sum of the parts", lambda n: n["parts"]),
+    Relation("rate", ("count", "seconds", "per_s"), "count / seconds",
           lambda n: n["count"] / n["seconds"]),
-    Check("time of each", ("count", "seconds", "seconds_each"), "seconds / count",
+    Relation("time of each", ("count", "seconds", "seconds_each"), "seconds / count",
           lambda n: n["seconds"] / n["count"]),
-    Check("Little's law", ("per_s", "latency_s", "connections"),
+    Relation("Little's law", ("per_s", "latency_s", "connections"),
           "requests a second times latency: requests in flight",
           lambda n: n["per_s"] * n["latency_s"], "about"),
-    Check("memory bandwidth", ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
+    Relation("memory bandwidth", ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
           "two copies, each of which reads and writes, in percent of the bandwidth",
           _memory),
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Found:
-    """A check that was made."""
-
-    text: str
-    holds: bool
-
-
-def findings(stated: tuple[Stated, ...], about: float, rounding: float) -> tuple[Found, ...]:
-    """Every check on every set of numbers for which it has what it needs."""
+def findings(
+    stated: tuple[Stated, ...], about: float, rounding: float
+) -> tuple[tuple[str, bool], ...]:
+    """Every check on every set of numbers for which it has what it needs: its text, its result."""
     return tuple(
-        _made(check, one, about, rounding)
-        for one in stated
+        _made(check, numbers, about, rounding)
+        for numbers in stated
         for check in CHECKS
-        if set(check.needs) <= one.given().keys()
+        if set(check.needs) <= numbers.given().keys()
     )
 
 
-def _made(check: Check, one: Stated, about: float, rounding: float) -> Found:
-    numbers = one.given()
+def _made(check: Relation, stated: Stated, about: float, rounding: float) -> tuple[str, bool]:
+    numbers = stated.given()
     computed, wanted = check.computed(numbers), numbers[check.needs[-1]]
     holds = {
         "agree": _close(computed, wanted, rounding) or _rounds_to(computed, wanted),
@@ -142,16 +133,13 @@ def _made(check: Check, one: Stated, about: float, rounding: float) -> Found:
     }[check.relation]
     name = check.needs[-1].removesuffix("_least").removesuffix("_below").replace("_", " ")
     limit = {"least": "at least ", "below": "below "}.get(check.relation, "")
-    text = (
-        f"{one.what}: {check.name}: {check.formula} = {number(computed)}; stated: {name} "
-        f"{limit}{number(wanted)}"
-    )
-    return Found(text, holds)
+    made = f"{check.name}: {check.formula} = {number(computed)}"
+    return f"{stated.what}: {made}; stated: {name} {limit}{number(wanted)}", holds
 
 
-def _close(one: float, other: float, share: float) -> bool:
-    low, high = sorted((abs(one), abs(other)))
-    return one == other or ((one > 0) == (other > 0) and high <= low * (1 + share))
+def _close(first: float, second: float, share: float) -> bool:
+    low, high = sorted((abs(first), abs(second)))
+    return first == second or ((first > 0) == (second > 0) and high <= low * (1 + share))
 
 
 def _rounds_to(computed: float, wanted: float) -> bool:

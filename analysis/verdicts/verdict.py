@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -22,8 +23,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One transport's figure in one condition, or the quotient of two."""
 
     label: str
@@ -44,22 +44,17 @@ class Evidence:
     held: int  # in how many repeats the rule holds
     repeats: int
     holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
-    cells: tuple[
-        int, ...
-    ]  # the runs that it came from: `id` in cells.jsonl, a line of programs.jsonl
+    cells: tuple[int, ...]  # its runs: `id` in cells.jsonl, a line of programs.jsonl
 
     def words(self) -> str:
-        c = self.condition
-        source = f"{self.instrument} · {c['target']} · {c['kernel']}"
-        source += f" · {c['run']}" if "run" in c else ""
-        size = size_text(c["size"]) if isinstance(c["size"], int) else f"{c['size']} B"
-        parts = [
-            c["pattern"],
-            size,
-            c["placement"],
-            *([c["transport"]] if "transport" in c else []),
-        ]
-        return f"{' · '.join(map(str, parts))} · {source}"
+        size = self.condition["size"]
+        texts = self.condition | {
+            "size": size_text(size) if isinstance(size, int) else f"{size} B",
+            "instrument": self.instrument,
+        }
+        what, where = ("pattern", "size", "placement", "transport"), ("target", "kernel", "run")
+        names = (*what, "instrument", *where)
+        return " · ".join(str(texts[name]) for name in names if name in texts)
 
     @property
     def patterns(self) -> set[str]:
@@ -77,11 +72,10 @@ class Evidence:
         return records.FILE if self.patterns & PROGRAMS.keys() else CELLS
 
     def figure(self, label: str) -> Figure | None:
-        return next((one for one in self.figures if one.label == label), None)
+        return next((figure for figure in self.figures if figure.label == label), None)
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What was computed, or what a check or a tool answered."""
 
     text: str
@@ -100,13 +94,13 @@ class Verdict:
     mechanism: str = ""
     evidence: tuple[Evidence, ...] = ()
     findings: tuple[Finding, ...] = ()
-    # Each kernel that was asked, and the verdict of it alone; times are of one kernel only.
+    # Each kernel, and its own verdict; times come from one kernel only.
     kernels: tuple[tuple[str, str], ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The columns of its table of evidence."""
-        return tuple(dict.fromkeys(f.label for one in self.evidence for f in one.figures))
+        return tuple(dict.fromkeys(f.label for found in self.evidence for f in found.figures))
 
     @property
     def unit(self) -> str:
@@ -157,12 +151,12 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     for v in verdicts:
         head = (v.claim.id, v.claim.source.id, v.verdict)
         why = f"{v.condition}. {v.why}" if v.condition else v.why
-        for one in v.evidence:
-            tail = (" ".join(map(str, one.cells)), raw_file(one, folders))
+        for found in v.evidence:
+            tail = (" ".join(map(str, found.cells)), raw_file(found, folders))
             rows += (
-                (*head, f"{f.label} · {one.words()}", f.value, f.low, f.high,
+                (*head, f"{f.label} · {found.words()}", f.value, f.low, f.high,
                  "" if f.quotient else v.unit, why, *tail)
-                for f in one.figures
+                for f in found.figures
             )  # fmt: skip
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:
@@ -170,7 +164,7 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def raw_file(one: Evidence, folders: dict[tuple[str, str], str]) -> str:
+def raw_file(found: Evidence, folders: dict[tuple[str, str], str]) -> str:
     """The file that holds its cell runs, from the run's folder on; empty where none is known."""
-    folder = folders.get(one.where, "")
-    return f"raw/{folder}/{one.file}" if folder else ""
+    folder = folders.get(found.where, "")
+    return f"raw/{folder}/{found.file}" if folder else ""
