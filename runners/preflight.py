@@ -17,6 +17,8 @@ from pathlib import Path
 from runners import guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
+from runners.collect.scripts import TRACEFS
+from runners.errors import RunError
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -38,6 +40,12 @@ BPFTRACE_TRIES = (
     ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
      "nothing that kprobes do not give, at a higher cost an event"),
 )  # fmt: skip
+CLONE_NEWNS = 0x00020000
+# File system type → where the tools look for it, and a file that is there once it is mounted.
+MOUNTS = (
+    ("tracefs", TRACEFS, "events"),
+    ("securityfs", TRACEFS.parent / "security", "lsm"),
+)
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
@@ -49,6 +57,29 @@ class Check:
     ok: bool
     detail: str
     lack: str = ""
+
+
+def private_mounts() -> None:
+    """Mount what tracing needs where it is not mounted, in a mount namespace of our own.
+
+    Nothing is mounted for the rest of the machine: the namespace (mount_namespaces(7)) ends with
+    our last process. Raises RunError, needs root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise RunError(
+            f"no private mount namespace ({reason}): in a container, run it with --privileged."
+        )
+    _mount("--make-rslave", "/")
+    for kind, where, sign in MOUNTS:
+        if where.is_dir() and not (where / sign).exists():
+            _mount("-t", kind, kind, str(where))
+
+
+def _mount(*arguments: str) -> None:
+    # Of a kernel without tracefs or securityfs, the preflight says more.
+    subprocess.run(["mount", *arguments], capture_output=True, check=False)
 
 
 def checks() -> list[Check]:

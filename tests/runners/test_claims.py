@@ -16,16 +16,16 @@ import pytest
 import analysis.errors
 from analysis.tools.required_cells import chosen, conditions, needs
 from probes.reasons import missing, reason
-from runners import intention, options
+from runners import options, show
 from runners.collect import checks
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
-from runners.installed import try_tools
 from runners.plan import claims
 from runners.plan.cells import unit
 from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.programs import redis
+from runners.run import try_tools
 from runners.targets import CHECKS, REPOSITORY
 from tests.build import make
 
@@ -99,7 +99,7 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
     asked = options.parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(redis, "TAKES", 600)
     plans = plans_of(planner(), ("host",), "tracepoint", None)
-    said = intention.claims_note(WANTED, asked, plans)
+    said = show.claims_note(WANTED, asked, plans)
     assert "redis, about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
