@@ -46,6 +46,12 @@ MOUNTS = (
     ("tracefs", TRACEFS, "events"),
     ("securityfs", TRACEFS.parent / "security", "lsm"),
 )
+# Probe level → what it allows, as the end of "this kernel allows …".
+ALLOWED = {
+    "function": "function probes",
+    "tracepoint": "tracepoints, and no function probes",
+    "counters": "no probes, only its own counters",
+}
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
@@ -110,19 +116,10 @@ def of_guest(machine: guest.Guest) -> Check:
 
 def probe_level(found: list[Check]) -> str:
     """The strongest kind of probe: `function`, `tracepoint` or `counters`."""
-    able = {check.name for check in found if check.ok}
-    if {"tracepoints", "uprobes", "kprobes"} <= able:
-        return "function"
-    return "tracepoint" if {"tracepoints", "uprobes"} <= able else "counters"
-
-
-def probe_level_words(name: str) -> str:
-    """What a probe level allows, as the end of "this kernel allows …"."""
-    return {
-        "function": "function probes",
-        "tracepoint": "tracepoints, and no function probes",
-        "counters": "no probes, only its own counters",
-    }[name]
+    lacking = {check.name for check in found if not check.ok}
+    if {"tracepoints", "uprobes"} & lacking:
+        return "counters"
+    return "tracepoint" if "kprobes" in lacking else "function"
 
 
 def emulated(found: list[Check]) -> bool:

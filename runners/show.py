@@ -45,7 +45,7 @@ def show_preflight(_: Options) -> None:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
-    print(f"\nThis kernel allows {preflight.probe_level_words(preflight.probe_level(found))}.")
+    print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(found)]}.")
 
 
 def show_list(_: Options) -> None:
@@ -140,7 +140,7 @@ def intention(
     return (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
-        f"this kernel allows {preflight.probe_level_words(preflight.probe_level(checks))}"
+        f"this kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}"
         f"{f' ({lack})' if lack else ''}: {where}"
     )
 

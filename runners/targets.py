@@ -63,14 +63,8 @@ def run_plan_on_host(
     missing = [*uncounted, NO_TIMES] if emulated else uncounted
     plan.dump(scratch / "plan.json")
     out = raw / "host"
-    with progress.step("host: measuring"):
-        _collect(scratch, out, progress)
-    return _finish(out, "host", probe_level, "tcg" if emulated else None, plan.runs, missing)
-
-
-def _collect(scratch: Path, out: Path, progress: Progress) -> None:
     errors = scratch / "collect.stderr"
-    with errors.open("wb") as complaints:
+    with progress.step("host: measuring"), errors.open("wb") as complaints:
         collector = subprocess.Popen(
             [sys.executable, "-B", "-m", "runners.collect", str(scratch / "plan.json"), str(out)],
             stdin=subprocess.DEVNULL,
@@ -80,16 +74,17 @@ def _collect(scratch: Path, out: Path, progress: Progress) -> None:
             env=os.environ | {"TMPDIR": str(scratch)},
             start_new_session=True,
         )
-    try:
-        assert collector.stdout is not None
-        for line in collector.stdout:
-            follow(line.decode(errors="replace"), progress)
-        status = collector.wait()
-    finally:
-        stop(collector)
+        try:
+            assert collector.stdout is not None
+            for line in collector.stdout:
+                follow(line.decode(errors="replace"), progress)
+            status = collector.wait()
+        finally:
+            stop(collector)
     if status != 0:
         lines = errors.read_text(errors="replace").strip().splitlines()
         raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+    return _finish(out, "host", probe_level, "tcg" if emulated else None, plan.runs, missing)
 
 
 def follow(line: str, progress: Progress) -> None:

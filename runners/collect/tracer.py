@@ -41,6 +41,7 @@ class Child:
     """
 
     stdin = subprocess.DEVNULL
+    descriptors: tuple[int, ...] = ()  # that it inherits
     quantities: Mapping[str, Sequence[str]] = {}
 
     def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
@@ -79,6 +80,7 @@ class Child:
                 stdout=words,
                 stderr=words,
                 env=os.environ | self.environment(),
+                pass_fds=self.descriptors,
                 start_new_session=True,
             )
 
