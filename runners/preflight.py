@@ -42,10 +42,7 @@ BPFTRACE_TRIES = (
 )  # fmt: skip
 CLONE_NEWNS = 0x00020000
 # File system type → where the tools look for it, and a file that is there once it is mounted.
-MOUNTS = (
-    ("tracefs", TRACEFS, "events"),
-    ("securityfs", TRACEFS.parent / "security", "lsm"),
-)
+MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
 # Probe level → what it allows, as the end of "this kernel allows …".
 ALLOWED = {
     "function": "function probes",

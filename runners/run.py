@@ -142,11 +142,7 @@ def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> d
 
 
 def run_targets(
-    session: Session,
-    prepared: Prepared,
-    guests: Sequence[guest.Guest],
-    raw: Path,
-    scratch: Path,
+    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path, scratch: Path
 ) -> list[targets.FinishedTarget]:
     """Carry out the plan of each target."""
     done, plans, planner = [], prepared.plans, prepared.planner

@@ -13,13 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from probes.reasons import ReasonError, missing, reason
-from runners.collect.instrument import (
-    AttachError,
-    Context,
-    Instrument,
-    Losses,
-    WindowOptions,
-)
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.programs import Program, Programs
 from runners.plan.model import CellRun
 from runners.process import command, stop
