@@ -12,7 +12,6 @@ from probes import hooks
 from runners.collect.scripts import PROBES, Script, read_scripts
 
 SCRIPTS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
-ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):(\S+?),?$", re.MULTILINE)
 
 
 def test_the_page_is_made_of_the_table() -> None:
@@ -23,7 +22,7 @@ def test_the_page_is_made_of_the_table() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
 def test_the_table_has_every_hook_of_a_script(script: Script) -> None:
-    attached = set(ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
+    attached = set(hooks.ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
     rows = [
         row
         for row in hooks.read_hooks()
