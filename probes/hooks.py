@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fill the tables of docs/hooks.md from the tables in probes/, so that it cannot drift.
 
-hooks.tsv has the kernel's own counters and says why a script has its hooks; a script without a row
-there is listed with all its hooks. bcc/counts.tsv and perf/stat.tsv the
-other two instruments; scripts.tsv what a run attaches. The prose of the page is written by hand.
+hooks.tsv has the kernel's own counters, and says for bpftrace's scripts why each hook was chosen; a
+script without a row there is listed with all its hooks. bcc/counts.tsv and perf/stat.tsv have the
+other two instruments, scripts.tsv what a run attaches. The prose of the page is written by hand.
 
     python3 -m probes.hooks
 """
