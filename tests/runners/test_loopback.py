@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from runners import preflight
-from runners.collect import loopback, netlink, programs
+from runners.collect import loopback, programs
 from runners.collect.environment import environment
 from runners.targets import REPOSITORY
 from tests.runners import bpf_programs
@@ -36,20 +36,20 @@ def stored(what: str) -> list[bytes]:
 
 
 def message(kind: int, body: bytes) -> bytes:
-    return netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, 2, 1, 7) + body
+    return loopback.HEADER.pack(loopback.HEADER.size + len(body), kind, 2, 1, 7) + body
 
 
 def test_an_answer_is_several_messages_and_ends_with_one_of_its_own() -> None:
     first, second = stored("tables")[:2]
     data = message(2560, first) + message(2560, second)
-    assert netlink.messages(data) == ([first, second], False)
-    assert netlink.messages(data + message(netlink.DONE, bytes(4))) == ([first, second], True)
+    assert loopback.messages(data) == ([first, second], False)
+    assert loopback.messages(data + message(loopback.DONE, bytes(4))) == ([first, second], True)
 
 
-@pytest.mark.parametrize("kind", [netlink.ERROR, netlink.DONE])
+@pytest.mark.parametrize("kind", [loopback.ERROR, loopback.DONE])
 def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
     with pytest.raises(PermissionError):
-        netlink.messages(message(kind, ERROR))
+        loopback.messages(message(kind, ERROR))
 
 
 @pytest.mark.root
