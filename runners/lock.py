@@ -17,7 +17,7 @@ from pathlib import Path
 from runners.errors import RunError
 
 NAME = "\0pathcost-is-measuring"
-ASKERS = 128
+MOST_REFUSED = 128
 CREDENTIALS = struct.Struct("iII")
 
 
@@ -38,7 +38,7 @@ def alone(name: str, what: str) -> Iterator[None]:
                 "spoil both: wait until it has ended."
             ) from error
         # No connection is ever accepted: refused runs stay in the queue, which must not fill up.
-        lock.listen(ASKERS)
+        lock.listen(MOST_REFUSED)
         yield
 
 

@@ -127,7 +127,8 @@ def emulated(found: list[Check]) -> bool:
 def why_not_function(found: list[Check]) -> str:
     """What keeps this kernel from the function probe level: `kprobes: …`, or nothing."""
     needed = ("tracepoints", "uprobes", "kprobes")
-    return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
+    lacks = (check for check in found if check.name in needed and not check.ok)
+    return "; ".join(f"{check.name}: {check.detail}" for check in lacks)
 
 
 def on_loopback(found: list[Check]) -> str:
@@ -136,24 +137,16 @@ def on_loopback(found: list[Check]) -> str:
 
 
 def _root() -> Check:
-    return Check(
-        "root",
-        os.geteuid() == 0,
-        f"effective uid {os.geteuid()}",
-        "no probe can be attached; run it with sudo",
-    )
+    lack = "no probe can be attached; run it with sudo"
+    return Check("root", os.geteuid() == 0, f"effective uid {os.geteuid()}", lack)
 
 
 def _btf() -> Check:
     path = Path("/sys/kernel/btf/vmlinux")
     size = path.stat().st_size if path.exists() else 0
-    return Check(
-        "BTF",
-        size > 0,
-        f"{size >> 10} KiB of types" if size else f"no {path}",
-        "scripts that read kernel structures and fentry do not load; a kernel with "
-        "CONFIG_DEBUG_INFO_BTF has it",
-    )
+    lack = "scripts that read kernel structures and fentry do not load; "
+    lack += "a kernel with CONFIG_DEBUG_INFO_BTF has it"
+    return Check("BTF", size > 0, f"{size >> 10} KiB of types" if size else f"no {path}", lack)
 
 
 def _lockdown() -> Check:
@@ -162,13 +155,9 @@ def _lockdown() -> Check:
     except OSError:
         return Check("lockdown", True, "not built in, or securityfs cannot be read")
     mode = text.partition("[")[2].partition("]")[0]
-    return Check(
-        "lockdown",
-        mode == "none",
-        f"mode {mode}",
-        "kprobes, the function tracer and /proc/kcore are refused; function counts come from a "
-        "guest",
-    )
+    lack = "kprobes, the function tracer and /proc/kcore are refused; "
+    lack += "function counts come from a guest"
+    return Check("lockdown", mode == "none", f"mode {mode}", lack)
 
 
 def _libc() -> str:

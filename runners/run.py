@@ -27,7 +27,7 @@ from runners.plan.refusals import accept, refuse_cells
 from runners.session import Session
 from runners.show import intention
 
-ANSWER_SECONDS = 10  # for a tool that claims ask about its options
+ANSWER_SECONDS = 10  # of a tool whose options claims name
 COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
 
 

@@ -59,7 +59,7 @@ class UnknownError(Exception):
 
 def loopback() -> dict[str, dict[str, Any]]:
     """`loopback` of environment.json: kind of obstacle → `found`, or why it is `unknown`."""
-    return {name: _answer(ask) for name, ask in ASKED.items()}
+    return {name: _found(look) for name, look in LOOKS.items()}
 
 
 def met(record: dict[str, dict[str, Any]]) -> str:
@@ -74,9 +74,9 @@ def not_known(record: dict[str, dict[str, Any]]) -> str:
     return "; ".join(f"{name} ({reason})" for name, reason in why.items())
 
 
-def _answer(ask: Callable[[], list[str]]) -> dict[str, Any]:
+def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
     try:
-        return {"found": ask()}
+        return {"found": look()}
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return {"unknown": f"{where}{error.strerror or error}"}
@@ -286,7 +286,7 @@ def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
         at += max(length + 3 & ~3, header.size)
 
 
-ASKED: dict[str, Callable[[], list[str]]] = {
+LOOKS: dict[str, Callable[[], list[str]]] = {
     "nf_tables": _nf_tables,
     "iptables": lambda: _tables("/proc/net/ip_tables_names"),
     "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),

@@ -57,9 +57,9 @@ def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
     """A name is bytes: such a mount once ended the run in a traceback."""
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
-    asked = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
+    look = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
     mounted = 'mount -t tmpfs none "$0" && exec "$1" -B -c "$2"'
-    argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, asked]
+    argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, look]
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.Monke
     def refuse(*_: object) -> list[str]:
         raise PermissionError(errno.EPERM, "made up", "/made/up")
 
-    monkeypatch.setattr(loopback, "ASKED", {"one": refuse, "other": lambda: ["made-up"]})
+    monkeypatch.setattr(loopback, "LOOKS", {"one": refuse, "other": lambda: ["made-up"]})
     record = environment()["loopback"]
     assert record == {"one": {"unknown": "/made/up: made up"}, "other": {"found": ["made-up"]}}
     assert loopback.met(record) == "other: made-up"
@@ -120,16 +120,16 @@ def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("asked", "ok", "detail"),
+    ("look", "ok", "detail"),
     [
         (lambda: [], True, "no firewall, packet socket, queue or BPF program on it"),
         (lambda: ["made-up", "two"], False, "what: made-up, two"),
     ],
 )
 def test_the_preflight_says_before_measuring_what_tcp_will_meet(
-    asked: Callable[[], list[str]], ok: bool, detail: str, monkeypatch: pytest.MonkeyPatch
+    look: Callable[[], list[str]], ok: bool, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loopback, "ASKED", {"what": asked})
+    monkeypatch.setattr(loopback, "LOOKS", {"what": look})
     check = preflight.bare_loopback()
     assert (check.ok, check.detail) == (ok, detail)
     assert preflight.on_loopback([check]) == ("" if ok else detail)
@@ -155,12 +155,12 @@ def test_a_kernel_without_netfilters_netlink_is_not_asked(
 
 def in_a_namespace(*commands: str) -> Any:
     """What the collector records in a network namespace after these commands."""
-    ask = (
+    program = (
         "import json; from runners.collect.loopback import loopback; print(json.dumps(loopback()))"
     )
     steps = " && ".join(("ip link set lo up", *commands))
     script = f'{{ {steps}; }} || exit {bpf_programs.CANNOT}; exec "$@"'
-    return json.loads(unshared("sh", "-c", script, "sh", sys.executable, "-B", "-c", ask))
+    return json.loads(unshared("sh", "-c", script, "sh", sys.executable, "-B", "-c", program))
 
 
 def unshared(*command: str) -> str:

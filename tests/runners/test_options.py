@@ -114,7 +114,7 @@ def test_an_option_without_effect_is_refused(argv: list[str], without_effect: st
 
 
 def test_every_line_of_help_is_whole() -> None:
-    """An option and what it does stand on one line each."""
+    """Each option is on one line, with what it does."""
     text = options.build_parser().format_help()
     lines = [line for line in text.splitlines() if line.startswith("  ")]
     assert max(map(len, lines)) <= 100
