@@ -37,9 +37,8 @@ def test_counts_need_fewer_repeats_than_times() -> None:
     probed = [part for part in planned if "copies" in part.scripts]
     assert len(probed) == 2
     assert {run.repeat for part in probed for run in part.runs} == {0, 1, 2, 3}
-    assert {run.repeat for part in planned if not part.scripts for run in part.runs} == set(
-        range(6)
-    )
+    bare = [part for part in planned if not part.scripts]
+    assert {run.repeat for part in bare for run in part.runs} == set(range(6))
 
 
 FEW = 400  # messages that each script of a group of its own takes at most
