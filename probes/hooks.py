@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fill the tables of docs/hooks.md from the tables in probes/, so that it cannot drift.
 
-hooks.tsv has bpftrace's scripts and the kernel's own counters; bcc/counts.tsv and perf/stat.tsv the
-other two instruments; scripts.tsv what a run attaches. The prose of the page is written by hand.
+hooks.tsv has the kernel's own counters, and says for bpftrace's scripts why each hook was chosen; a
+script without a row there is listed with all its hooks. bcc/counts.tsv and perf/stat.tsv have the
+other two instruments, scripts.tsv what a run attaches. The prose of the page is written by hand.
 
     python3 -m probes.hooks
 """
@@ -19,6 +20,7 @@ from probes.tables import read_rows
 PROBES = Path(__file__).parent
 PAGE = PROBES.parent / "docs/hooks.md"
 ROWS = re.compile(r"(\|(?: --- \|)+\n)(?:\|.*\n)*")  # below a table's head
+ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):(\S+?),?$", re.MULTILINE)
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
 PROBE_LEVELS = ("function", "tracepoint", "counters")
 
@@ -36,13 +38,21 @@ class Hook:
 
 
 def read_hooks() -> list[Hook]:
-    return [
+    """The rows of hooks.tsv, and a row for each bpftrace script that has none there."""
+    found = [
         Hook(
             *(row["quantities"].split(), row["script"], row["probe_level"]),
             *(row["hooks"].split(), row["kernels"].split(), row["why"]),
         )
         for row in read_rows(PROBES / "hooks.tsv")
     ]
+    known = {hook.script for hook in found}
+    for row in read_rows(PROBES / "scripts.tsv"):
+        if row["instrument"] == "bpftrace" and row["file"] not in known:
+            hooks = ATTACH_POINT.findall((PROBES / "bpftrace" / row["file"]).read_text("utf-8"))
+            columns = (row["quantities"].split(), row["file"], row["probe_level"])
+            found.append(Hook(*columns, hooks, row["kernels"].split(), "the script's header says"))
+    return found
 
 
 def page(text: str) -> str:

@@ -60,7 +60,7 @@ def run_main(work: Callable[[], int]) -> int:
     """Do the work. Every way out has an exit status, and every failure one sentence."""
     # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     try:
         try:
             return work()
@@ -78,10 +78,6 @@ def run_main(work: Callable[[], int]) -> int:
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=WIDTH)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _reader_has_gone() -> bool:

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run's folder: made beside its destination, and moved there when the measuring is complete."""
+"""A run's folder, made beside its destination and moved there when it is complete; its run.json."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+from runners.cli import version
 from runners.errors import UsageError
 from runners.invoker import Invoker
 from runners.leftovers import Journal
+from runners.options import Options
+
+FORMAT = 2  # of run.json
 
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
@@ -63,3 +72,30 @@ class RunFolder:
         (self.path / "run.json").write_text(manifest, encoding="utf-8")
         self._invoker.own(self.path)
         self.path.rename(self.destination)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """run.json: made when the measuring begins, written when it is complete."""
+
+    options: Options
+    argv: Sequence[str]
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
+    began: float = field(default_factory=time.monotonic)
+
+    def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:
+        """The whole file. `parts`: targets, exact, preflight and missing, where there are any."""
+        options = asdict(self.options) | {"out": str(destination)}
+        entries = {
+            "format": FORMAT,
+            "name": destination.name,
+            "pathcost": version(),
+            "command": ["./runners/run.sh", *self.argv],
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - self.began, 1),
+            "seconds_by_step": seconds_by_step,
+            "options": options,
+            **{"targets": [], "preflight": [], "missing": []},
+            **parts,
+        }
+        return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"

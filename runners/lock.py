@@ -7,9 +7,9 @@ however it dies, and SO_PEERCRED tells a second run who holds it.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from runners.errors import RunError
 
 NAME = "\0pathcost-is-measuring"
-ASKERS = 128
+MOST_REFUSED = 128
 CREDENTIALS = struct.Struct("iII")
 
 
@@ -38,7 +38,7 @@ def alone(name: str, what: str) -> Iterator[None]:
                 "spoil both: wait until it has ended."
             ) from error
         # No connection is ever accepted: refused runs stay in the queue, which must not fill up.
-        lock.listen(ASKERS)
+        lock.listen(MOST_REFUSED)
         yield
 
 
@@ -55,9 +55,4 @@ def _holder(name: str) -> str:
         started = Path(f"/proc/{pid}").stat().st_mtime
     except OSError:
         return f"process {pid}"
-    minutes = max(0, int((_now() - started) // 60))
-    return f"process {pid}, for {minutes} min"
-
-
-def _now() -> float:
-    return Path(f"/proc/{os.getpid()}").stat().st_mtime
+    return f"process {pid}, for {max(0, int((time.time() - started) // 60))} min"

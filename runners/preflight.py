@@ -17,6 +17,8 @@ from pathlib import Path
 from runners import guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
+from runners.collect.scripts import TRACEFS
+from runners.errors import RunError
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -38,6 +40,15 @@ BPFTRACE_TRIES = (
     ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
      "nothing that kprobes do not give, at a higher cost an event"),
 )  # fmt: skip
+CLONE_NEWNS = 0x00020000
+# File system type → where the tools look for it, and a file that is there once it is mounted.
+MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
+# Probe level → what it allows, as the end of "this kernel allows …".
+ALLOWED = {
+    "function": "function probes",
+    "tracepoint": "tracepoints, and no function probes",
+    "counters": "no probes, only its own counters",
+}
 PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
@@ -49,6 +60,29 @@ class Check:
     ok: bool
     detail: str
     lack: str = ""
+
+
+def private_mounts() -> None:
+    """Mount what tracing needs where it is not mounted, in a mount namespace of our own.
+
+    Nothing is mounted for the rest of the machine: the namespace (mount_namespaces(7)) ends with
+    our last process. Raises RunError, needs root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise RunError(
+            f"no private mount namespace ({reason}): in a container, run it with --privileged."
+        )
+    _mount("--make-rslave", "/")
+    for kind, where, sign in MOUNTS:
+        if where.is_dir() and not (where / sign).exists():
+            _mount("-t", kind, kind, str(where))
+
+
+def _mount(*arguments: str) -> None:
+    # Of a kernel without tracefs or securityfs, the preflight says more.
+    subprocess.run(["mount", *arguments], capture_output=True, check=False)
 
 
 def checks() -> list[Check]:
@@ -79,19 +113,10 @@ def of_guest(machine: guest.Guest) -> Check:
 
 def probe_level(found: list[Check]) -> str:
     """The strongest kind of probe: `function`, `tracepoint` or `counters`."""
-    able = {check.name for check in found if check.ok}
-    if {"tracepoints", "uprobes", "kprobes"} <= able:
-        return "function"
-    return "tracepoint" if {"tracepoints", "uprobes"} <= able else "counters"
-
-
-def probe_level_words(name: str) -> str:
-    """What a probe level allows, as the end of "this kernel allows …"."""
-    return {
-        "function": "function probes",
-        "tracepoint": "tracepoints, and no function probes",
-        "counters": "no probes, only its own counters",
-    }[name]
+    lacking = {check.name for check in found if not check.ok}
+    if {"tracepoints", "uprobes"} & lacking:
+        return "counters"
+    return "tracepoint" if "kprobes" in lacking else "function"
 
 
 def emulated(found: list[Check]) -> bool:
@@ -102,7 +127,8 @@ def emulated(found: list[Check]) -> bool:
 def why_not_function(found: list[Check]) -> str:
     """What keeps this kernel from the function probe level: `kprobes: …`, or nothing."""
     needed = ("tracepoints", "uprobes", "kprobes")
-    return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
+    lacks = (check for check in found if check.name in needed and not check.ok)
+    return "; ".join(f"{check.name}: {check.detail}" for check in lacks)
 
 
 def on_loopback(found: list[Check]) -> str:
@@ -111,24 +137,16 @@ def on_loopback(found: list[Check]) -> str:
 
 
 def _root() -> Check:
-    return Check(
-        "root",
-        os.geteuid() == 0,
-        f"effective uid {os.geteuid()}",
-        "no probe can be attached; run it with sudo",
-    )
+    lack = "no probe can be attached; run it with sudo"
+    return Check("root", os.geteuid() == 0, f"effective uid {os.geteuid()}", lack)
 
 
 def _btf() -> Check:
     path = Path("/sys/kernel/btf/vmlinux")
     size = path.stat().st_size if path.exists() else 0
-    return Check(
-        "BTF",
-        size > 0,
-        f"{size >> 10} KiB of types" if size else f"no {path}",
-        "scripts that read kernel structures and fentry do not load; a kernel with "
-        "CONFIG_DEBUG_INFO_BTF has it",
-    )
+    lack = "scripts that read kernel structures and fentry do not load; "
+    lack += "a kernel with CONFIG_DEBUG_INFO_BTF has it"
+    return Check("BTF", size > 0, f"{size >> 10} KiB of types" if size else f"no {path}", lack)
 
 
 def _lockdown() -> Check:
@@ -137,13 +155,9 @@ def _lockdown() -> Check:
     except OSError:
         return Check("lockdown", True, "not built in, or securityfs cannot be read")
     mode = text.partition("[")[2].partition("]")[0]
-    return Check(
-        "lockdown",
-        mode == "none",
-        f"mode {mode}",
-        "kprobes, the function tracer and /proc/kcore are refused; function counts come from a "
-        "guest",
-    )
+    lack = "kprobes, the function tracer and /proc/kcore are refused; "
+    lack += "function counts come from a guest"
+    return Check("lockdown", mode == "none", f"mode {mode}", lack)
 
 
 def _libc() -> str:

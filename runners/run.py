@@ -3,50 +3,32 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners import guest, leftovers, mounts, preflight, targets
-from runners.analyse import analyse, analysis
+from runners import guest, leftovers, preflight, targets
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.experiments import Experiments
-from runners.folder import RunFolder
-from runners.installed import try_tools
-from runners.intention import intention
-from runners.invoker import Invoker, invoker
+from runners.folder import Manifest, RunFolder
 from runners.lock import measuring
-from runners.manifest import Manifest
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import Planner, plans_of, targets_of
+from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
-from runners.progress import Progress
-from runners.set_up import set_up
+from runners.session import Session
+from runners.show import intention
 
-
-@dataclass
-class Session:
-    """What every station of a run needs to know."""
-
-    options: Options
-    invoker: Invoker = field(default_factory=invoker)
-    progress: Progress = field(default_factory=Progress)
-
-    def set_up(self, *arguments: str) -> Path:
-        """Run setup.sh; the Python of the analysis. Raises RunError."""
-        return set_up(
-            *arguments,
-            install=self.options.install,
-            cache=self.invoker.cache,
-            say=self.progress.say,
-            note=self.progress.note,
-        )
+ANSWER_SECONDS = 10  # of a tool whose options claims name
+COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Prepared:
 
     python: Path
     checks: list[preflight.Check]
-    planner: Planner
+    planner: OptionsPlanner
     plans: dict[str, Plan]
     experiments: Experiments
 
@@ -65,7 +47,11 @@ def run(options: Options, argv: list[str]) -> None:
     session, destination = Session(options), accept(options)
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
-    analyse(python, session.invoker, destination)
+    if session.analyse(python, str(destination)) != 0:
+        raise RunError(
+            f"measured, but not analysed: the raw files are in {destination}; "
+            f"try again with python -m analysis {destination}."
+        )
 
 
 def compare(options: Options) -> int:
@@ -75,7 +61,7 @@ def compare(options: Options) -> int:
         python = session.set_up("--analysis")
     out = ["--out", str(options.out.resolve())] if options.out else []
     runs = [str(path.resolve()) for path in options.diff]
-    return analysis(python, session.invoker, "--diff", *runs, *out)
+    return session.analyse(python, "--diff", *runs, *out)
 
 
 def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Path:
@@ -115,7 +101,7 @@ def prepare(session: Session) -> Prepared:
     options, progress = session.options, session.progress
     with progress.step("set-up"):
         python = session.set_up(*(["--claims"] if options.claims is not None else []))
-        mounts.private_mounts()
+        preflight.private_mounts()
     experiments = Experiments(options.programs, progress)
     experiments.set_up(session.set_up)
     planner = planner_of(options, lambda: python)
@@ -156,21 +142,16 @@ def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> d
 
 
 def run_targets(
-    session: Session,
-    prepared: Prepared,
-    guests: Sequence[guest.Guest],
-    raw: Path,
-    scratch: Path,
+    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path, scratch: Path
 ) -> list[targets.FinishedTarget]:
     """Carry out the plan of each target."""
     done, plans, planner = [], prepared.plans, prepared.planner
     if "host" in plans:
-        probe_level, emulated = (
-            preflight.probe_level(prepared.checks),
-            preflight.emulated(prepared.checks),
-        )
+        checks = prepared.checks
+        probe_level = preflight.probe_level(checks)
         uncounted = planner.uncounted("host", probe_level, alone="guest" not in plans)
         where = (probe_level, raw, scratch, session.progress, uncounted)
+        emulated = preflight.emulated(checks)
         done.append(targets.run_plan_on_host(plans["host"], *where, emulated=emulated))
         if isinstance(planner, ClaimsPlanner):
             try_tools(planner.needs["tools"], raw / "host")
@@ -192,3 +173,32 @@ def count_exactly(
         failed = reason("exact-failed", said=str(error).rstrip("."))
         return [], [missing(["exact counts"], failed)]
     return exact.run_fast(session.options, raw, scratch, session.invoker, session.progress)
+
+
+def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:
+    """Try which of these options each tool takes; tools.jsonl gets a line for each tool."""
+    rows = [_try_tool(name, options) for name, options in tools.items()]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (out / "tools.jsonl").write_text(text, encoding="utf-8")
+
+
+def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:
+    if shutil.which(name) is None:
+        why = f"{name} is not installed (apt-get install {name})"
+        return {"tool": name, "help": "", "options": {}, "error": why}
+    options = {}
+    for option in wanted:
+        printed = _printed_by([name, f"{option}=x" if option.startswith("--") else option])
+        options[option] = not any(word in printed.lower() for word in COMPLAINTS)
+    return {"tool": name, "help": _printed_by([name, "--help"]), "options": options, "error": None}
+
+
+def _printed_by(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=ANSWER_SECONDS, check=False, env=os.environ | {"LC_ALL": "C"},
+        )  # fmt: skip
+    except (subprocess.TimeoutExpired, OSError) as error:
+        return str(error)
+    return done.stdout + done.stderr

@@ -9,7 +9,7 @@
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --analysis    the Python environment alone
-#   --claims      also the checks of this kernel, and the tools that claims ask
+#   --claims      also the checks of this kernel, and the tools whose options claims name
 #   --redis, --asyncio, --dotnet, --go, --java, --gin  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 # shellcheck source-path=SCRIPTDIR

@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What run.sh shows without measuring: --preflight, --list, --dry-run."""
+"""What run.sh shows before or without measuring: its intention, --preflight, --list, --dry-run."""
 
 from __future__ import annotations
 
 import subprocess
 import textwrap
+from collections.abc import Mapping
+from dataclasses import replace
 
-from runners import mounts, preflight
+from runners import experiments, preflight
 from runners.cli import WIDTH
 from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.exact.knobs import described
-from runners.intention import by_kernel, claims_note, seconds
 from runners.invoker import invoker
 from runners.options import Options
 from runners.plan import factors
-from runners.plan.claims import ClaimsPlanner, planner_of
+from runners.plan.claims import ClaimsPlanner, Needs, planner_of
 from runners.plan.model import Plan
-from runners.plan.planner import plans_of, targets_of
+from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
-from runners.set_up import set_up
+from runners.session import Session
 from runners.targets import WORKLOAD
 
 NAME_WIDTH = 18  # of what --list shows
+# Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
+SECONDS_PER_MESSAGE = {"host": 17e-6, "guest": 150e-6}
+SECONDS_PER_CELL = {"host": 0.06, "guest": 0.7}
+SECONDS_PER_BYTE = {"host": 0.0, "guest": 45e-9}
+SECONDS_AROUND = {"host": 3, "guest": 25}
+SECONDS_OF_ANALYSIS = 10
 
 
 def show_preflight(_: Options) -> None:
     """A table: what is there, what its lack costs, what to do."""
     try:
-        mounts.private_mounts()
+        preflight.private_mounts()
     except RunError as error:
         print(f"pathcost: {error}")
     who = invoker()
@@ -38,7 +45,7 @@ def show_preflight(_: Options) -> None:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
-    print(f"\nThis kernel allows {preflight.probe_level_words(preflight.probe_level(found))}.")
+    print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(found)]}.")
 
 
 def show_list(_: Options) -> None:
@@ -95,7 +102,7 @@ def show_dry_run(options: Options) -> None:
     if options.exact:
         return show_exact(options)
     # The Python of the analysis knows what claims need.
-    planner = planner_of(options, lambda: set_up(install=False, cache=invoker().cache))
+    planner = planner_of(options, Session(replace(options, install=False)).set_up)
     plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint", None)
     refuse_cells(plans.values())
     for target, kernel, plan in by_kernel(plans, options):
@@ -111,6 +118,74 @@ def show_dry_run(options: Options) -> None:
     if not WORKLOAD.exists():
         print("Which cells are refused is known once the workload is built (./runners/setup.sh).")
     return None
+
+
+def intention(
+    options: Options,
+    planner: OptionsPlanner,
+    plans: Mapping[str, Plan],
+    checks: list[preflight.Check],
+) -> str:
+    """The cells and the targets; for claims also the expected time."""
+    if isinstance(planner, ClaimsPlanner):
+        return claims_note(planner.needs, options, plans)
+    where = {
+        ("host",): "everything on this kernel",
+        ("guest",): "counts in a guest; no times",
+        ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
+    }[tuple(plans)]
+    if preflight.emulated(checks) and "host" in plans:
+        where += "; no times, as its CPU is emulated"
+    lack = preflight.why_not_function(checks)
+    return (
+        f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
+        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
+        f"this kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}"
+        f"{f' ({lack})' if lack else ''}: {where}"
+    )
+
+
+def claims_note(needs: Needs, options: Options, plans: Mapping[str, Plan]) -> str:
+    """What a run for claims does in each target, and the expected time."""
+    parts, total = [], float(SECONDS_OF_ANALYSIS)
+    for target, kernel, plan in by_kernel(plans, options):
+        total += seconds(plan, target)
+        parts.append(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
+    for name in options.programs if "host" in plans else ():
+        total += experiments.seconds(name)
+        parts.append(f"{name}, about {experiments.seconds(name)} s")
+    left = [name for name in needs["programs"] if name not in options.programs]
+    lines = [
+        f"claims: {needs['claims']}. {'; '.join(parts)}",
+        f"checked on each kernel: {', '.join(needs['checks'])}" if needs["checks"] else "",
+        f"tools that are tried: {', '.join(needs['tools'])}" if needs["tools"] else "",
+        f"left out: the experiments of {', '.join(left)} (--program {','.join(left)})"
+        if left
+        else "",
+        f"about {total / 60:.1f} min in all, without set-up",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def by_kernel(plans: Mapping[str, Plan], options: Options) -> list[tuple[str, str, Plan]]:
+    """Target, kernel and plan, in the order in which they run."""
+    return [
+        (target, kernel, plan)
+        for target, plan in plans.items()
+        for kernel in (options.kernels if target == "guest" else ("this kernel",))
+    ]
+
+
+def seconds(plan: Plan, target: str) -> float:
+    """How long a plan takes on one kernel, without set-up."""
+    messages = sum(cell.messages + cell.warmup for cell in plan.cells)
+    payload = sum((cell.messages + cell.warmup) * cell.size for cell in plan.cells)
+    return (
+        messages * SECONDS_PER_MESSAGE[target]
+        + payload * SECONDS_PER_BYTE[target]
+        + plan.runs * SECONDS_PER_CELL[target]
+        + SECONDS_AROUND[target]
+    )
 
 
 def show_plan(plan: Plan) -> None:

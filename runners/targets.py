@@ -63,14 +63,8 @@ def run_plan_on_host(
     missing = [*uncounted, NO_TIMES] if emulated else uncounted
     plan.dump(scratch / "plan.json")
     out = raw / "host"
-    with progress.step("host: measuring"):
-        _collect(scratch, out, progress)
-    return _finish(out, "host", probe_level, "tcg" if emulated else None, plan.runs, missing)
-
-
-def _collect(scratch: Path, out: Path, progress: Progress) -> None:
     errors = scratch / "collect.stderr"
-    with errors.open("wb") as complaints:
+    with progress.step("host: measuring"), errors.open("wb") as complaints:
         collector = subprocess.Popen(
             [sys.executable, "-B", "-m", "runners.collect", str(scratch / "plan.json"), str(out)],
             stdin=subprocess.DEVNULL,
@@ -80,16 +74,17 @@ def _collect(scratch: Path, out: Path, progress: Progress) -> None:
             env=os.environ | {"TMPDIR": str(scratch)},
             start_new_session=True,
         )
-    try:
-        assert collector.stdout is not None
-        for line in collector.stdout:
-            follow(line.decode(errors="replace"), progress)
-        status = collector.wait()
-    finally:
-        stop(collector)
+        try:
+            assert collector.stdout is not None
+            for line in collector.stdout:
+                follow(line.decode(errors="replace"), progress)
+            status = collector.wait()
+        finally:
+            stop(collector)
     if status != 0:
         lines = errors.read_text(errors="replace").strip().splitlines()
         raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+    return _finish(plan, out, "host", probe_level, "tcg" if emulated else None, missing)
 
 
 def follow(line: str, progress: Progress) -> None:
@@ -138,7 +133,7 @@ def run_plan_in_guest(
             on_line=lambda line: follow(line, progress),
             user=invoker.drop,
         )
-    return _finish(out, "guest", "function", machine.accelerator, plan.runs, uncounted)
+    return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
 def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
@@ -160,11 +155,11 @@ def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _finish(
+    plan: Plan,
     out: Path,
     target: str,
     probe_level: str,
     accelerator: str | None,
-    runs: int,
     uncounted: Sequence[Missing],
 ) -> FinishedTarget:
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
@@ -175,6 +170,6 @@ def _finish(
         "kernel": environment["kernel"],
         "probe_level": probe_level,
         "accelerator": accelerator,
-        "runs": runs,
+        "runs": plan.runs,
     }
     return FinishedTarget(entry, [lack | {"target": out.name} for lack in (*failed, *uncounted)])

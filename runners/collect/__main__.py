@@ -25,8 +25,7 @@ from runners.collect.bcc import Bcc
 from runners.collect.bpftrace import Bpftrace
 from runners.collect.checks import run_check
 from runners.collect.environment import environment
-from runners.collect.ftrace import FtraceInstrument
-from runners.collect.graph import GraphTracer
+from runners.collect.ftrace import FtraceInstrument, GraphTracer
 from runners.collect.instrument import Context, Instrument
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
@@ -88,7 +87,10 @@ class Collector:
                 self._detach(held, [kind for kind in held if held[kind].wanted != wanted.get(kind)])
                 self._attach(held, wanted, number)
                 for run in part.runs:
-                    self._keep(self._run_cell(run, list(held.values())))
+                    record = self._run_cell(run, list(held.values()))
+                    with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
+                        cells.write(json.dumps(record) + "\n")
+                    self._done += 1
             self._detach(held, list(held))
         finally:
             for left in held.values():
@@ -96,19 +98,16 @@ class Collector:
 
     def _checks(self) -> None:
         """Run the checks, when nothing is attached any more."""
-        if not self._plan.checks:
-            return
-        with (self._out / "checks.jsonl").open("w", encoding="utf-8") as lines:
-            for name in self._plan.checks:
-                for answer in run_check(Path(self._plan.checks_folder), name, self._plan.user):
+        for name in self._plan.checks:
+            for answer in run_check(Path(self._plan.checks_folder), name, self._plan.user):
+                with (self._out / "checks.jsonl").open("a", encoding="utf-8") as lines:
                     lines.write(json.dumps(answer) + "\n")
 
     def _attach(
         self, held: dict[str, Attached], wanted: dict[str, tuple[str, ...]], number: int
     ) -> None:
         """Attach all new instruments, side by side."""
-        new = [kind for kind in wanted if kind not in held]
-        if not new:
+        if not (new := [kind for kind in wanted if kind not in held]):
             return
         began = time.monotonic()
         miss, table = partial(reasons.add, self._missing), read_scripts()
@@ -184,11 +183,6 @@ class Collector:
                 record["bpf_programs"][instrument.name] = losses.ran
         return record
 
-    def _keep(self, record: dict[str, Any]) -> None:
-        with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
-            cells.write(json.dumps(record) + "\n")
-        self._done += 1
-
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)
 
@@ -212,12 +206,8 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 def main(argv: list[str]) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     source, out = map(Path, argv)
     try:
         Collector(load(source), out).run()

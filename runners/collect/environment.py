@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from itertools import chain
@@ -63,10 +64,8 @@ def _settings() -> dict[str, str | None]:
 
 
 def _cpu_model() -> str | None:
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return None
+    found = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return found[1].strip() if found else None
 
 
 def _distribution() -> str | None:

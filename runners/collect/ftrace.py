@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every kernel function that the workload's processes enter, by the kernel's own function tracer.
+"""The kernel's own tracers: every function that the workload's processes enter, and the call tree.
 
 The trace is a tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so nobody
 else's tracing is touched. `function-fork` makes the tracer follow our children. The workload opens
@@ -48,12 +48,11 @@ class FunctionTracer:
                     self.set(f"options/{name}", value)
             self.set("trace", "")
             self.gate = os.open(self.folder / "tracing_on", os.O_WRONLY)
-        except OSError as error:
+        except (OSError, AttachError) as error:
             self.__exit__()
+            if isinstance(error, AttachError):
+                raise
             raise AttachError(reason("tracer-refused", tracer=self.tracer, error=error)) from error
-        except AttachError:
-            self.__exit__()
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,6 +94,52 @@ class FunctionTracer:
 
     def set(self, name: str, value: str) -> None:
         (self.folder / name).write_text(value + "\n", encoding="ascii")
+
+
+class GraphTracer(FunctionTracer):
+    """The call tree of a round trip, over very short cells.
+
+    From 6.12 on function_graph runs in an instance. An older kernel has one graph trace for the
+    whole machine, which is used only where the kernel is ours alone. An interrupt or softirq that
+    runs on top of a process is in that process's stack, at the place where it ran.
+    """
+
+    tracer = "function_graph"
+    buffer_kb = 4096
+    # The task of each line; and no times, which mean nothing on an emulated CPU and elsewhere
+    # include the tracer's own cost.
+    options: Mapping[str, str] = {
+        "funcgraph-proc": "1",
+        "funcgraph-duration": "0",
+        "funcgraph-overhead": "0",
+    }
+    suffix = ".graph"
+
+    def switch_on(self) -> None:
+        try:
+            super().switch_on()
+        except OSError:
+            remove_instance(self.folder)
+            self.folder = TRACEFS
+            tracers = (TRACEFS / "available_tracers").read_text(encoding="ascii").split()
+            if self.tracer not in tracers:
+                raise AttachError(reason("no-tracer", tracer=self.tracer)) from None
+            if not self.own_kernel:
+                raise AttachError(reason("shared-tracer", tracer=self.tracer)) from None
+            self.follow_us()
+            super().switch_on()
+
+    def remove(self) -> None:
+        if self.folder != TRACEFS:
+            super().remove()
+        elif self.own_kernel:
+            self.set("current_tracer", "nop")
+            self.set("set_ftrace_pid", "")
+            self.set("tracing_on", "1")
+
+    def write(self, out: Path) -> None:
+        """The trace as tracefs prints it."""
+        out.write_bytes((self.folder / "trace").read_bytes())
 
 
 class FtraceInstrument(Instrument):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runners.collect import netlink, programs
+from runners.collect import programs
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
 PTYPE = Path("/proc/net/ptype")
@@ -33,7 +33,7 @@ NETDEV_HOOKS = {0: "ingress", 1: "egress"}
 # A function of nf_tables that is never inlined: a kernel that has it need not load the module.
 NF_TABLES = " nft_do_chain"
 
-GETLINK, GETQDISC = 18, 38  # linux/rtnetlink.h
+GETLINK, GETQDISC = 18, 38  # linux/rth
 IFINFOMSG_SIZE, TCMSG_SIZE = 16, 20
 LINK_XDP, XDP_ATTACHED = 43, 2
 QDISC_KIND = 1
@@ -43,13 +43,23 @@ CGROUP_HOOKS = {"ingress": 0, "egress": 1, "sock_ops": 3}
 TCX_HOOKS = {"ingress": 46, "egress": 47}
 
 
+# netlink(7).
+HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
+ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
+REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+ERROR, DONE = 2, 3  # types of messages
+KIND = 0x3FFF  # of an attribute's type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+MOST = 1 << 20  # bytes of one answer; the kernel sends 32 KiB at most
+SECONDS = 10  # the kernel answers at once, or not at all
+
+
 class UnknownError(Exception):
     """The kernel does not tell; the message says why."""
 
 
 def loopback() -> dict[str, dict[str, Any]]:
     """`loopback` of environment.json: kind of obstacle → `found`, or why it is `unknown`."""
-    return {name: _answer(ask) for name, ask in ASKED.items()}
+    return {name: _found(look) for name, look in LOOKS.items()}
 
 
 def met(record: dict[str, dict[str, Any]]) -> str:
@@ -64,9 +74,9 @@ def not_known(record: dict[str, dict[str, Any]]) -> str:
     return "; ".join(f"{name} ({reason})" for name, reason in why.items())
 
 
-def _answer(ask: Callable[[], list[str]]) -> dict[str, Any]:
+def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
     try:
-        return {"found": ask()}
+        return {"found": look()}
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return {"unknown": f"{where}{error.strerror or error}"}
@@ -78,8 +88,8 @@ def _nf_tables() -> list[str]:
     if not has_nf_tables():
         return []
     everything = bytes(4)  # struct nfgenmsg: all families
-    tables = netlink.dump(NETLINK_NETFILTER, GETTABLE, everything)
-    return chains(tables, netlink.dump(NETLINK_NETFILTER, GETCHAIN, everything))
+    tables = dump(NETLINK_NETFILTER, GETTABLE, everything)
+    return chains(tables, dump(NETLINK_NETFILTER, GETCHAIN, everything))
 
 
 def has_nf_tables() -> bool:
@@ -95,34 +105,34 @@ def chains(tables: list[bytes], answers: list[bytes]) -> list[str]:
     """Chains that packets of loopback go through: `inet filter input (hook input, …)`."""
     asleep, words = set(_dormant(tables)), []
     for answer in answers:
-        family, found = FAMILIES.get(answer[0], ""), dict(netlink.attributes(answer[4:]))
-        table = netlink.text(found.get(CHAIN_TABLE, b""))
+        family, found = FAMILIES.get(answer[0], ""), dict(attributes(answer[4:]))
+        table = text(found.get(CHAIN_TABLE, b""))
         if not family or (family, table) in asleep or CHAIN_HOOK not in found:
             continue  # it is of bridges or ARP, or has no effect, or only other chains call it
         if hook := _hook(family, found[CHAIN_HOOK]):
             rules = int.from_bytes(found.get(CHAIN_USE, b""), "big")
-            chain = netlink.text(found.get(CHAIN_NAME, b""))
+            chain = text(found.get(CHAIN_NAME, b""))
             words.append(f"{family} {table} {chain} ({hook}, rules {rules})")
     return words
 
 
 def _dormant(tables: list[bytes]) -> Iterator[tuple[str, str]]:
     for answer in tables:
-        found = dict(netlink.attributes(answer[4:]))
+        found = dict(attributes(answer[4:]))
         if int.from_bytes(found.get(TABLE_FLAGS, b""), "big") & DORMANT:
-            yield FAMILIES.get(answer[0], ""), netlink.text(found.get(TABLE_NAME, b""))
+            yield FAMILIES.get(answer[0], ""), text(found.get(TABLE_NAME, b""))
 
 
 def _hook(family: str, value: bytes) -> str:
     """`hook input, priority 0`; empty where packets of loopback do not pass."""
-    found = dict(netlink.attributes(value))
+    found = dict(attributes(value))
     number, priority = (
         int.from_bytes(found.get(kind, bytes(4)), "big", signed=True)
         for kind in (HOOK_NUMBER, HOOK_PRIORITY)
     )
     devices = [found[HOOK_DEVICE]] if HOOK_DEVICE in found else []
-    devices += [name for _, name in netlink.attributes(found.get(HOOK_DEVICES, b""))]
-    if devices and LO not in map(netlink.text, devices):
+    devices += [name for _, name in attributes(found.get(HOOK_DEVICES, b""))]
+    if devices and LO not in map(text, devices):
         return ""
     name = (NETDEV_HOOKS if family == "netdev" else HOOKS).get(number)
     return f"hook {name}, priority {priority}" if name else ""
@@ -164,14 +174,14 @@ def taps(listed: str) -> list[str]:
 
 def _on_lo(request: int, size: int, read: Callable[[list[bytes], int], list[str]]) -> list[str]:
     """What `read` finds about lo in the answers for all devices: a body of zeros wants them all."""
-    answers = netlink.dump(socket.NETLINK_ROUTE, request, bytes(size))
+    answers = dump(socket.NETLINK_ROUTE, request, bytes(size))
     return read(answers, socket.if_nametoindex(LO))
 
 
 def qdiscs(answers: list[bytes], device: int) -> list[str]:
     """The kinds of queue on a device, without `noqueue`. Filters of tc(8) need `clsact`."""
     kinds = (
-        netlink.text(dict(netlink.attributes(answer[TCMSG_SIZE:])).get(QDISC_KIND, b""))
+        text(dict(attributes(answer[TCMSG_SIZE:])).get(QDISC_KIND, b""))
         for answer in answers
         if struct.unpack_from("=i", answer, 4)[0] == device
     )
@@ -182,8 +192,8 @@ def xdp(answers: list[bytes], device: int) -> list[str]:
     """`attached` where a device has an XDP program, in any mode."""
     for answer in answers:
         if struct.unpack_from("=i", answer, 4)[0] == device:
-            link = dict(netlink.attributes(answer[IFINFOMSG_SIZE:]))
-            found = dict(netlink.attributes(link.get(LINK_XDP, b"")))
+            link = dict(attributes(answer[IFINFOMSG_SIZE:]))
+            found = dict(attributes(link.get(LINK_XDP, b"")))
             return ["attached"] if any(found.get(XDP_ATTACHED, b"")) else []
     raise UnknownError("there is no device lo")
 
@@ -228,7 +238,55 @@ def _named(path: str) -> list[str]:
     return os.fsdecode(Path(path).read_bytes()).splitlines()
 
 
-ASKED: dict[str, Callable[[], list[str]]] = {
+def dump(protocol: int, request: int, body: bytes) -> list[bytes]:
+    """All that the kernel answers by netlink(7), each message without its header. Raises OSError.
+
+    This is what nft(8), tc(8) and ip(8) do.
+    """
+    found: list[bytes] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as kernel:
+        kernel.settimeout(SECONDS)
+        kernel.send(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body)
+        done = False
+        while not done:
+            bodies, done = messages(kernel.recv(MOST))
+            found += bodies
+    return found
+
+
+def messages(data: bytes) -> tuple[list[bytes], bool]:
+    """The messages of one answer, and whether it is the last. Raises the OSError that it holds."""
+    found: list[bytes] = []
+    for kind, body in _parts(data, HEADER):
+        if kind in (ERROR, DONE):
+            code = int.from_bytes(body[:4], "little", signed=True)
+            if code < 0:
+                raise OSError(-code, os.strerror(-code))
+            return found, True
+        found.append(body)
+    return found, False
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and value of each attribute (`enum nft_chain_attributes`, say), not of nested ones."""
+    return ((kind & KIND, value) for kind, value in _parts(data, ATTRIBUTE))
+
+
+def text(value: bytes) -> str:
+    """The value of a string, up to its zero."""
+    return value.partition(b"\0")[0].decode(errors="replace")
+
+
+def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """Type and value of each message, or of each attribute: both begin with length and type."""
+    at = 0
+    while at + header.size <= len(data):
+        length, kind = header.unpack_from(data, at)[:2]
+        yield kind, data[at + header.size : at + length]
+        at += max(length + 3 & ~3, header.size)
+
+
+LOOKS: dict[str, Callable[[], list[str]]] = {
     "nf_tables": _nf_tables,
     "iptables": lambda: _tables("/proc/net/ip_tables_names"),
     "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),

@@ -22,6 +22,7 @@ from itertools import pairwise
 
 SHARED = ("helper_cell", "helper_open")
 COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|^#![^\n]*', re.DOTALL)
+MARK = re.compile(r'"(?:\\.|[^"\\])*"|[{};]')
 HEAD = re.compile(r"(?P<probes>.*?)(?:\s/(?P<predicate>.*)/)?", re.DOTALL)
 TASK = "@helper_cell[tid]"
 NUMBER = re.compile(r"\barg0\b(?=[,\];])")  # as a key, or as what is kept: not as a pointer
@@ -61,8 +62,7 @@ def parse(text: str, parameters: Sequence[str] = ()) -> list[ScriptBlock]:
 def _braces(text: str) -> Iterator[tuple[str, str]]:
     """(text before, text between) for each outermost pair of braces."""
     depth, start, head = 0, 0, ""
-    for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{}]', text):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    for found, depth in _marks(text):
         if found[0] == "{" and depth == 1:
             head, start = text[start : found.start()], found.end()
         elif found[0] == "}" and depth == 0:
@@ -70,6 +70,14 @@ def _braces(text: str) -> Iterator[tuple[str, str]]:
             start = found.end()
     if depth or text[start:].strip():
         raise ValueError("the braces of a script do not match")
+
+
+def _marks(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Each brace, semicolon and string, and how many braces are open after it."""
+    depth = 0
+    for found in MARK.finditer(text):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        yield found, depth
 
 
 def merge(scripts: Iterable[tuple[str, list[ScriptBlock]]]) -> str:
@@ -96,9 +104,8 @@ def _own(script: str, text: str) -> str:
 
 def _statements(body: str) -> Iterator[str]:
     """The outermost statements of a body: an `if` and its `else` are one statement."""
-    ends, depth = [0], 0
-    for found in re.finditer(r'"(?:\\.|[^"\\])*"|[{};]', body):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    ends = [0]
+    for found, depth in _marks(body):
         rest = body[found.end() :].lstrip()
         if depth == 0 and found[0] in ";}" and not rest.startswith("else"):
             ends.append(found.end())

@@ -15,7 +15,6 @@ import os
 import re
 import select
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +27,8 @@ from probes.tables import read_rows
 from runners.collect import perf_output
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.scripts import Script
+from runners.collect.tracer import Child
 from runners.plan.model import CellRun
-from runners.process import command, stop
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
@@ -39,75 +38,62 @@ INTERVAL_MS = 100
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
 
 
-class Control:
-    """A perf process that waits for commands: both ends of `--control=fd:CTL,ACK`."""
+class Control(Child):
+    """A perf process that waits for commands: both ends of `--control=fd:CTL,ACK`.
 
-    def __init__(self) -> None:
-        self._commands, self.commands = os.pipe()
-        self.answers, self._answers = os.pipe()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._said = Path()
+    Raises AttachError where there is no perf.
+    """
 
-    def start(self, argv: Sequence[str], said: Path) -> None:
-        """Start `perf …`, which prints to `said`. Raises AttachError where there is no perf."""
+    def __init__(self, argv: Sequence[str], words: Path) -> None:
+        super().__init__("perf", "perf", words, words)
         if not shutil.which("perf"):
             raise AttachError(reason("not-installed", program="perf", package="linux-perf"))
-        control = f"--control=fd:{self._commands},{self._answers}"
-        self._said = said
-        with said.open("wb") as words:
-            self._process = subprocess.Popen(
-                command([*argv, "-p", str(os.getpid()), "-D", "-1", control]),
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                pass_fds=(self._commands, self._answers),
-                start_new_session=True,
-            )
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        self.descriptors = (commands, answers)
+        self._argv = argv
+
+    def argv(self) -> list[str]:
+        control = "--control=fd:{},{}".format(*self.descriptors)
+        return [*self._argv, "-p", str(os.getpid()), "-D", "-1", control]
+
+    def start(self) -> None:
+        super().start()
         # Our copies are closed, so that answers end when perf ends.
-        os.close(self._answers)
-        os.close(self._commands)
-        self._answers = self._commands = -1
+        for end in self.descriptors:
+            os.close(end)
 
     def say(self, word: str) -> None:
         """Send a command and wait until perf has done it. Raises AttachError."""
         try:
             os.write(self.commands, word.encode() + b"\n")
         except BrokenPipeError:
-            raise self._ended() from None
+            raise self.attach_error("ended-early", said=self.last_complaint()) from None
         ready, _, _ = select.select([self.answers], [], [], ANSWER_SECONDS)
         if not ready:
-            raise AttachError(reason("no-answer", tool="perf", seconds=ANSWER_SECONDS))
+            raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
         if os.read(self.answers, len(ACK)) != ACK:
-            raise self._ended()
+            raise self.attach_error("ended-early", said=self.last_complaint())
 
     def window(self) -> WindowOptions:
         """What makes the workload switch perf on and off."""
         pair = (self.commands, self.answers)
         return WindowOptions(("--control", f"{pair[0]},{pair[1]}"), pair)
 
-    def ask_to_finish(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-
     def finish(self) -> None:
         """Wait for its end. Its status is the signal that we sent."""
-        if self._process is not None:
-            self._process.wait(ANSWER_SECONDS)
+        assert self._process is not None
+        self._process.wait(ANSWER_SECONDS)
 
     def stop(self) -> None:
-        if self._process is not None:
-            stop(self._process, 2)
-        for end in (self._commands, self.commands, self.answers, self._answers):
-            if end >= 0:
-                os.close(end)
-        self._commands = self.commands = self.answers = self._answers = -1
+        super().stop()
+        os.close(self.commands)
+        os.close(self.answers)
 
-    def _ended(self) -> AttachError:
-        text = self._said.read_text(encoding="utf-8", errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+    def last_complaint(self) -> str:
+        lines = [line.strip() for line in self.said().splitlines() if line.strip()]
         errors = [line for line in lines if "rror" in line or "nvalid" in line or "ailed" in line]
-        said = (errors or lines or ["it gave no reason"])[0]
-        return AttachError(reason("ended-early", tool="perf", said=said))
+        return (errors or lines or ["it gave no reason"])[0]
 
 
 class Perf(Instrument):
@@ -120,9 +106,21 @@ class Perf(Instrument):
         self.folder = context.folder(self.name)
         self._context = context
         self._maps: frame.Maps = {}
+        self._control: Control | None = None
 
     def count(self, quantity: str, cell: int, key: str, value: int) -> None:
         frame.add(self._maps, quantity, cell, key, value)
+
+    def start(self, argv: Sequence[str], name: str) -> Control:
+        """Start perf, which prints to a file of this name. Raises AttachError."""
+        self._control = Control(argv, self.folder / f"{name}.stderr")
+        self._control.start()
+        return self._control
+
+    def stop(self) -> None:
+        if self._control is not None:
+            self._control.stop()
+            self._control = None
 
     def finish(self) -> None:
         if self._maps:
@@ -149,10 +147,9 @@ class Stat(Perf):
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         super().__init__(scripts, context)
         self._output = self.folder / "stat.txt"
-        self._control = Control()
         self._rows: list[perf_output.PerfEvent] = []
         self._read = 0
-        self._attached = False
+        self._counting: Control | None = None  # the process, as long as no step has failed
         self._unable: set[tuple[str, str]] = set()
 
     def attach(self) -> None:
@@ -166,32 +163,31 @@ class Stat(Perf):
         for row in self._rows:
             argv += ["-e", row.event, *(("--filter", row.filter) if row.filter else ())]
         with self.reported():
-            self._control.start(argv, self.folder / "stat.stderr")
-            self._attached = bool(self._rows)
+            control = self.start(argv, "stat")
+            self._counting = control if self._rows else None
 
     def wait(self) -> list[str]:
-        if self._attached:
-            self._do(lambda: self._control.say("ping"))
-        return [self.script.name] if self._attached else []
+        self._do(lambda control: control.say("ping"))
+        return [self.script.name] if self._counting else []
 
-    def _do(self, step: Callable[[], None]) -> None:
+    def _do(self, step: Callable[[Control], None]) -> None:
         """Do a step; where it fails, nothing more is counted."""
-        self._attached = False
-        with self.reported():
-            step()
-            self._attached = True
+        control, self._counting = self._counting, None
+        if control:
+            with self.reported():
+                step(control)
+                self._counting = control
 
     def before(self, run: CellRun) -> WindowOptions:
-        return self._control.window() if self._attached else WindowOptions()
+        return self._counting.window() if self._counting else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
-        if self._attached:
-            self._do(lambda: self._take(run.id))
+        self._do(lambda control: self._take(control, run.id))
         return Losses()
 
-    def _take(self, cell: int) -> None:
+    def _take(self, control: Control, cell: int) -> None:
         """Add up what was printed from the last window's end to this one's."""
-        self._control.say("disable")
+        control.say("disable")
         # Printed after it was switched off, so that it holds the window's last events.
         beyond = len(self._blocks())
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -213,14 +209,13 @@ class Stat(Perf):
         return perf_output.read_blocks(text, len(self._rows))
 
     def ask_to_finish(self) -> None:
-        self._control.ask_to_finish()
+        if self._control is not None:
+            self._control.ask_to_finish()
 
     def finish(self) -> None:
-        self._control.finish()
+        if self._control is not None:
+            self._control.finish()
         super().finish()
-
-    def stop(self) -> None:
-        self._control.stop()
 
 
 class PerfRecord(Perf):
@@ -229,7 +224,6 @@ class PerfRecord(Perf):
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         super().__init__(scripts, context)
         self._options: list[str] = []
-        self._control: Control | None = None
 
     def attach(self) -> None:
         for row in read_rows(self.script.path):
@@ -255,18 +249,12 @@ class PerfRecord(Perf):
             self._control.say("disable")
         return Losses(self._end(str(run.id), run.id))
 
-    def stop(self) -> None:
-        if self._control is not None:
-            self._control.stop()
-            self._control = None
-
     def _start(self, name: str) -> Control:
         # --no-bpf-event: without it perf waits a second at its end for news of BPF programs.
         quick = ["perf", "record", "-B", "-N", "-q", "--no-bpf-event"]
         argv = [*quick, "-o", str(self._data(name)), *self._options]
-        self._control = control = Control()
         try:
-            control.start(argv, self.folder / f"{self.script.name}.stderr")
+            control = self.start(argv, self.script.name)
             control.say("ping")
         except AttachError:
             self.stop()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from probes.reasons import Reason, reason
 from probes.tables import read_rows
@@ -21,8 +21,7 @@ NUMBERS = {"0": "read", "1": "write"}  # x86-64, as guests and exact mode are
 FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
 
 
-@dataclass(frozen=True)
-class PerfEvent:
+class PerfEvent(NamedTuple):
     """A row of probes/perf/stat.tsv."""
 
     quantity: str
@@ -33,11 +32,10 @@ class PerfEvent:
 
     @property
     def counter(self) -> tuple[str, str]:
-        return self.quantity, self.key
+        return self[:2]
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """A line of `perf stat -x -I`: the count of an event in an interval."""
 
     value: str

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from probes import callsite
 from probes.bcc import frame
@@ -16,6 +17,7 @@ from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
 TRACEFS = frame.TRACEFS
+LISTS = ("headline", "kernels", "quantities", "needs")  # columns of words
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,10 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
     """The rows of each script, in the order of probes/scripts.tsv."""
     scripts: dict[str, tuple[Script, ...]] = {}
     for row in read_rows(PROBES / "scripts.tsv"):
-        script = Script(
-            row["script"],
-            row["instrument"],
-            row["file"],
-            row["probe_level"],
-            tuple(row["headline"].split()),
-            row["group"],
-            int(row["most"]) if row["most"] else None,
-            tuple(row["kernels"].split()),
-            tuple(row["quantities"].split()),
-            tuple(row["needs"].split()),
-        )
-        scripts[script.name] = (*scripts.get(script.name, ()), script)
+        values: dict[str, Any] = row | {key: tuple(row[key].split()) for key in LISTS}
+        name, most = values.pop("script"), values.pop("most")
+        script = Script(name, most=int(most) if most else None, **values)
+        scripts[name] = (*scripts.get(name, ()), script)
     return scripts
 
 

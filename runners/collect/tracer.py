@@ -13,13 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from probes.reasons import ReasonError, missing, reason
-from runners.collect.instrument import (
-    AttachError,
-    Context,
-    Instrument,
-    Losses,
-    WindowOptions,
-)
+from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.programs import Program, Programs
 from runners.plan.model import CellRun
 from runners.process import command, stop
@@ -41,6 +35,7 @@ class Child:
     """
 
     stdin = subprocess.DEVNULL
+    descriptors: tuple[int, ...] = ()  # that it inherits
     quantities: Mapping[str, Sequence[str]] = {}
 
     def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
@@ -79,6 +74,7 @@ class Child:
                 stdout=words,
                 stderr=words,
                 env=os.environ | self.environment(),
+                pass_fds=self.descriptors,
                 start_new_session=True,
             )
 

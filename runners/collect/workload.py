@@ -58,7 +58,7 @@ def run_cell(
         needing = (run.cell.transport, run.cell.sched)
         kept = [right for what in needing for right in CAPABILITIES.get(what, ())]
         descriptors = [fd for window in windows for fd in window.descriptors]
-        result = _run(command(argv, plan.user, kept), plan, descriptors)
+        result = _run(command(argv, plan.user, kept), plan.cell_timeout, descriptors)
         if samples is not None:
             shutil.copyfile(written, samples)
     return result
@@ -68,11 +68,10 @@ def cell_options(cell: Cell) -> list[str]:
     """The cell as the workload's options."""
     given = {name: value for name, value in asdict(cell).items() if value is not None}
     del given["extra"]  # why it is run is no concern of the workload
-    names = {name: "--" + name.replace("_", "-") for name in given}
-    return [word for name, value in given.items() for word in (names[name], str(value))]
+    return [word for name in given for word in (f"--{name.replace('_', '-')}", str(given[name]))]
 
 
-def _run(argv: list[str], plan: Plan, descriptors: Sequence[int]) -> dict[str, Any]:
+def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -81,11 +80,11 @@ def _run(argv: list[str], plan: Plan, descriptors: Sequence[int]) -> dict[str, A
         pass_fds=descriptors,
         start_new_session=True,
     )
+    patience = timeout + 10  # the workload has a time-out, with a better message; ours is for hangs
     try:
-        # The workload has a time-out, with a better message; this time-out catches a hang.
-        output, complaint = process.communicate(timeout=plan.cell_timeout + 10)
+        output, complaint = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired as error:
-        raise CellError(f"the workload did not end in {plan.cell_timeout + 10} s.") from error
+        raise CellError(f"the workload did not end in {patience} s.") from error
     finally:
         stop(process)
     if process.returncode != 0:

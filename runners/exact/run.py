@@ -24,10 +24,9 @@ from runners.exact.knobs import find
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
-from runners.folder import RunFolder
+from runners.folder import Manifest, RunFolder
 from runners.guest.errors import LackingError
 from runners.invoker import Invoker
-from runners.manifest import Manifest
 from runners.options import Options
 from runners.progress import Progress
 

@@ -23,7 +23,7 @@ from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
 from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
-from runners.plan.planner import OptionsPlanner, Planner
+from runners.plan.planner import OptionsPlanner
 from runners.process import User
 from runners.targets import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
 
@@ -44,7 +44,7 @@ CONDITION = ("pattern", "size", "placement", "wait", "sched", "topology", "in_fl
 Needs = dict[str, Any]
 
 
-def planner_of(options: Options, python: Callable[[], Path]) -> Planner:
+def planner_of(options: Options, python: Callable[[], Path]) -> OptionsPlanner:
     """The planner of a run; for claims it needs the Python of the analysis. See read_needs."""
     if options.claims is None:
         return OptionsPlanner(options)
@@ -72,10 +72,9 @@ def read_needs(python: Path, options: Options) -> Needs:
 
 
 @dataclass(frozen=True)
-class ClaimsPlanner:
+class ClaimsPlanner(OptionsPlanner):
     """Cells without probes, interleaved; then the counted cells under the scripts they need."""
 
-    options: Options
     needs: Needs
 
     @property

@@ -94,9 +94,5 @@ def load(path: Path) -> Plan:
         )
         for entry in data["passes"]
     )
-    lists = {
-        "passes": passes,
-        "user": tuple(data["user"]) if data["user"] else None,
-        "checks": tuple(data["checks"]),
-    }
-    return Plan(**data | lists)
+    user = tuple(data["user"]) if data["user"] else None
+    return Plan(**data | {"passes": passes, "user": user, "checks": tuple(data["checks"])})

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from probes.reasons import missing, reason
 from runners.collect.scripts import read_scripts
@@ -18,62 +17,27 @@ from runners.process import User
 from runners.targets import GUEST_FOLDER, GUEST_NOBODY, WORKLOAD, Missing
 
 
-class Planner(Protocol):
-    """Decides what each target does."""
-
-    @property
-    def counts(self) -> bool:
-        """Whether there is anything for a guest to do: it has no times."""
-
-    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
-        """The plan of this kernel. `alone`: no guest runs beside it."""
-
-    def guest(self) -> Plan:
-        """The plan of each guest."""
-
-    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
-        """Quantities that the target will not count, for run.json."""
-
-
-def targets_of(options: Options, planner: Planner, probe_level: str) -> tuple[str, ...]:
-    """Which targets run: `auto` takes a guest too where this kernel allows no function probes."""
-    if options.target != "auto":
-        return (options.target,)
-    return ("host", "guest") if probe_level != "function" and planner.counts else ("host",)
-
-
-def plans_of(
-    planner: Planner,
-    targets: Sequence[str],
-    probe_level: str,
-    user: User | None,
-    *,
-    emulated: bool = False,
-) -> dict[str, Plan]:
-    """What each target does."""
-    alone = "guest" not in targets
-    host = (
-        planner.host(probe_level, user, alone=alone, emulated=emulated)
-        if "host" in targets
-        else None
-    )
-    return ({"host": host} if host else {}) | ({} if alone else {"guest": planner.guest()})
-
-
 @dataclass(frozen=True)
 class OptionsPlanner:
     """Every combination that the options name, under every script that the target allows."""
 
     options: Options
-    counts = True
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything for a guest to do: it has no times."""
+        return True
 
     def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+        """The plan of this kernel. `alone`: no guest runs beside it."""
         return plan_for(self.options, EMULATED if emulated else HOST, probe_level, WORKLOAD, user)
 
     def guest(self) -> Plan:
+        """The plan of each guest."""
         return plan_for(self.options, GUEST, "function", GUEST_FOLDER / WORKLOAD.name, GUEST_NOBODY)
 
     def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
+        """Quantities that the target will not count, for run.json."""
         found: list[Missing] = []
         for name, rows in read_scripts().items():
             what = rows[0].quantities
@@ -82,6 +46,28 @@ class OptionsPlanner:
             elif not rows[0].runs_on(probe_level):
                 found.append(missing(what, reason("needs-function-probes", script=name)))
         return found
+
+
+def targets_of(options: Options, planner: OptionsPlanner, probe_level: str) -> tuple[str, ...]:
+    """Which targets run: `auto` takes a guest too where this kernel allows no function probes."""
+    if options.target != "auto":
+        return (options.target,)
+    return ("host", "guest") if probe_level != "function" and planner.counts else ("host",)
+
+
+def plans_of(
+    planner: OptionsPlanner,
+    targets: Sequence[str],
+    probe_level: str,
+    user: User | None,
+    *,
+    emulated: bool = False,
+) -> dict[str, Plan]:
+    """What each target does."""
+    alone, plans = "guest" not in targets, {}
+    if "host" in targets:
+        plans["host"] = planner.host(probe_level, user, alone=alone, emulated=emulated)
+    return plans if alone else plans | {"guest": planner.guest()}
 
 
 def plan_for(

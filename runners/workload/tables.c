@@ -5,6 +5,12 @@
 #include "pattern.h"
 #include "transport.h"
 
+/* Each is in the file of its family. */
+extern const struct transport unix_path, unix_abstract, unix_pair, unix_dgram, unix_seqpacket;
+extern const struct transport tcp, tcp_nagle, tcp6, udp, pipes, fifo, queue, shared, shared_spin;
+extern const struct transport vsock, tcp_sockmap, tcp_zerocopy, uring_unix, uring_tcp;
+
+/* In the order in which --list prints them. */
 const struct transport *const transports[] = {
 	&unix_path,   &unix_abstract, &unix_pair,  &unix_dgram,	 &unix_seqpacket,
 	&tcp,	      &tcp_nagle,     &tcp6,	   &udp,	 &pipes,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How the two ends are joined. Each transport is one entry in a table, and differs from the others
- * in nothing else. To add one, write its entry and the functions that it cannot share.
+ * in nothing else. To add one, write its entry and the functions that it cannot share, and name it
+ * in tables.c (docs/adding-a-transport.md).
  */
 #pragma once
 
@@ -59,16 +60,6 @@ int transport_accept(const struct setup *setup);
  */
 int listener_bind(struct setup *setup, const void *address, socklen_t length);
 void listener_start(struct setup *setup);
-
-/* Stream sockets: transport_unix.c, transport_tcp.c, transport_vsock.c */
-extern const struct transport unix_path, unix_abstract, unix_seqpacket;
-extern const struct transport tcp, tcp_nagle, tcp6, vsock;
-/* Ends made before the fork: transport_pair.c, transport_pipe.c, transport_queue.c */
-extern const struct transport unix_pair, unix_dgram, udp, pipes, fifo, queue;
-/* Other calls on tcp and unix: transport_uring.c, transport_zerocopy.c, transport_sockmap.c */
-extern const struct transport uring_unix, uring_tcp, tcp_zerocopy, tcp_sockmap;
-/* shared memory: transport_shared.c */
-extern const struct transport shared, shared_spin;
 
 /* A socket's option that is a number; -1 and errno. Pattern connect calls it in the window. */
 static inline int socket_option(int fd, int level, int option)

@@ -38,7 +38,7 @@ LATE = 2  # an ACK or a wake-up between two openings of one window
 
 def test_nothing_else_is_on_a_guest_s_loopback(collected: Collected) -> None:
     record = json.loads((collected.folder / "environment.json").read_text())["loopback"]
-    assert record.keys() == loopback.ASKED.keys()
+    assert record.keys() == loopback.LOOKS.keys()
     assert loopback.met(record) == ""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import mounts
+from runners import preflight
 from runners.collect import ftrace
 from runners.invoker import invoker
 from runners.targets import REPOSITORY
@@ -75,7 +75,7 @@ class RunSh:
 @pytest.fixture
 def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
     """Start run.sh with `--out` in a fresh folder."""
-    mounts.private_mounts()  # to see what is left in tracefs
+    preflight.private_mounts()  # to see what is left in tracefs
     started: list[RunSh] = []
 
     def start(*arguments: str) -> RunSh:

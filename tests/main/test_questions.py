@@ -17,19 +17,19 @@ from tests.build import make
 RUN = REPOSITORY / "runners/run.sh"
 
 
-def asked(*arguments: str) -> str:
+def shown(*arguments: str) -> str:
     return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow
 def test_help_needs_nothing() -> None:
-    assert "sudo ./runners/run.sh" in asked("--help")
+    assert "sudo ./runners/run.sh" in shown("--help")
 
 
 @pytest.mark.slow
 def test_list_names_what_can_be_asked_for() -> None:
     """Names, and where the workload is built a reason beside each that is not possible here."""
-    listed = [line.split()[0] for line in asked("--list").splitlines() if line.startswith("  ")]
+    listed = [line.split()[0] for line in shown("--list").splitlines() if line.startswith("  ")]
     for name in (*TRANSPORTS, *PATTERNS):
         assert name in listed
 
@@ -79,7 +79,7 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
 
 @pytest.mark.slow
 def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
-    said = asked("--dry-run", "--target", "guest", "--sizes", "1,4K", "--repeats", "1")
+    said = shown("--dry-run", "--target", "guest", "--sizes", "1,4K", "--repeats", "1")
     assert "unix pingpong 4096 B cross-cpu" in said
     assert said.index("  no probe") < said.index("  bpftrace") < said.index("  ftrace")
     assert "s in all" in said
@@ -87,7 +87,7 @@ def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
 
 @pytest.mark.root
 def test_preflight_says_what_each_lack_costs() -> None:
-    rows = asked("--preflight").splitlines()
+    rows = shown("--preflight").splitlines()
     probes = ("tracepoints", "kprobes", "fentry")
     for name in ("root", "BTF", "lockdown", *probes, "PMU", "CPU", "bare loopback", "KVM"):
         at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)

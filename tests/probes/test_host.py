@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners import mounts, options, preflight, targets
+from runners import options, preflight, targets
 from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
@@ -22,7 +22,7 @@ HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 
 @pytest.fixture(scope="module")
 def probe_level() -> str:
-    mounts.private_mounts()
+    preflight.private_mounts()
     found = preflight.probe_level(preflight.checks())
     if found == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runners import mounts, preflight, targets
+from runners import preflight, targets
 from runners.programs import asyncio, client, probes, redis
 from runners.programs.probes import Probes, Watch
 from tests.build import make
@@ -26,7 +26,7 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 
 @pytest.fixture(scope="module")
 def watch() -> Iterator[Watch]:
-    mounts.private_mounts()
+    preflight.private_mounts()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     with Probes().attached() as attached:

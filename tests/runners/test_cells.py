@@ -20,8 +20,8 @@ def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
 
 def test_passes_are_interleaved_a_b_b_a() -> None:
     probed = ("copies", "path")
-    assert [one.scripts for one in order(4)] == [(), probed, (), probed, (), ("functions",)]
-    assert [{run.repeat for run in one.runs} for one in order(4)[:-1]] == [
+    assert [part.scripts for part in order(4)] == [(), probed, (), probed, (), ("functions",)]
+    assert [{run.repeat for run in part.runs} for part in order(4)[:-1]] == [
         {0}, {0, 1}, {1, 2}, {2, 3}, {3},
     ]  # fmt: skip
     middle = order(2)[1]
@@ -34,10 +34,11 @@ def test_passes_are_interleaved_a_b_b_a() -> None:
 def test_counts_need_fewer_repeats_than_times() -> None:
     """Six repeats, four of them with probes as well: attached twice."""
     planned = order(6)
-    probed = [one for one in planned if "copies" in one.scripts]
+    probed = [part for part in planned if "copies" in part.scripts]
     assert len(probed) == 2
-    assert {run.repeat for one in probed for run in one.runs} == {0, 1, 2, 3}
-    assert {run.repeat for one in planned if not one.scripts for run in one.runs} == set(range(6))
+    assert {run.repeat for part in probed for run in part.runs} == {0, 1, 2, 3}
+    bare = [part for part in planned if not part.scripts]
+    assert {run.repeat for part in bare for run in part.runs} == set(range(6))
 
 
 FEW = 400  # messages that each script of a group of its own takes at most
@@ -47,11 +48,11 @@ TOGETHER = ("switches", "copies", "counts", "stat")
 
 def attached(repeats: int, scripts: list[str]) -> list[tuple[str, ...]]:
     todo = cells.cells(options.parse(["--placements", "free"]), cells.HOST)
-    return [one.scripts for one in passes(todo, repeats, scripts, seed=1)]
+    return [part.scripts for part in passes(todo, repeats, scripts, seed=1)]
 
 
 def test_instruments_count_together_and_each_alone_between_unprobed_runs() -> None:
-    """What stays attached stands side by side."""
+    """Cell runs with the same scripts are neighbours."""
     alone = [("switches", "copies"), ("counts",), ("stat",)]
     assert attached(6, MIXED) == [
         *((), alone[0], TOGETHER, alone[1], (), alone[2], ()),
@@ -67,22 +68,22 @@ def test_few_repeats_are_for_counts(repeats: int) -> None:
 
 def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
     todo = cells.cells(options.parse([]), cells.HOST)
-    asked = [cell for cell in todo if not cell.extra]
-    for one in passes(todo, 6, MIXED[:-1], seed=1):
-        if one.scripts:
-            ran = [run.cell for run in one.runs]
-            assert ran[: len(asked)] != ran[len(asked) :]
-            assert all(ran.count(cell) == 2 for cell in asked)
-            assert len(ran) == 2 * len(asked)
+    given = [cell for cell in todo if not cell.extra]
+    for part in passes(todo, 6, MIXED[:-1], seed=1):
+        if part.scripts:
+            ran = [run.cell for run in part.runs]
+            assert ran[: len(given)] != ran[len(given) :]
+            assert all(ran.count(cell) == 2 for cell in given)
+            assert len(ran) == 2 * len(given)
 
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     def lengths(*argv: str) -> set[tuple[bool, int, int]]:
         plan = planner.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
         return {
-            (bool(one.scripts), run.cell.messages, run.cell.warmup)
-            for one in plan.passes
-            for run in one.runs
+            (bool(part.scripts), run.cell.messages, run.cell.warmup)
+            for part in plan.passes
+            for run in part.runs
             if run.cell.messages > FEW
         }
 
@@ -124,13 +125,13 @@ def test_messages_that_clients_cannot_share_are_refused() -> None:
 
 def test_each_probed_run_has_an_unprobed_twin() -> None:
     runs: dict[bool, list[tuple[model.Cell, int]]] = {False: [], True: []}
-    for one in order(3)[:-1]:
-        runs[bool(one.scripts)] += [(run.cell, run.repeat) for run in one.runs]
+    for part in order(3)[:-1]:
+        runs[bool(part.scripts)] += [(run.cell, run.repeat) for run in part.runs]
     assert sorted(map(str, runs[False])) == sorted(map(str, runs[True]))
 
 
 def test_identifiers_are_unique_and_start_at_one() -> None:
-    ids = [run.id for one in order(4) for run in one.runs]
+    ids = [run.id for part in order(4) for run in part.runs]
     assert sorted(ids) == list(range(1, len(ids) + 1))
 
 
@@ -142,8 +143,8 @@ def test_large_messages_are_fewer() -> None:
     )
     assert small == {cells.GUEST.messages}
     assert large == {cells.GUEST.bytes >> 20}
-    asked = options.parse(["--sizes", "1M", "--messages", "46"])
-    assert {cell.messages for cell in cells.cells(asked, cells.GUEST)} == {46}
+    given = options.parse(["--sizes", "1M", "--messages", "46"])
+    assert {cell.messages for cell in cells.cells(given, cells.GUEST)} == {46}
 
 
 def test_a_plan_survives_its_file(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_plan_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_the_default_run_takes_times_apart() -> None:
-    """Cells that nobody asked for: on the host, never probed, and named as such."""
+    """Cells that no option names: on the host, never probed, and named as such."""
     todo = cells.cells(options.parse([]), cells.HOST)
     extra = [cell for cell in todo if cell.extra]
     assert {(cell.transport, cell.pattern, cell.placement, cell.wait) for cell in extra} == {
@@ -162,14 +163,14 @@ def test_the_default_run_takes_times_apart() -> None:
         for what in (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
     }
     runs = passes(todo, 2, ["copies", "path"], seed=1)
-    probed = [run.cell for one in runs if one.scripts for run in one.runs]
+    probed = [run.cell for part in runs if part.scripts for run in part.runs]
     assert probed
     assert not any(cell.extra for cell in probed)
-    assert sum(run.cell.extra for one in runs for run in one.runs) == 2 * len(extra)
+    assert sum(run.cell.extra for part in runs for run in part.runs) == 2 * len(extra)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "given",
     [
         ["--placements", "same-cpu"],
         ["--patterns", "stream"],
@@ -177,8 +178,8 @@ def test_the_default_run_takes_times_apart() -> None:
         ["--transports", "pipe,udp"],
     ],
 )
-def test_nothing_is_added_where_it_would_tell_nothing(asked: list[str]) -> None:
-    assert not any(cell.extra for cell in cells.cells(options.parse(asked), cells.HOST))
+def test_nothing_is_added_where_it_would_tell_nothing(given: list[str]) -> None:
+    assert not any(cell.extra for cell in cells.cells(options.parse(given), cells.HOST))
 
 
 def test_what_is_asked_for_is_not_added_again() -> None:
@@ -188,15 +189,15 @@ def test_what_is_asked_for_is_not_added_again() -> None:
 
 
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
-    asked = options.parse(["--seed", "1"])
+    given = options.parse(["--seed", "1"])
     real, emulated = (
-        planner.plan_for(asked, defaults, "function", Path("w"), None)
+        planner.plan_for(given, defaults, "function", Path("w"), None)
         for defaults in (cells.HOST, cells.EMULATED)
     )
     assert (real.samples, emulated.samples) == (True, False)
     assert not real.own_kernel
     assert not emulated.own_kernel, "this kernel has other users, and keeps its settings"
-    assert {name for one in emulated.passes for name in one.scripts} == {
-        name for one in real.passes for name in one.scripts
+    assert {name for part in emulated.passes for name in part.scripts} == {
+        name for part in real.passes for name in part.scripts
     }
     assert emulated.runs < real.runs / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--claims: the cells that the registry needs and no more; checks and tools are really asked."""
+"""--claims: the cells that the registry needs and no more; checks and tools really run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import pytest
 import analysis.errors
 from analysis.tools.required_cells import chosen, conditions, needs
 from probes.reasons import missing, reason
-from runners import intention, options
+from runners import options, show
 from runners.collect import checks
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
-from runners.installed import try_tools
 from runners.plan import claims
 from runners.plan.cells import unit
 from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.programs import redis
+from runners.run import try_tools
 from runners.targets import CHECKS, REPOSITORY
 from tests.build import make
 
@@ -60,10 +60,10 @@ def host_plan(probe_level: str, *, alone: bool = False, **changed: Any) -> Plan:
 
 def test_a_guest_runs_what_is_no_time() -> None:
     plan = planner().guest()
-    ran = {(one.scripts, run.cell.pattern, run.cell.placement)
-           for one in plan.passes for run in one.runs}  # fmt: skip
+    ran = {(part.scripts, run.cell.pattern, run.cell.placement)
+           for part in plan.passes for run in part.runs}  # fmt: skip
     assert ran == {((), "pingpong", "cross-cpu"), (("segments",), "connect", "same-cpu")}
-    ids = [run.id for one in plan.passes for run in one.runs]
+    ids = [run.id for part in plan.passes for run in part.runs]
     assert ids == list(range(1, len(ids) + 1))
 
 
@@ -72,8 +72,8 @@ def test_a_placement_says_how_many_messages_are_on_their_way() -> None:
     plan = host_plan("tracepoint", timed=[cell("tcp", "pipeline", 10, name) for name in placements])
     ran = {
         (run.cell.placement, run.cell.in_flight)
-        for one in plan.passes
-        for run in one.runs
+        for part in plan.passes
+        for run in part.runs
         if run.cell.pattern == "pipeline"
     }
     assert ran == {("cross-cpu", 8), ("cross-cpu", 256)}
@@ -83,23 +83,23 @@ def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
     """`functions` takes 46 messages at most, and four clients share a multiple of 8."""
     clients = [cell("tcp", "clients", 64, "same-cpu")]
     plan = planner(counted=clients, functions=True).guest()
-    found = {run.cell for one in plan.passes for run in one.runs if run.cell.pattern == "clients"}
+    found = {run.cell for part in plan.passes for run in part.runs if run.cell.pattern == "clients"}
     assert {cell.messages for cell in found} == {40, 2000}
     assert all(cell.messages % unit(cell.pattern, cell.clients) == 0 for cell in found)
 
 
 def test_the_host_counts_where_there_is_no_guest() -> None:
     beside, alone = host_plan("tracepoint"), host_plan("function", alone=True)
-    assert {one.scripts for one in beside.passes} == {()}
-    assert {one.scripts for one in alone.passes} == {(), ("segments",)}
-    assert {run.cell.size for one in beside.passes for run in one.runs} == {77}
+    assert {part.scripts for part in beside.passes} == {()}
+    assert {part.scripts for part in alone.passes} == {(), ("segments",)}
+    assert {run.cell.size for part in beside.passes for run in part.runs} == {77}
 
 
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = options.parse(["--claims", "--program", "redis"])
+    given = options.parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(redis, "TAKES", 600)
     plans = plans_of(planner(), ("host",), "tracepoint", None)
-    said = intention.claims_note(WANTED, asked, plans)
+    said = show.claims_note(WANTED, given, plans)
     assert "redis, about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
@@ -122,7 +122,7 @@ def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
     found = needs(chosen(["context-switches"]))
     assert found["quantities"] == ["wakeups"]
     assert found["counted"] == found["undisturbed"] != []
-    assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time asks for no probed cells
+    assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time needs no probed cells
 
 
 @pytest.mark.slow
@@ -154,14 +154,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 def test_each_kernel_is_asked() -> None:
     plans = plans_of(planner(checks=["sun-path"]), ("host", "guest"), "tracepoint", None).values()
-    assert [one.checks for one in plans] == [("sun-path",)] * 2
+    assert [plan.checks for plan in plans] == [("sun-path",)] * 2
 
 
 @pytest.mark.slow
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
     make(CHECKS)
-    asked = Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
-    asked.dump(tmp_path / "plan.json")
+    given = Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
+    given.dump(tmp_path / "plan.json")
     assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
     (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()
     answer = json.loads(line)
@@ -171,7 +171,7 @@ def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
 def test_checks_agree_with_what_python_sees(
     answers: dict[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The same questions, asked by other code."""
+    """Other code finds the same facts."""
     import errno
     import socket
 

@@ -23,7 +23,7 @@ def test_the_page_is_made_of_the_table() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
 def test_the_table_has_every_hook_of_a_script(script: Script) -> None:
-    attached = set(ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
+    attached = set(hooks.ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
     rows = [
         row
         for row in hooks.read_hooks()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from runners import preflight
-from runners.collect import loopback, netlink, programs
+from runners.collect import loopback, programs
 from runners.collect.environment import environment
 from runners.targets import REPOSITORY
 from tests.runners import bpf_programs
@@ -36,20 +36,20 @@ def stored(what: str) -> list[bytes]:
 
 
 def message(kind: int, body: bytes) -> bytes:
-    return netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, 2, 1, 7) + body
+    return loopback.HEADER.pack(loopback.HEADER.size + len(body), kind, 2, 1, 7) + body
 
 
 def test_an_answer_is_several_messages_and_ends_with_one_of_its_own() -> None:
     first, second = stored("tables")[:2]
     data = message(2560, first) + message(2560, second)
-    assert netlink.messages(data) == ([first, second], False)
-    assert netlink.messages(data + message(netlink.DONE, bytes(4))) == ([first, second], True)
+    assert loopback.messages(data) == ([first, second], False)
+    assert loopback.messages(data + message(loopback.DONE, bytes(4))) == ([first, second], True)
 
 
-@pytest.mark.parametrize("kind", [netlink.ERROR, netlink.DONE])
+@pytest.mark.parametrize("kind", [loopback.ERROR, loopback.DONE])
 def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
     with pytest.raises(PermissionError):
-        netlink.messages(message(kind, ERROR))
+        loopback.messages(message(kind, ERROR))
 
 
 @pytest.mark.root
@@ -57,9 +57,9 @@ def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
     """A name is bytes: such a mount once ended the run in a traceback."""
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
-    asked = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
+    look = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
     mounted = 'mount -t tmpfs none "$0" && exec "$1" -B -c "$2"'
-    argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, asked]
+    argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, look]
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.Monke
     def refuse(*_: object) -> list[str]:
         raise PermissionError(errno.EPERM, "made up", "/made/up")
 
-    monkeypatch.setattr(loopback, "ASKED", {"one": refuse, "other": lambda: ["made-up"]})
+    monkeypatch.setattr(loopback, "LOOKS", {"one": refuse, "other": lambda: ["made-up"]})
     record = environment()["loopback"]
     assert record == {"one": {"unknown": "/made/up: made up"}, "other": {"found": ["made-up"]}}
     assert loopback.met(record) == "other: made-up"
@@ -120,16 +120,16 @@ def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("asked", "ok", "detail"),
+    ("look", "ok", "detail"),
     [
         (lambda: [], True, "no firewall, packet socket, queue or BPF program on it"),
         (lambda: ["made-up", "two"], False, "what: made-up, two"),
     ],
 )
 def test_the_preflight_says_before_measuring_what_tcp_will_meet(
-    asked: Callable[[], list[str]], ok: bool, detail: str, monkeypatch: pytest.MonkeyPatch
+    look: Callable[[], list[str]], ok: bool, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loopback, "ASKED", {"what": asked})
+    monkeypatch.setattr(loopback, "LOOKS", {"what": look})
     check = preflight.bare_loopback()
     assert (check.ok, check.detail) == (ok, detail)
     assert preflight.on_loopback([check]) == ("" if ok else detail)
@@ -155,12 +155,12 @@ def test_a_kernel_without_netfilters_netlink_is_not_asked(
 
 def in_a_namespace(*commands: str) -> Any:
     """What the collector records in a network namespace after these commands."""
-    ask = (
+    program = (
         "import json; from runners.collect.loopback import loopback; print(json.dumps(loopback()))"
     )
     steps = " && ".join(("ip link set lo up", *commands))
     script = f'{{ {steps}; }} || exit {bpf_programs.CANNOT}; exec "$@"'
-    return json.loads(unshared("sh", "-c", script, "sh", sys.executable, "-B", "-c", ask))
+    return json.loads(unshared("sh", "-c", script, "sh", sys.executable, "-B", "-c", program))
 
 
 def unshared(*command: str) -> str:

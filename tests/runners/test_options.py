@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from runners import options
-from runners.arguments import build_parser
 from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 
@@ -115,8 +114,9 @@ def test_an_option_without_effect_is_refused(argv: list[str], without_effect: st
 
 
 def test_every_line_of_help_is_whole() -> None:
-    """An option and what it does stand on one line each."""
-    lines = [line for line in build_parser().format_help().splitlines() if line.startswith("  ")]
+    """Each option is on one line, with what it does."""
+    text = options.build_parser().format_help()
+    lines = [line for line in text.splitlines() if line.startswith("  ")]
     assert max(map(len, lines)) <= 100
     assert [line for line in lines if not line.startswith("  --")] == []
 

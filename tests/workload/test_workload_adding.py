@@ -24,8 +24,8 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (example,) = re.findall(r"```c\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(example.splitlines()) < MOST_LINES
     (copy / "transport_seqpair.c").write_text(example)
-    add(copy / "transport.h", "/* shared memory: ", "extern const struct transport seqpair;\n")
     shutil.copy(SOURCE.parent / "c.mk", copy.parent)
+    add(copy / "tables.c", "\n/* In the order", "extern const struct transport seqpair;\n")
     add(copy / "tables.c", "NULL,\n};\n\nconst struct transport *", "&seqpair, ")
     subprocess.run(["make", "-s", "-j2", "-C", copy, "all"], check=True)
     return copy / "build/pathcost-workload"

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runners.plan import factors
+
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 # All there are, in the order of --list (a test checks that).
-TRANSPORTS = [
-    *("unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket"),
-    *("tcp", "tcp-nagle", "tcp6", "udp", "pipe", "fifo", "mq", "shm", "shm-spin"),
-    *("vsock", "tcp-sockmap", "tcp-zerocopy", "uring-unix", "uring-tcp"),
-]
-PATTERNS = ["pingpong", "stream", "pipeline", "connect", "selfloop", "selfecho", "clients"]
+TRANSPORTS, PATTERNS = list(factors.TRANSPORTS), list(factors.PATTERNS)
 ALONE = ("selfloop", "selfecho")  # one thread holds both ends
 ONE_MESSAGE = ("stream", "selfloop")  # in an iteration
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
