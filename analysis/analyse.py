@@ -27,9 +27,8 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Run, Target
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
-from analysis.times.iterations import Iterations, Key, read_iterations
 from analysis.times.probe_cost import ProbeCost, probe_costs
-from analysis.times.timing import Timing, build_timings
+from analysis.times.timing import Iterations, Timing, build_timings, read_iterations
 from analysis.times.waterfall import Decomposition, decompose
 from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
@@ -51,7 +50,7 @@ class Analysis:
     ledgers: tuple[Ledger, ...]
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
-    iterations: dict[Key, list[Iterations]]
+    iterations: Iterations
     switching: tuple[SwitchModes, ...]
     agreements: tuple[Agreement, ...]
     timings: tuple[Timing, ...]
