@@ -73,7 +73,7 @@ class Analysis:
     @property
     def folders(self) -> dict[tuple[str, str], str]:
         """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
-        found = {(target.target, target.kernel): target.folder for target in self.run.targets}
+        found = {(target.kind, target.kernel): target.folder for target in self.run.targets}
         exact = {one.kernel for comparison in self.exact for one in comparison.cells}
         schedulings = ("fifo", "other")
         return found | {
@@ -151,7 +151,7 @@ def analyse(run: Run) -> Analysis:
     timings = build_timings(tables.tidy, iterations)
     parts = decompose(tables.tidy)
     folders: dict[tuple[str, str], str] = {
-        (target.target, target.kernel): target.folder for target in run.targets
+        (target.kind, target.kernel): target.folder for target in run.targets
     }
     verdicts = _concerned(run, judge(claims, measured, tables.missing, read_observed(run)))
     return Analysis(
@@ -230,7 +230,7 @@ def _asked(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell]) -> 
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
     tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
     extra = {
-        (target.target, target.kernel, cell.id)
+        (target.kind, target.kernel, cell.id)
         for target in run.targets
         for cell in target.cells
         if cell.extra

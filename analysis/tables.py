@@ -110,7 +110,7 @@ def _as_tuple(figure: Figure) -> tuple[str, str, str, float]:
 
 
 def _row(run: Run, target: Target, cell: Cell, f: Figure, valid: bool) -> tuple[object, ...]:
-    where = (run.name, target.target, target.kernel, target.probe_level, f.instrument)
+    where = (run.name, target.kind, target.kernel, target.probe_level, f.instrument)
     conditions = str(cell.conditions)
     what = (cell.transport, cell.pattern, cell.size, conditions, cell.repeat, cell.id)
     figure = (cell.probed, f.quantity, f.key, f.value, unit_of(f.quantity))

@@ -58,7 +58,7 @@ def compare_kernels(
 ) -> Kernels:
     """Tables of every conditions, by `measures.over_repeats`; functions of the first conditions."""
     kernels = sorted(
-        {target.kernel for target in run.targets if target.target == TARGET}, key=version
+        {target.kernel for target in run.targets if target.kind == TARGET}, key=version
     )
     figures = figures[figures["target"] == TARGET]
     if len(kernels) < 2 or figures.empty:

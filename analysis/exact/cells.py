@@ -54,9 +54,7 @@ def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
 def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
     """Instructions of each path and all below it; the two tasks' equal paths are one."""
     return summed(
-        (node.path[1:depth], node.self_)
-        for node in nodes
-        for depth in range(2, len(node.path) + 1)
+        (node.path[1:depth], node.self_) for node in nodes for depth in range(2, len(node.path) + 1)
     )
 
 

@@ -122,7 +122,7 @@ def messages(run: Run) -> tuple[Message, ...]:
             roots = parse(read_text(target.path / path, name, "its call tree is lost"))
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
-                where = (target.target, target.kernel, cell.transport, cell.pattern, cell.size)
+                where = (target.kind, target.kernel, cell.transport, cell.pattern, cell.size)
                 found.append(Message(*where, str(cell.conditions), send, receive))
     return tuple(sorted(found, key=_order))
 

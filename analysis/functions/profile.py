@@ -70,7 +70,7 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
 
 def _empty(target: Target, cell: Cell) -> Profile:
     where = (
-        target.target,
+        target.kind,
         target.kernel,
         cell.transport,
         cell.pattern,

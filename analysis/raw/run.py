@@ -61,7 +61,7 @@ class TargetEntry(Model):
     """A kernel that ran cells."""
 
     folder: Word  # in raw/: `host`, or `guest-<kernel release>`
-    target: Literal["host", "guest"]
+    kind: Literal["host", "guest"]
     kernel: str
     probe_level: Literal["function", "tracepoint", "counters"]
     # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
@@ -79,7 +79,7 @@ class Target(TargetEntry):
     @property
     def timed(self) -> bool:
         """Whether its times are times: on this machine's own kernel, on a CPU that is one."""
-        return self.target == "host" and self.accelerator != "tcg"
+        return self.kind == "host" and self.accelerator != "tcg"
 
 
 class ExactEntry(Model):

@@ -97,7 +97,7 @@ def _print_left_out(console: Console, analysis: Analysis) -> None:
     """What the screen has no room for stands in the report, and that is said."""
     more = analysis.ledgers[MOST_LEDGERS:]
     wide = any(len(one.transports) > MOST_TOGETHER for one in analysis.ledgers)
-    kernels = {target.kernel for target in analysis.run.targets if target.target == TARGET}
+    kernels = {target.kernel for target in analysis.run.targets if target.kind == TARGET}
     left_out = [
         *([counted(len(more), "more pattern or size", "more patterns and sizes")] if more else []),
         *(["the other transports"] if wide else []),
