@@ -28,7 +28,7 @@ from analysis.raw.run import Missing, Run, Target
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
 from analysis.times.probe_cost import ProbeCost, probe_costs
-from analysis.times.timing import Iterations, Timing, build_timings, read_iterations
+from analysis.times.timing import Iterations, Times, build_timings, read_iterations
 from analysis.times.waterfall import Decomposition, decompose
 from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
@@ -53,7 +53,7 @@ class Analysis:
     iterations: Iterations
     switching: tuple[SwitchModes, ...]
     agreements: tuple[Agreement, ...]
-    timings: tuple[Timing, ...]
+    timings: tuple[Times, ...]
     parts: tuple[Decomposition, ...]
     functions: tuple[FunctionTable, ...]
     path: tuple[wakeups.Latency, ...]

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.times.plots import Bar, Curve, Multiple, cdf_plot, sizes_plot, waterfall_plot
-from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Timing
+from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part
 from analysis.times.words import STEPS, lacking, uneven
 from analysis.wording import amount, listed, size_text
@@ -30,14 +30,14 @@ ALL_SIZES = "--target host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 
 def draw_times(
     ledger: Ledger,
-    timings: Sequence[Timing],
+    timings: Sequence[Times],
     parts: Sequence[Decomposition],
     iterations: Iterations,
 ) -> tuple[Drawn, ...]:
     """The figures of a ledger's pattern and size, in the order of the report."""
     pattern, size = ledger.pattern, ledger.size
-    same = [timing for timing in timings if timing.pattern == pattern]
-    kernels = sorted({latency.kernel for timing in same for latency in timing.latencies})
+    same = [times for times in timings if times.pattern == pattern]
+    kernels = sorted({latency.kernel for times in same for latency in times.latencies})
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     # The placements that the run was started for.
     requested = {placement for placement, _ in ledger.columns}
@@ -45,7 +45,7 @@ def draw_times(
     return (
         _latency(ledger, requested, iterations, source),
         _waterfall(decomposed, source),
-        _sizes([timing for timing in same if timing.placement in requested], source),
+        _sizes([times for times in same if times.placement in requested], source),
     )
 
 
@@ -116,14 +116,14 @@ def _multiples(
     return [[multiple(place, family) for place in places] for family in families]
 
 
-def _sizes(timings: Sequence[Timing], source: str) -> Drawn:
+def _sizes(timings: Sequence[Times], source: str) -> Drawn:
     title = "The median by message size"
     table = pd.DataFrame(
         [
-            (timing.placement, latency.transport, timing.size, spread.value, spread.low,
+            (times.placement, latency.transport, times.size, spread.value, spread.low,
              spread.high, spread.repeats)
-            for timing in timings
-            for latency in timing.latencies
+            for times in timings
+            for latency in times.latencies
             if (spread := latency.p50)
         ],
         columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],

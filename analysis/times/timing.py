@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latency:
-    """One transport in one timing. p50 and p99 of an iteration, in nanoseconds."""
+    """A transport's times under one set of conditions; p50 and p99 of an iteration, in ns."""
 
     transport: str
     kernel: str
@@ -50,7 +50,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long as over `than` it takes over `transport`: both are in the timing."""
+    """How many times as long `transport` takes as `than`, under the same conditions."""
 
     transport: Latency
     than: Latency
@@ -65,8 +65,8 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Timing:
-    """The times of one pattern, size and placement; `placement` with the way of waiting and all."""
+class Times:
+    """The times under one set of conditions; `placement` has the way of waiting and all."""
 
     pattern: str
     size: int
@@ -94,7 +94,7 @@ def read_iterations(run: Run, invalid: set[tuple[str, int]]) -> Iterations:
     return found
 
 
-def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Timing, ...]:
+def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ...]:
     """Latency, throughput and ratios under all conditions that have valid, unprobed times."""
     times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     times = times[times["quantity"].isin(QUANTITIES)]
@@ -112,7 +112,7 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Timing, .
         by_repeat = iteration_times(rows, where[0])
         measured = [latency for latency in latencies if latency.transport in by_repeat.columns]
         ratios = (_ratio(by_repeat, latency, measured[0]) for latency in measured[1:])
-        found.append(Timing(*where, latencies, tuple(filter(None, ratios))))
+        found.append(Times(*where, latencies, tuple(filter(None, ratios))))
     return tuple(found)
 
 
