@@ -28,9 +28,8 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Run, Target
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
-from analysis.times.iterations import read_iterations
 from analysis.times.probe_cost import probe_costs
-from analysis.times.timing import build_timings
+from analysis.times.timing import build_timings, read_iterations
 from analysis.times.waterfall import decompose
 from analysis.verdicts.files import Claim, load_claims, quantities
 from analysis.verdicts.judge import judge
@@ -139,7 +138,7 @@ class Analysis:
 
 
 def _folders(run: Run) -> dict[tuple[str, str], str]:
-    return {(target.target, target.kernel): target.folder for target in run.targets}
+    return {(target.kind, target.kernel): target.folder for target in run.targets}
 
 
 def _cell_text(cell: Cell) -> str:
@@ -194,7 +193,7 @@ def _requested(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell])
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
     tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
     extra = {
-        (target.target, target.kernel, cell.id)
+        (target.kind, target.kernel, cell.id)
         for target in run.targets
         for cell in target.cells
         if cell.extra

@@ -33,7 +33,7 @@ def sentences(run: Run) -> tuple[str, ...]:
     """One for each target whose packets met something."""
     return tuple(
         (
-            f"On their way TCP's packets also met {listed(found)} ({target.target}): TCP's times "
+            f"On their way TCP's packets also met {listed(found)} ({target.kind}): TCP's times "
             "and counts include that; a Unix socket's have none of it."
         )
         for target in run.targets

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.times.timing import Latency, Timing
+from analysis.times.timing import Latency, Times
 from analysis.times.waterfall import Decomposition
 from analysis.times.words import gap_text, gathering, interval_text, packing
 from analysis.wording import (
@@ -32,7 +32,7 @@ NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran
 
 
 def summary(
-    ledger: Ledger | None, timings: Iterable[Timing], parts: Iterable[Decomposition]
+    ledger: Ledger | None, timings: Iterable[Times], parts: Iterable[Decomposition]
 ) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
@@ -96,7 +96,7 @@ def _figure(ledger: Ledger, measure: str, transport: str) -> str:
     return spread(low, high, unit) or amount(low, unit)
 
 
-def _times(size: int, timings: Sequence[Timing]) -> list[str]:
+def _times(size: int, timings: Sequence[Times]) -> list[str]:
     """Medians and ratios, placement by placement, and then the timing that they hold for."""
     shown = [timing for timing in timings if any(latency.p50 for latency in _first(timing))]
     if not shown:
@@ -106,11 +106,11 @@ def _times(size: int, timings: Sequence[Timing]) -> list[str]:
     return [takes, _timing(shown), *filter(None, [_modes(shown)])]
 
 
-def _first(timing: Timing) -> tuple[Latency, ...]:
+def _first(timing: Times) -> tuple[Latency, ...]:
     return timing.latencies[:MOST_IN_A_SENTENCE]
 
 
-def _medians(timing: Timing) -> str:
+def _medians(timing: Times) -> str:
     """`on one CPU 6.1 µs over a Unix socket and 9.8 µs over TCP (1.60 times as long, …)`."""
     medians = [
         f"{amount(latency.p50.value, 'ns')} over {transport_text(latency.transport)}"
@@ -124,7 +124,7 @@ def _medians(timing: Timing) -> str:
     return f"{text} ({number(ratio.value)} times as long, {interval_text(ratio)})"
 
 
-def _timing(timings: Sequence[Timing]) -> str:
+def _timing(timings: Sequence[Times]) -> str:
     """What a ratio means nothing without: said once where it is the same for all placements."""
     said: list[str] = []
     for texts in (
@@ -138,7 +138,7 @@ def _timing(timings: Sequence[Timing]) -> str:
     return f"{capital('; '.join(filter(None, said)))}."
 
 
-def _modes(timings: Sequence[Timing]) -> str:
+def _modes(timings: Sequence[Times]) -> str:
     """Where latency has several modes: the table of times has the share of each."""
     gathered = [gathering(place(timing.placement), _first(timing)) for timing in timings]
     if any(gathered):

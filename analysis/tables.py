@@ -92,7 +92,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
 
 
 def _row(run: Run, target: Target, cell: Cell, f: Counted, valid: bool) -> tuple[object, ...]:
-    where = (run.name, target.target, target.kernel, target.probe_level, f.instrument)
+    where = (run.name, target.kind, target.kernel, target.probe_level, f.instrument)
     conditions = str(cell.conditions)
     what = (cell.transport, cell.pattern, cell.size, conditions, cell.repeat, cell.id)
     figure = (cell.probed, f.quantity, f.key, f.value, unit_of(f.quantity))

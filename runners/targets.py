@@ -157,7 +157,7 @@ def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _finish(
     plan: Plan,
     out: Path,
-    target: str,
+    kind: str,
     probe_level: str,
     accelerator: str | None,
     uncounted: Sequence[Missing],
@@ -166,7 +166,7 @@ def _finish(
     failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
     entry = {
         "folder": out.name,
-        "target": target,
+        "kind": kind,
         "kernel": environment["kernel"],
         "probe_level": probe_level,
         "accelerator": accelerator,

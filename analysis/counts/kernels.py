@@ -55,7 +55,7 @@ def compare_kernels(
 ) -> Kernels:
     """A table for each set of conditions, from `measures.over_repeats`; functions for the first."""
     kernels = sorted(
-        {target.kernel for target in run.targets if target.target == TARGET}, key=version
+        {target.kernel for target in run.targets if target.kind == TARGET}, key=version
     )
     figures = figures[figures["target"] == TARGET]
     if len(kernels) < 2 or figures.empty:

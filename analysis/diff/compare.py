@@ -157,7 +157,7 @@ def compare(before: Analysis, after: Analysis) -> Diff:
 def _kernels(one: Analysis, target: str) -> list[str]:
     if target == "exact":
         return sorted({cell.kernel for c in one.exact for cell in c.cells})
-    return sorted({each.kernel for each in one.run.targets if each.target == target})
+    return sorted({each.kernel for each in one.run.targets if each.kind == target})
 
 
 def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
@@ -315,11 +315,11 @@ def _settings(
 ) -> Iterator[tuple[str, str, str, str]]:
     """What was asked for, and what the machines say of themselves, where that differs."""
     yield from _differing("asked for", *(one.run.manifest.options for one in (before, after)))
-    second = {(target.target, target.kernel): target for target in after.run.targets}
+    second = {(target.kind, target.kernel): target for target in after.run.targets}
     for target in before.run.targets:
-        other = second.get((target.target, kernels.get(target.target, {}).get(target.kernel, "")))
+        other = second.get((target.kind, kernels.get(target.kind, {}).get(target.kernel, "")))
         if other:
-            yield from _differing(target.target, *(_environment(one) for one in (target, other)))
+            yield from _differing(target.kind, *(_environment(one) for one in (target, other)))
 
 
 def _environment(target: Target) -> dict[str, Any]:

@@ -8,23 +8,21 @@ targets `exact-fifo` and `exact-other`.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from analysis.conditions import Conditions
 from analysis.exact.iteration import PROCESSES, Span
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
-from analysis.raw.exact import ExactLine, Payload
+from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
 from analysis.wording import counted
 
+Name = TypeVar("Name", str, tuple[str, ...])
 MESSAGES = 2  # of a round trip
 TOP = 30
-SCHEDULINGS = {
-    "fifo": "the path alone (SCHED_FIFO)",
-    "other": "with the default scheduler",
-}
+SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
 FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
@@ -32,7 +30,7 @@ PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preem
 
 
 def scheduling_text(name: str) -> str:
-    """`the path alone (SCHED_FIFO)`; of one that has no words, its name."""
+    """`the path alone (SCHED_FIFO)`; the name of a scheduling that has no words."""
     return SCHEDULINGS.get(name, name)
 
 
@@ -45,13 +43,19 @@ class Node:
     self_: int
 
 
+def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
+    """Name → the sum of its parts."""
+    sums: Counter[Name] = Counter()
+    for name, count in parts:
+        sums[name] += count
+    return sums
+
+
 def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
     """Instructions of each path and all below it; the two tasks' equal paths are one."""
-    sums: Counter[tuple[str, ...]] = Counter()
-    for node in nodes:
-        for depth in range(2, len(node.path) + 1):
-            sums[node.path[1:depth]] += node.self_
-    return sums
+    return summed(
+        (node.path[1:depth], node.self_) for node in nodes for depth in range(2, len(node.path) + 1)
+    )
 
 
 class ExactCell(ExactLine):
@@ -95,61 +99,44 @@ class ExactCell(ExactLine):
     def rounds(self) -> list[str]:
         """Cycles of several iterations, in words."""
         return [
-            (
-                f"{counted(cycle.iterations, 'iteration')} in rounds of {len(cycle.shapes)} "
-                f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
-            )
+            f"{counted(cycle.iterations, 'iteration')} in rounds of {len(cycle.shapes)} "
+            f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
             for cycle in self.cycles
             if len(cycle.shapes) > 1
         ]
 
     def functions(self) -> Counter[str]:
         """Self instructions of each function."""
-        found: Counter[str] = Counter()
-        for node in self.nodes:
-            found[node.path[-1]] += node.self_
-        return found
+        return summed((node.path[-1], node.self_) for node in self.nodes)
 
     def calls(self) -> Counter[str]:
         """Calls of each function."""
-        found: Counter[str] = Counter()
-        for node in self.nodes:
-            found[node.path[-1]] += node.calls
-        return found
+        return summed((node.path[-1], node.calls) for node in self.nodes)
 
     def inclusive(self) -> Counter[str]:
         """Instructions of each function and all it calls; a recursion counts once."""
-        found: Counter[str] = Counter()
-        for node in self.nodes:
-            for function in set(node.path[1:]):
-                found[function] += node.self_
-        return found
+        return summed((name, node.self_) for node in self.nodes for name in set(node.path[1:]))
 
     def layers(self) -> Counter[str]:
         """Self instructions of each layer."""
-        found: Counter[str] = Counter()
-        for node in self.nodes:
-            found[layer_of(node.path).name] += node.self_
-        return found
+        return summed((layer_of(node.path).name, node.self_) for node in self.nodes)
 
     def traffic_by_layer(self) -> list[tuple[str, float, float]]:
         """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
         if self.payload is None:
             return []
-        sums: dict[str, list[float]] = {}
-        for place, counts in enumerate((self.payload.loaded, self.payload.stored)):
-            for function, size in counts.items():
-                layer = function_layer(function)
-                sums.setdefault(layer, [0.0, 0.0])[place] += size / self.payload.messages
-        rows = [(layer, loaded, stored) for layer, (loaded, stored) in sums.items()]
+        messages = self.payload.messages
+        loaded, stored = map(_by_layer, (self.payload.loaded, self.payload.stored))
+        rows = [(layer, loaded[layer] / messages, stored[layer] / messages)
+                for layer in {**loaded, **stored}]  # fmt: skip
         return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
 
     def switches(self) -> tuple[int, int]:
-        """Of the two processes, in a round trip: voluntary and not. No row of the tidy table: the
-        steady round trip of an emulated machine is no mean over a scheduler's conditions.
+        """Voluntary and other switches of the two processes in a round trip.
 
-        As the kernel's __schedule() tells them apart: by whether a task sleeps or is preempted,
-        here by who called it.
+        The kernel's __schedule() tells them apart by whether a task sleeps or is preempted; here
+        the caller tells. They are no row of the tidy table: the steady round trip of an emulated
+        machine is no mean over a scheduler's conditions.
         """
         away = [n for n in self.nodes if n.path[-1] == SWITCH and n.path[0] in PROCESSES]
         preempted = sum(n.calls for n in away if PREEMPTION.search(";".join(n.path)))
@@ -162,7 +149,7 @@ class ExactCell(ExactLine):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The transports beside each other, on one kernel with one scheduling and one placement."""
+    """Transports side by side, on one kernel with one scheduling and one placement."""
 
     kernel: str
     scheduling: str
@@ -176,27 +163,24 @@ class Comparison:
         return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Layer → instructions by transport, the dearest first."""
+        """Layer → instructions by transport, the most expensive first."""
         return _beside([cell.layers() for cell in self.cells])
 
     def functions(
         self, most: int | None = TOP
     ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
-        """Function → self, inclusive and calls by transport, the dearest first."""
+        """Function → self, inclusive and calls by transport, the most expensive first."""
         own = _beside([cell.functions() for cell in self.cells])[:most]
-        inclusive = [cell.inclusive() for cell in self.cells]
-        calls = [cell.calls() for cell in self.cells]
+        others = [(cell.inclusive(), cell.calls()) for cell in self.cells]
         return [
-            (
-                name,
-                tuple((n, i[name], c[name]) for n, i, c in zip(v, inclusive, calls, strict=True)),
-            )
-            for name, v in own
-        ]
+            (name, tuple((n, all_[name], calls[name])
+                         for n, (all_, calls) in zip(values, others, strict=True)))
+            for name, values in own
+        ]  # fmt: skip
 
     @property
     def unclassified(self) -> float:
-        """The share of instructions whose function no layer names, at most of a transport."""
+        """The transport's largest share of instructions whose function no layer names."""
         return max(cell.layers()[UNCLASSIFIED] / cell.total for cell in self.cells)
 
 
@@ -210,10 +194,9 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
     groups: dict[tuple[str, str, int, str], list[ExactCell]] = {}
     for cell in cells:
-        if cell.knob:
-            continue
-        key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
-        groups.setdefault(key, []).append(cell)
+        if not cell.knob:
+            key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+            groups.setdefault(key, []).append(cell)
     order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
     return tuple(
         Comparison(*key, tuple(sorted(group, key=lambda cell: order.get(cell.transport, 9))))
@@ -224,30 +207,28 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
-        figures = [
+        counts = [
             ("instructions", "total", cell.total),
             *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
             *(("instructions", name, n) for name, n in cell.functions().items()),
             *(("function_calls", name, n) for name, n in cell.calls().items() if n),
         ]
-        target = f"exact-{cell.scheduling}"
-        where = (run.name, target, cell.kernel, "function", "exact")
+        where = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
-        for quantity, key, value in figures:
-            yield (*where, *what, quantity, key, value, "count", MESSAGES, not cell.broken)
-        if cell.payload:
-            for way, size in cell.payload.copied.items():
-                bytes_row = ("copy_bytes", way, size, "bytes", cell.payload.messages)
-                yield (*where, *what, *bytes_row, cell.payload.valid)
-            for key, size in _traffic(cell.payload):
-                bytes_row = ("memory_bytes", key, size, "bytes", cell.payload.messages)
-                yield (*where, *what, *bytes_row, not cell.broken)
+        valid = not cell.broken
+        yield from ((*where, *what, *count, "count", MESSAGES, valid) for count in counts)
+        if payload := cell.payload:
+            for way, size in payload.copied.items():
+                copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)
+                yield (*where, *what, *copies)
+            for name, functions in (("loaded", payload.loaded), ("stored", payload.stored)):
+                layers = _by_layer(functions).items()
+                keys = [(name, sum(functions.values()))]
+                keys += [(f"{name} layer:{layer}", size) for layer, size in layers]
+                for key, size in keys:
+                    traffic = ("memory_bytes", key, size, "bytes", payload.messages, valid)
+                    yield (*where, *what, *traffic)
 
 
-def _traffic(payload: Payload) -> Iterator[tuple[str, int]]:
-    for name, counts in (("loaded", payload.loaded), ("stored", payload.stored)):
-        yield name, sum(counts.values())
-        layers: Counter[str] = Counter()
-        for function, size in counts.items():
-            layers[function_layer(function)] += size
-        yield from ((f"{name} layer:{layer}", size) for layer, size in layers.items())
+def _by_layer(functions: dict[str, int]) -> Counter[str]:
+    return summed((function_layer(name), size) for name, size in functions.items())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,10 +9,9 @@ import pandas as pd
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
 from analysis.exact.cells import Comparison, inclusive, scheduling_text
-from analysis.exact.journey import Journey
 from analysis.wording import listed, size_text
 
-LEAST_SHARE = 0.02  # of the dearest round trip: what the side-by-side tree shows
+LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 
 
 @dataclass(frozen=True)
@@ -44,47 +43,38 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
     if not found:
         lacks = "no round trip in its order (made before that was kept)"
         return not_drawn("journey", title, lacks)
+    costs = [f"{message.total:,} instructions over {message.transport}" for message in found]
     caption = " ".join(
         (
-            _read_journey(found, f"{where}, {comparison.title}"),
-            *(_softirq(one) for one in found if one.softirq),
+            "From the sender's system call to the receiver's return from its own: "
+            f"{listed(costs)} ({where}, {comparison.title}). Read it from left to right, and down "
+            "into the kernel: a box lies below the layer that called it and is as wide as its "
+            "instructions, both targets on one scale.",
+            *(
+                f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
+                f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
+                for message in found
+                if message.softirq
+            ),
             "The grey row says who is in which system call; signs stand where payload is copied, a "
             "sleeper is woken, and the CPU is switched. Numbers: the steady round trip of exact "
             f"mode (QEMU {comparison.cells[0].qemu}), in its order; copies by who was seen to copy "
             "payload.",
-            *(_woken_ahead(one) for one in found if one.woken_ahead),
+            *(
+                f"Over {message.transport} nobody is woken before the switch: the receiver is "
+                "awake already. Such a wake-up, ahead of the message, stands behind the switch: "
+                "the reader wakes the sender before it answers."
+                for message in found
+                if message.woken_ahead
+            ),
         )
     )
     alt = "; ".join(
-        f"{one.transport}: " + ", ".join(f"{name} {n:,}" for name, n in one.by_stage())
-        for one in found
+        f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
+        for message in found
     )
     plot, colours = journey_plot.journey_plot, plots.palette(list(comparison.cells))
     return drawn("journey", title, caption, alt, plot, found, colours, data=journey.table(found))
-
-
-def _read_journey(found: Sequence[Journey], where: str) -> str:
-    costs = [f"{one.total:,} instructions over {one.transport}" for one in found]
-    return (
-        f"From the sender's system call to the receiver's return from its own: {listed(costs)} "
-        f"({where}). Read it from left to right, and down into the kernel: a box lies below the "
-        "layer that called it and is as wide as its instructions, both targets on one scale."
-    )
-
-
-def _softirq(one: Journey) -> str:
-    return (
-        f"Of {one.transport}'s, {sum(one.softirq.values()) / one.total:.0%} lie in the receive "
-        f"softirq, which runs in {listed(list(one.softirq))}."
-    )
-
-
-def _woken_ahead(one: Journey) -> str:
-    return (
-        f"Over {one.transport} nobody is woken before the switch: the receiver is awake already. "
-        "Such a wake-up, ahead of the message, stands behind the switch: the reader wakes the "
-        "sender before it answers."
-    )
 
 
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
@@ -94,32 +84,15 @@ def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
         "given to the layer that calls them where probes/functions.tsv says so."
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."
-    title = "Where the instructions go"
-    return drawn(
-        "exact-layers",
-        title,
-        caption,
-        alt,
-        plots.layers_plot,
-        comparisons,
-        data=_layers_table(comparisons),
-    )
-
-
-def _layers_table(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
     rows = [
-        (cell.transport, cell.scheduling, cell.placement, layer, instructions)
-        for one in comparisons
-        for cell in one.cells
-        for layer, instructions in cell.layers().most_common()
+        (cell.transport, cell.scheduling, cell.placement, *layer)
+        for comparison in comparisons
+        for cell in comparison.cells
+        for layer in cell.layers().most_common()
     ]
     columns = ["transport", "scheduling", "placement", "layer", "instructions"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _kernels_table(lines: dict[tuple[str, str], dict[str, int]]) -> pd.DataFrame:
-    rows = [(*which, kernel, n) for which, by in lines.items() for kernel, n in by.items()]
-    return pd.DataFrame(rows, columns=["transport", "scheduling", "kernel", "instructions"])
+    table, title = pd.DataFrame(rows, columns=columns), "Where the instructions go"
+    return drawn("exact-layers", title, caption, alt, plots.layers_plot, comparisons, data=table)
 
 
 def _flame(comparison: Comparison, where: str) -> Drawn:
@@ -135,17 +108,15 @@ def _flame(comparison: Comparison, where: str) -> Drawn:
 def _by_kernel(
     comparisons: tuple[Comparison, ...], size: int
 ) -> dict[tuple[str, str], dict[str, int]]:
+    """Transport and scheduling → kernel series → instructions of the round trip on one CPU."""
     lines: dict[tuple[str, str], dict[str, int]] = {}
-    for one in comparisons:
-        if one.size == size and one.placement == "same-cpu":
-            for cell in one.cells:
-                words = scheduling_text(one.scheduling)
-                lines.setdefault((cell.transport, words), {})[_series(one.kernel)] = cell.total
+    for comparison in comparisons:
+        if (comparison.size, comparison.placement) == (size, "same-cpu"):
+            series = ".".join(comparison.kernel.split(".")[:2])
+            for cell in comparison.cells:
+                line = (cell.transport, scheduling_text(comparison.scheduling))
+                lines.setdefault(line, {})[series] = cell.total
     return lines
-
-
-def _series(kernel: str) -> str:
-    return ".".join(kernel.split(".")[:2])
 
 
 def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
@@ -154,30 +125,25 @@ def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
     )
     alt = "Lines of instructions a round trip over kernels."
     title = "Kernel by kernel, to the instruction"
-    return drawn(
-        "exact-kernels",
-        title,
-        caption,
-        alt,
-        plots.kernels_plot,
-        lines,
-        data=_kernels_table(lines),
-    )
+    rows = [(*line, kernel, n) for line, kernels in lines.items() for kernel, n in kernels.items()]
+    columns = ["transport", "scheduling", "kernel", "instructions"]
+    table = pd.DataFrame(rows, columns=columns)
+    return drawn("exact-kernels", title, caption, alt, plots.kernels_plot, lines, data=table)
 
 
 def branches(comparison: Comparison) -> list[Branch]:
-    """The call trees of all transports as one, thinned to what weighs; the dearest first."""
+    """The call trees of all transports as one, thinned to what weighs; the most expensive first."""
     cells = comparison.cells
     sums = [inclusive(cell.nodes) for cell in cells]
     least = LEAST_SHARE * max(cell.total for cell in cells)
     below: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for path in {path for one in sums for path, n in one.items() if n >= least}:
+    for path in {path for counts in sums for path, n in counts.items() if n >= least}:
         below.setdefault(path[:-1], []).append(path)
 
     def walk(parent: tuple[str, ...]) -> Iterator[Branch]:
-        order = sorted(below.get(parent, ()), key=lambda p: (-max(one[p] for one in sums), p))
+        order = sorted(below.get(parent, ()), key=lambda p: (-max(counts[p] for counts in sums), p))
         for path in order:
-            yield Branch(len(path) - 1, path[-1], tuple(one[path] for one in sums))
+            yield Branch(len(path) - 1, path[-1], tuple(counts[path] for counts in sums))
             yield from walk(path)
 
     return list(walk(()))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reading the exact cells of a run: raw/exact-*/ (docs/run-folder.md)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
@@ -11,6 +12,8 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedE
 from analysis.raw.record import AGAIN, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, read_cells
 
+Row = TypeVar("Row", Node, Span)
+
 
 def read_exact(run: Run) -> tuple[ExactCell, ...]:
     """The exact cells of a run that have figures. Raises RunError for damaged files."""
@@ -18,24 +21,15 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
 
 
 def failures(run: Run) -> Iterator[Missing]:
-    """What was asked for and failed."""
+    """The exact cells, and the payloads, that could not be counted."""
     for entry in run.manifest.exact:
         for line in _lines(run.path, entry):
+            what, error = f"payload of exact cell {line.id}", getattr(line, "payload_error", None)
             if isinstance(line, FailedExactLine):
-                yield _missing(_name(line), entry, line.error)
-            elif line.payload_error is not None:
-                what = f"payload of exact cell {line.id}"
-                yield _missing(what, entry, line.payload_error)
-
-
-def _missing(what: str, entry: ExactEntry, error: str) -> Missing:
-    return Missing(what=what, target=entry.folder, why=error.split("\n")[0])
-
-
-def _name(line: FailedExactLine) -> str:
-    if line.knob:
-        return f"exact cell {line.id}, knob {line.knob.name}"
-    return f"exact cell {line.id}"
+                knob = f", knob {line.knob.name}" if line.knob else ""
+                what, error = f"exact cell {line.id}{knob}", line.error
+            if error is not None:
+                yield Missing(what, entry.folder, error.split("\n")[0])
 
 
 def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, ...]:
@@ -43,25 +37,17 @@ def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, .
 
 
 def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
-    path, raw = run / "raw" / entry.folder, f"raw/{entry.folder}"
+    raw = f"raw/{entry.folder}"
     why = "without it no figure can say in which machine it was counted"
     name = f"{raw}/environment.json"
-    environment = read_object(path / "environment.json", name, ExactEnvironment, why)
+    environment = read_object(run / name, name, ExactEnvironment, why)
     for line in _lines(run, entry):
         if isinstance(line, ExactLine):
-            nodes = _nodes(path / f"tree/{line.id}.tsv", f"{raw}/tree/{line.id}.tsv")
-            iteration = _iteration(
-                path / f"iteration/{line.id}.tsv", f"{raw}/iteration/{line.id}.tsv", nodes
-            )
-            yield ExactCell(
-                **dict(line),
-                kernel=environment.kernel,
-                qemu=environment.qemu,
-                cpu=environment.cpu,
-                nodes=nodes,
-                iteration=iteration,
-                broken=tuple(_broken(line, nodes, iteration)),
-            )
+            nodes = _nodes(run, f"{raw}/tree/{line.id}.tsv")
+            iteration = _iteration(run, f"{raw}/iteration/{line.id}.tsv", nodes)
+            broken = tuple(_broken(line, nodes, iteration))
+            where = environment.model_dump(include={"kernel", "qemu", "cpu"})
+            yield ExactCell(**dict(line), **where, nodes=nodes, iteration=iteration, broken=broken)
 
 
 def _broken(line: ExactLine, nodes: tuple[Node, ...], iteration: tuple[Span, ...]) -> Iterator[str]:
@@ -72,24 +58,30 @@ def _broken(line: ExactLine, nodes: tuple[Node, ...], iteration: tuple[Span, ...
         yield "the stored iteration does not sum to the steady round trip"
 
 
-def _iteration(path: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
+def _iteration(run: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
     """Runs of before iterations were kept have none."""
-    if not path.exists():
+    if not (run / name).exists():
         return ()
-    text = read_text(path, name, "the order of what ran is lost")
-    try:
-        rows = [tuple(map(int, line.split("\t"))) for line in text.splitlines()[1:]]
-        if any(line < 1 for _, line, _ in rows):
+
+    def span(cpu: str, line: str, steps: str) -> Span:
+        if int(line) < 1:
             raise ValueError
-        return tuple(Span(cpu, nodes[line - 1].path, steps) for cpu, line, steps in rows)
-    except (ValueError, IndexError):
-        raise RunError(f"{name} is damaged. {AGAIN}") from None
+        return Span(int(cpu), nodes[int(line) - 1].path, int(steps))
+
+    return _rows(run, name, span, "the order of what ran is lost")
 
 
-def _nodes(path: Path, name: str) -> tuple[Node, ...]:
-    text = read_text(path, name, "without it nothing is attributed")
+def _nodes(run: Path, name: str) -> tuple[Node, ...]:
+    def node(path: str, calls: str, own: str, _: str) -> Node:
+        return Node(tuple(path.split(";")), int(calls), int(own))
+
+    return _rows(run, name, node, "without it nothing is attributed")
+
+
+def _rows(run: Path, name: str, parse: Callable[..., Row], breaks: str) -> tuple[Row, ...]:
+    """What `parse` makes of the columns of each line below the head."""
+    lines = read_text(run / name, name, breaks).splitlines()[1:]
     try:
-        rows = [line.split("\t") for line in text.splitlines()[1:]]
-        return tuple(Node(tuple(p.split(";")), int(c), int(s)) for p, c, s, _ in rows)
-    except ValueError:
+        return tuple(parse(*line.split("\t")) for line in lines)
+    except (TypeError, ValueError, IndexError):
         raise RunError(f"{name} is damaged. {AGAIN}") from None

@@ -8,13 +8,15 @@ function.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from analysis.exact.cells import FIRST_TRANSPORTS, MESSAGES, ExactCell, scheduling_text
+from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.exact.cells import MESSAGES, ExactCell, scheduling_text
 
 TOP = 12
+Counts = tuple[Counter[str], Counter[str]]  # name → self instructions, and → calls
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,11 @@ class Change:
 
     def layers(self) -> list[Moved]:
         """Layers that cost another amount, the greatest difference first."""
-        return _moved(self.before.layers(), self.after.layers(), Counter(), Counter())
+        return _moved(*((cell.layers(), Counter()) for cell in (self.before, self.after)))
 
     def functions(self) -> list[Moved]:
         """Functions of which self instructions or calls differ, the greatest difference first."""
-        return _moved(
-            self.before.functions(),
-            self.after.functions(),
-            self.before.calls(),
-            self.after.calls(),
-        )
+        return _moved(*((cell.functions(), cell.calls()) for cell in (self.before, self.after)))
 
     def top(self) -> list[Moved]:
         """The functions that explain most of it."""
@@ -125,13 +122,13 @@ class KnobTable:
 
     @property
     def title(self) -> str:
-        """Under which scheduler, in words."""
+        """The scheduling in words."""
         return scheduling_text(self.scheduling)
 
     @property
     def transports(self) -> tuple[str, ...]:
         found = {change.transport for row in self.rows for change in row.changes}
-        return tuple(sorted(found, key=_order))
+        return tuple(sorted(found, key=lambda name: order(name, FIRST_TRANSPORTS)))
 
     @property
     def probes(self) -> tuple[KnobRow, ...]:
@@ -139,93 +136,72 @@ class KnobTable:
         return tuple(row for row in self.rows if any(c.events for c in row.changes))
 
     def costs_of_one(self) -> list[str]:
-        """Of knobs that count things: what one more costs, as sentences."""
-        found = []
+        """A sentence for each knob that counts things, and transport: what one more costs."""
+        points: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for transport in self.transports:
-            counted: dict[str, list[Change]] = {}
-            for row in self.rows:
-                for change in row.changes:
-                    knob = change.after.knob
-                    if change.transport == transport and change.valid and knob and knob.one:
-                        counted.setdefault(knob.one, []).append(change)
-            found += [_cost(one, transport, those) for one, those in counted.items()]
-        return found
+            for change in (change for row in self.rows for change in row.changes):
+                knob = change.after.knob
+                if change.transport == transport and change.valid and knob and knob.one:
+                    point = (knob.number or 0, change.difference)
+                    points.setdefault((knob.one, transport), []).append(point)
+        return [
+            f"{thing}: {cost_of_one(f'a message over {transport}', sorted(costs))}"
+            for (thing, transport), costs in points.items()
+        ]
 
 
 def most_alike(before: ExactCell, after: ExactCell) -> Change:
     """The pair of variants between which the fewest instructions move; of equals the usual one."""
-    pairs = [
-        (distance, n + m, n, m)
+    _, _, n, m = min(
+        (sum(abs(first[name] - second[name]) for name in {*first, *second}), n + m, n, m)
         for n, first in enumerate(_by_function(before))
         for m, second in enumerate(_by_function(after))
-        for distance in (_distance(first, second),)
-    ]
-    _, _, n, m = min(pairs)
+    )
     return Change(before.as_variant(n), after.as_variant(m))
 
 
 def _by_function(cell: ExactCell) -> list[Counter[str]]:
-    usual = cell.functions()
-    found = [usual]
+    """Self instructions of each function in the usual round trip, and in each variant."""
+    found = [cell.functions()]
     for variant in cell.variants:
-        functions = usual.copy()
+        functions = found[0].copy()
         for path, (_, steps) in variant.moved.items():
             functions[path.rpartition(";")[2]] += steps
         found.append(functions)
     return found
 
 
-def _distance(first: Counter[str], second: Counter[str]) -> int:
-    return sum(abs(first[name] - second[name]) for name in {*first, *second})
-
-
 def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:
     """Every kernel and size at which a knob was turned, with what it was without."""
-    plain = {_where(cell): cell for cell in cells if cell.knob is None}
-    tables: dict[tuple[str, int, str, str], dict[str, list[Change]]] = {}
+    plain = {(*_where(cell), cell.transport): cell for cell in cells if cell.knob is None}
+    tables: dict[tuple[str, int, str, str], dict[str, KnobRow]] = {}
     for cell in cells:
-        before = plain.get(_where(cell))
+        before = plain.get((*_where(cell), cell.transport))
         if cell.knob is None or before is None:
             continue
-        where = (cell.kernel, cell.size, cell.placement, cell.scheduling)
-        rows = tables.setdefault(where, {})
-        rows.setdefault(cell.knob.name, []).append(most_alike(before, cell))
-    return tuple(
-        KnobTable(*key, tuple(_row(c) for c in rows.values())) for key, rows in tables.items()
-    )
+        rows = tables.setdefault(_where(cell), {})
+        row = rows.get(cell.knob.name, KnobRow(cell.knob.name, cell.knob.what, ()))
+        changes = sorted((*row.changes, most_alike(before, cell)), key=_change_order)
+        rows[cell.knob.name] = replace(row, changes=tuple(changes))
+    return tuple(KnobTable(*key, tuple(rows.values())) for key, rows in tables.items())
 
 
-def _row(changes: list[Change]) -> KnobRow:
-    knob = changes[0].after.knob
-    assert knob is not None
-    ordered = sorted(changes, key=lambda change: _order(change.transport))
-    return KnobRow(knob.name, knob.what, tuple(ordered))
+def _where(cell: ExactCell) -> tuple[str, int, str, str]:
+    return cell.kernel, cell.size, cell.placement, cell.scheduling
 
 
-def _where(cell: ExactCell) -> tuple[str, str, int, str, str]:
-    return cell.kernel, cell.transport, cell.size, cell.placement, cell.scheduling
+def _change_order(change: Change) -> tuple[int, str]:
+    return order(change.transport, FIRST_TRANSPORTS)
 
 
-def _order(transport: str) -> tuple[int, str]:
-    known = transport in FIRST_TRANSPORTS
-    return FIRST_TRANSPORTS.index(transport) if known else len(FIRST_TRANSPORTS), transport
-
-
-def _moved(
-    before: Counter[str], after: Counter[str], calls: Counter[str], now: Counter[str]
-) -> list[Moved]:
+def _moved(without: Counts, with_: Counts) -> list[Moved]:
+    (before, calls_before), (after, calls_after) = without, with_
     found = [
-        Moved(name, before[name], after[name], calls[name], now[name])
+        Moved(name, before[name], after[name], calls_before[name], calls_after[name])
         for name in {*before, *after}
-        if before[name] != after[name] or calls[name] != now[name]
+        if before[name] != after[name] or calls_before[name] != calls_after[name]
     ]
-    return sorted(found, key=lambda one: (-abs(one.difference), one.name))
-
-
-def _cost(thing: str, transport: str, changes: list[Change]) -> str:
-    """What one more costs, of these changes that differ by how many there are."""
-    points = sorted((c.after.knob.number or 0, c.difference) for c in changes if c.after.knob)
-    return f"{thing}: {cost_of_one(f'a message over {transport}', points)}"
+    return sorted(found, key=lambda moved: (-abs(moved.difference), moved.name))
 
 
 def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:

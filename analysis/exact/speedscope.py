@@ -18,10 +18,10 @@ def speedscope(cell: ExactCell, name: str) -> str:
     parts: tuple[Span | Node, ...] = cell.iteration or cell.nodes
     places: dict[str, int] = {}
     profiles = []
-    tasks = sorted({one.path[0] for one in parts}, key=lambda task: (task not in PROCESSES, task))
-    for task in tasks:
-        mine = [(one.path[1:], _steps(one)) for one in parts if one.path[0] == task]
-        mine = [(path, steps) for path, steps in mine if steps]
+    stacks = [(p.path, p.steps if isinstance(p, Span) else p.self_) for p in parts]
+    tasks = {path[0] for path, _ in stacks}
+    for task in sorted(tasks, key=lambda task: (task not in PROCESSES, task)):
+        mine = [(path[1:], steps) for path, steps in stacks if path[0] == task and steps]
         profiles.append({
             "type": "sampled",
             "name": f"{name}, {task}",
@@ -39,7 +39,3 @@ def speedscope(cell: ExactCell, name: str) -> str:
         "profiles": profiles,
     }
     return json.dumps(file, separators=(",", ":"))
-
-
-def _steps(one: Span | Node) -> int:
-    return one.steps if isinstance(one, Span) else one.self_

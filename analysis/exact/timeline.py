@@ -7,7 +7,8 @@ the emulator ran it. Tracks: the functions of each process, with all that runs o
 CPU's process; softirqs; copies.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Set
+from functools import partial
 from itertools import count
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
@@ -18,53 +19,40 @@ from analysis.exact.iteration import Path, Slice, Span, slices
 from analysis.functions.layers import own_layer
 
 SEQUENCE = 1  # the only writer of the trace
-SOFTIRQ, COPY = "softirq", "copy"  # layers (probes/functions.tsv)
+SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
 
 
 def trace(cell: ExactCell, copiers: Set[str]) -> bytes:
     """The steady round trip of an exact cell, as Perfetto's protobuf; `copiers` copy payload."""
-    builder = TraceProtoBuilder()
-    numbers = count(1)
-    cpus = sorted({one.cpu for one in cell.iteration})
-    for cpu in cpus:
-        _track(builder, next(numbers), f"CPU {cpu}", _cpu(cell.iteration, cpu))
-    for task in dict.fromkeys(one.task for one in cell.iteration):
-        _track(builder, next(numbers), task, _functions(cell.iteration, task), process=True)
-    for name, found in (
-        ("softirqs", list(_of_layer(cell.iteration, SOFTIRQ))),
-        ("copies", list(_copies(cell.iteration, copiers))),
-    ):
-        _track(builder, next(numbers), name, found)
+    builder, numbers, iteration = TraceProtoBuilder(), count(1), cell.iteration
+    for cpu in sorted({span.cpu for span in iteration}):
+        _track(builder, next(numbers), f"CPU {cpu}", slices(iteration, partial(_task, cpu)))
+    for task in dict.fromkeys(span.task for span in iteration):
+        stack = slices(iteration, partial(_stack, task))
+        _track(builder, next(numbers), task, stack, process=True)
+    _track(builder, next(numbers), "softirqs", slices(iteration, _softirq))
+    copies = slices(iteration, lambda s: s.path[-1:] if s.path[-1] in copiers else ())
+    _track(builder, next(numbers), "copies", copies)
     return bytes(builder.serialize())
 
 
-def _cpu(iteration: tuple[Span, ...], cpu: int) -> list[Slice]:
-    """Who ran on it, and when. Its neighbours' turns are gaps."""
-    found = slices(iteration, lambda one: (one.task,) if one.cpu == cpu else ())
-    return list(found)
+def _task(cpu: int, span: Span) -> Path:
+    """Who runs on a CPU; the turns of other CPUs are gaps."""
+    return (span.task,) if span.cpu == cpu else ()
 
 
-def _functions(iteration: tuple[Span, ...], task: str) -> list[Slice]:
+def _stack(task: str, span: Span) -> Path:
     """The call stack of a task; while another one runs, nothing is open."""
-    return list(slices(iteration, lambda one: one.path[1:] if one.task == task else ()))
+    return span.path[1:] if span.task == task else ()
 
 
-def _of_layer(iteration: tuple[Span, ...], layer: str) -> Iterator[Slice]:
-    """The outermost function of a layer, with all that it calls."""
-
-    def outermost(one: Span) -> Path:
-        return next(((name,) for name in one.path[1:] if own_layer(name) == layer), ())
-
-    return slices(iteration, outermost)
-
-
-def _copies(iteration: tuple[Span, ...], copiers: Set[str]) -> Iterator[Slice]:
-    """Where payload is copied, by the functions that were seen to copy it."""
-    return slices(iteration, lambda one: (one.path[-1],) if one.path[-1] in copiers else ())
+def _softirq(span: Span) -> Path:
+    """The outermost function of the softirq layer, with all that it calls."""
+    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ), ())
 
 
 def _track(
-    builder: TraceProtoBuilder, uuid: int, name: str, found: list[Slice], process: bool = False
+    builder: TraceProtoBuilder, uuid: int, name: str, found: Iterable[Slice], process: bool = False
 ) -> None:
     packet = builder.add_packet()
     packet.track_descriptor.uuid = uuid
@@ -74,8 +62,11 @@ def _track(
     else:
         packet.track_descriptor.name = name
     # At one instant: what ends, the inner first; then what begins, the outer first.
-    edges = [(one.start + one.width, 0, -one.depth, one.name) for one in found if one.width]
-    edges += [(one.start, 1, one.depth, one.name) for one in found if one.width]
+    edges = []
+    for part in found:
+        if part.width:
+            edges.append((part.start + part.width, 0, -part.depth, part.name))
+            edges.append((part.start, 1, part.depth, part.name))
     for at, begins, _, what in sorted(edges):
         packet = builder.add_packet()
         packet.timestamp = at

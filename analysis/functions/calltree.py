@@ -113,7 +113,7 @@ def messages(run: Run) -> tuple[Message, ...]:
             roots = parse(read_text(target.path / path, name, "its call tree is lost"))
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
-                where = (cell.pattern, cell.size, str(cell.conditions), target.target)
+                where = (cell.pattern, cell.size, str(cell.conditions), target.kind)
                 found.append(Message(*where, target.kernel, cell.transport, send, receive))
     found.sort(
         key=lambda m: (m.kernel, m.pattern, m.size, m.placement, transport_order(m.transport))

@@ -59,7 +59,7 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
             if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
                 continue
             what = (cell.pattern, cell.size, str(cell.conditions))
-            where = (*what, target.target, target.kernel, cell.transport)
+            where = (*what, target.kind, target.kernel, cell.transport)
             for stacks in _stacks(target, cell):
                 profile = Profile(*where, target.accelerator == "tcg", Counter())
                 found.setdefault((target.folder, *where), profile).stacks.update(stacks)

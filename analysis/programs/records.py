@@ -59,7 +59,7 @@ def _rows(run: Run, target: Target, number: int, line: MeasuredRun) -> Iterator[
     what, messages, valid, figures = FIGURES[type(line)](line)
     probed = line.probed is not None
     instrument = PROBES if probed else INSTRUMENT
-    where = (run.name, target.target, target.kernel, target.probe_level, instrument, line.transport)
+    where = (run.name, target.kind, target.kernel, target.probe_level, instrument, line.transport)
     rows = _probed(line.probed) if line.probed else [(figures, True)]
     # A client that was watched from its start.
     if probed and isinstance(line, Dotnet) and line.with_warm_up:

@@ -30,7 +30,6 @@ LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
 class Count:
     """One entry of a map."""
 
-    instrument: str
     script: str
     cell: int
     quantity: str
@@ -46,10 +45,6 @@ class PassCounts:
     counts: tuple[Count, ...]
     lost: dict[str, int]  # script -> events that it lost, over all cells of the pass
 
-    @property
-    def cells(self) -> frozenset[int]:
-        return frozenset(count.cell for count in self.counts)
-
 
 @dataclass(frozen=True)
 class Scripts:
@@ -63,9 +58,8 @@ class Scripts:
         own = [c for c in found if c.cell == cell]
         called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
         watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
-        zeros = [key for key in watched if key not in called]
-        by = self.instrument(script)
-        return own + [Count(by, script, cell, IMPLIED_ZERO, key, 0) for key in zeros]
+        zeros = [Count(script, cell, IMPLIED_ZERO, key, 0) for key in watched if key not in called]
+        return own + zeros
 
     def instrument(self, script: str) -> str:
         """The instrument that ran a script."""
@@ -73,19 +67,15 @@ class Scripts:
 
     def lost(self, cell: int, script: str) -> int:
         """Events that a script lost in the cell's pass; in all passes, if none knows the cell."""
-        passes = [part for part in self.passes if cell in part.cells] or self.passes
-        return sum(part.lost.get(script, 0) for part in passes)
+        knowing = [part for part in self.passes if any(c.cell == cell for c in part.counts)]
+        return sum(part.lost.get(script, 0) for part in knowing or self.passes)
 
 
 def read_scripts(target: Target) -> Scripts:
     """The output of every script, pass by pass."""
+    folders = [(by, folder) for by in MAPPING for folder in sorted(target.path.glob(f"{by}/*"))]
     return Scripts(
-        tuple(
-            _read_pass(target, instrument, folder)
-            for instrument in MAPPING
-            for folder in sorted(target.path.glob(f"{instrument}/*"))
-            if folder.is_dir()
-        )
+        tuple(_read_pass(target, by, folder) for by, folder in folders if folder.is_dir())
     )
 
 
@@ -94,10 +84,13 @@ def _read_pass(target: Target, instrument: str, folder: Path) -> PassCounts:
     lost: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
         name = f"raw/{target.folder}/{instrument}/{folder.name}/{path.name}"
-        lost[path.stem] = _lost_in(path.with_suffix(".stderr"))
+        stderr = path.with_suffix(".stderr")
+        text = stderr.read_text(encoding="utf-8", errors="replace") if stderr.exists() else ""
+        # A full map counts as one lost event.
+        lost[path.stem] = sum(int(found[1] or 1) for found in LOST.finditer(text))
         for line, kind, data in _messages(path, name):
             if kind == "map":
-                counts += _counts(instrument, path.stem, data, name)
+                counts += _counts(path.stem, data, name)
             elif kind == "lost_events":
                 lost[path.stem] += int(data.get("events", 0))
             elif kind == "helper_error" and LOST.search(line):
@@ -123,7 +116,7 @@ def _messages(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any]]
         yield line, str(message.get("type")), data if isinstance(data, dict) else {}
 
 
-def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
+def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
     for map_name, entries in data.items():
         if map_name.startswith(HELPER):
             continue
@@ -136,15 +129,7 @@ def _counts(instrument: str, script: str, data: dict[str, Any], name: str) -> It
                     f"{name}: {map_name}[{keys}] is not a count for a cell. Name helper maps "
                     f"{HELPER}…, and key all others [cell, key]."
                 )
-            yield Count(instrument, script, int(cell), map_name.removeprefix("@"), key, value)
-
-
-def _lost_in(stderr: Path) -> int:
-    """Events that a script reports as lost; a full map counts as one."""
-    if not stderr.exists():
-        return 0
-    text = stderr.read_text(encoding="utf-8", errors="replace")
-    return sum(int(found.group(1) or 1) for found in LOST.finditer(text))
+            yield Count(script, int(cell), map_name.removeprefix("@"), key, value)
 
 
 def read_ftrace(target: Target, cell: Cell) -> dict[str, int] | None:

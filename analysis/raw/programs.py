@@ -98,9 +98,8 @@ class Asyncio(MeasuredRun):
     received: Count  # bytes, by the server
     client: CpuTime
     server: CpuTime
-    iterations_ns: tuple[
-        Count, ...
-    ]  # median and 99th percentile of the round trips; empty for a stream
+    # Median and 99th percentile of the round trips; empty for a stream
+    iterations_ns: tuple[Count, ...]
 
 
 class Dotnet(MeasuredRun):

@@ -2,6 +2,7 @@
 """What a run left behind: its manifest, its targets, and their cells."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -10,10 +11,11 @@ from pydantic import TypeAdapter
 from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
-from analysis.raw.reasons import in_words
 from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
+from analysis.tsv import read_rows
 
 FORMAT = 2
+REASONS = Path(__file__).parents[2] / "probes/reasons.tsv"  # code → words
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
 Scalar = str | bool | int | float | None
@@ -61,7 +63,7 @@ class TargetEntry(Model):
     """A kernel that ran cells."""
 
     folder: Word  # in raw/: `host`, or `guest-<kernel release>`
-    target: Literal["host", "guest"]
+    kind: Literal["host", "guest"]
     kernel: str
     probe_level: Literal["function", "tracepoint", "counters"]
     # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
@@ -79,7 +81,7 @@ class Target(TargetEntry):
     @property
     def timed(self) -> bool:
         """Whether its times are times: on this machine's own kernel, on a CPU that is one."""
-        return self.target == "host" and self.accelerator != "tcg"
+        return self.kind == "host" and self.accelerator != "tcg"
 
 
 class ExactEntry(Model):
@@ -174,8 +176,8 @@ def read_run(path: Path) -> Run:
     why = "without the manifest nothing says what was measured, so no report can be made"
     _refuse_other_formats(path, why)
     manifest = read_object(path / "run.json", "run.json", Manifest, why)
-    targets = tuple(_read_target(path / "raw" / entry.folder, entry) for entry in manifest.targets)
-    missing = tuple(_missing(entry, "run.json") for entry in manifest.missing)
+    targets = tuple(_read_target(path, entry) for entry in manifest.targets)
+    missing = tuple(_missing(entry) for entry in manifest.missing)
     return Run(path, manifest.name, manifest, targets, missing)
 
 
@@ -189,18 +191,32 @@ def _refuse_other_formats(path: Path, why: str) -> None:
         )
 
 
-def _missing(entry: MissingEntry, name: str) -> Missing:
-    by = f" ({entry.by})" if entry.by else ""
-    why = in_words(entry.code, entry.values, name)
-    return Missing(
-        ", ".join(entry.what) + by, entry.target, why, entry.requested, quantities=entry.what
-    )
+def _missing(entry: MissingEntry) -> Missing:
+    words = _reasons().get(entry.code)
+    if words is None:
+        raise RunError(
+            f"run.json has the reason '{entry.code}', which this pathcost does not know: use the "
+            "pathcost that made the run (run.json, 'pathcost')."
+        )
+    try:
+        why = words.format(**entry.values)
+    except KeyError as error:
+        raise RunError(
+            f"run.json has the reason '{entry.code}' without its value {error}."
+        ) from None
+    what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
+    return Missing(what, entry.target, why, entry.requested, quantities=entry.what)
 
 
-def _read_target(path: Path, entry: TargetEntry) -> Target:
-    name = f"raw/{entry.folder}/environment.json"
+@cache
+def _reasons() -> dict[str, str]:
+    return {row["code"]: row["words"] for row in read_rows(REASONS)}
+
+
+def _read_target(run: Path, entry: TargetEntry) -> Target:
+    path, name = run / "raw" / entry.folder, f"raw/{entry.folder}/environment.json"
     why = "without it no figure can say on what machine it was taken"
-    environment = read_object(path / "environment.json", name, Environment, why)
+    environment = read_object(run / name, name, Environment, why)
     cells = read_cells(path, entry, TypeAdapter(Cell))
     return Target(**dict(entry), path=path, environment=environment, cells=cells)
 

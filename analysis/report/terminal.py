@@ -14,7 +14,7 @@ from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
 from analysis.report.pages import SHOWN_DISAGREEMENTS, entry_text, line_source
-from analysis.times.timing import Timing
+from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
@@ -97,7 +97,7 @@ def _print_left_out(console: Console, analysis: Analysis) -> None:
     """What the screen has no room for stands in the report, and that is said."""
     more = analysis.ledgers[MOST_LEDGERS:]
     wide = any(len(one.transports) > MOST_TOGETHER for one in analysis.ledgers)
-    kernels = {target.kernel for target in analysis.run.targets if target.target == TARGET}
+    kernels = {target.kernel for target in analysis.run.targets if target.kind == TARGET}
     left_out = [
         *([counted(len(more), "more pattern or size", "more patterns and sizes")] if more else []),
         *(["the other transports"] if wide else []),
@@ -160,9 +160,7 @@ class Sources:
         )
 
 
-def _table(
-    ledger: Ledger, timings: tuple[Timing, ...], sources: Sources, console: Console
-) -> Table:
+def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console: Console) -> Table:
     title = f"{ledger.pattern}, {size_text(ledger.size)}: per message unless noted"
     lines = box.SIMPLE_HEAD if console.is_terminal else None
     table = Table(title=title, title_justify="left", box=lines, padding=(0, 1), pad_edge=False)
@@ -186,7 +184,7 @@ def _nothing_elsewhere(row: Row) -> bool:
     return bool(keys) and all(key.endswith(ELSEWHERE) for key in keys) and not any(figures)
 
 
-def _add_times(table: Table, ledger: Ledger, timings: tuple[Timing, ...], sources: Sources) -> None:
+def _add_times(table: Table, ledger: Ledger, timings: tuple[Times, ...], sources: Sources) -> None:
     """p50, p99 and throughput: of unprobed cells of the host, or not at all."""
     latencies = {
         (timing.placement, latency.transport): latency

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Times of unprobed cells: medians with their intervals, timings, and what a message waits for."""
+"""Times of unprobed cells: medians with their intervals, ratios, and what a message waits for."""

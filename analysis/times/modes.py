@@ -17,14 +17,13 @@ The rule, in this order:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import diptest
 import numpy as np
-import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
+from analysis.intervals import Values
 from analysis.wording import amount, listed
 
 MOST_VALUES = 20_000
@@ -38,9 +37,7 @@ LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
 BLOCK = 256  # iterations: short against a second, long against an iteration
 PURE = 0.9  # a block is of one kind when so many of its iterations are
-ITERATIONS, OF_BLOCKES, OF_REPEATS = "iterations", "medians of blocks", "medians of repeats"
-
-Times = npt.NDArray[Any]
+ITERATIONS = "iterations"
 
 
 @dataclass(frozen=True)
@@ -82,47 +79,42 @@ class Modes:
 class Modality:
     """Modes of a cell's iterations, of its blocks' medians and of its repeats' medians."""
 
-    iterations: Modes
-    blocks: Modes | None
-    repeats: Modes | None
+    modes: dict[str, Modes | None]  # of iterations, of medians of blocks, of medians of repeats
     rhythm: str  # how iterations of different modes follow on each other
 
     def several(self) -> tuple[str, Modes] | None:
         """What has several modes: iterations, else medians of blocks, else of repeats."""
-        for of, modes in (
-            (ITERATIONS, self.iterations),
-            (OF_BLOCKES, self.blocks),
-            (OF_REPEATS, self.repeats),
-        ):
-            if modes and modes.several:
-                return of, modes
-        return None
+        found = ((what, modes) for what, modes in self.modes.items() if modes and modes.several)
+        return next(found, None)
 
     def words(self) -> str:
         """One clause about what has several modes."""
         found = self.several()
         if found is None:
             return "one mode"
-        of, modes = found
-        if of == ITERATIONS:
-            return f"{modes.words()}, {self.rhythm}"
-        return f"{of} have {modes.words()}"
+        what, modes = found
+        words = modes.words()
+        return f"{words}, {self.rhythm}" if what == ITERATIONS else f"{what} have {words}"
 
 
-def modality(repeats: Sequence[Times]) -> Modality | None:
+def modality(repeats: Sequence[Values]) -> Modality | None:
     """What the iterations of a cell's repeats say; None where there are too few."""
-    every = np.concatenate(repeats) if repeats else np.empty(0)
-    iterations = find_modes(every)
+    iterations = find_modes(np.concatenate(repeats)) if repeats else None
     if iterations is None:
         return None
-    medians = np.array([np.median(one) for one in repeats])
-    parts = [part for one in repeats for part in _blocks(one)]
-    blocks = np.array([np.median(part) for part in parts])
-    rhythm = _rhythm(repeats, parts, iterations.cuts) if iterations.several else ""
-    return Modality(iterations, find_modes(blocks), find_modes(medians), rhythm)
+    # Parts of at least BLOCK iterations that follow on each other.
+    counts = [(repeat, len(repeat) // BLOCK) for repeat in repeats]
+    blocks = [part for times, n in counts if n for part in np.array_split(times, n)]
+    medians = {"medians of blocks": blocks, "medians of repeats": repeats}
+    modes: dict[str, Modes | None] = {
+        what: find_modes(np.array([np.median(part) for part in parts]))
+        for what, parts in medians.items()
+    }
+    rhythm = _rhythm(repeats, blocks, iterations.cuts) if iterations.several else ""
+    return Modality({ITERATIONS: iterations, **modes}, rhythm)
 
 
-def find_modes(values: Times) -> Modes | None:
+def find_modes(values: Values) -> Modes | None:
     """The modes by the rule above; None for too few values."""
     if len(values) < LEAST_VALUES:
         return None
@@ -135,22 +127,17 @@ def find_modes(values: Times) -> Modes | None:
     density = _Density(logs, max(LEAST_WIDTH, tick / 2 / float(np.median(values))))
     peaks = density.peaks() if p < SIGNIFICANT else density.highest()
     cuts = density.valleys(peaks)
-    modes = [
-        Mode(density.time(peak), share)
-        for peak, share in zip(peaks, density.shares(cuts), strict=True)
-    ]
-    return Modes(tuple(modes), tuple(density.time(cut) for cut in cuts), float(dip), float(p))
+    modes = map(Mode, map(density.time, peaks), density.shares(cuts))
+    return Modes(tuple(modes), tuple(map(density.time, cuts)), float(dip), float(p))
 
 
-def _tick(values: Times) -> float:
+def _tick(values: Values) -> float:
     gaps = np.diff(np.unique(values))
-    if not len(gaps):
-        return 0.0
     largest = max(LARGEST_TICK, LARGEST_TICK_SHARE * float(np.median(values)))
-    return min(float(np.median(gaps)), largest)
+    return min(float(np.median(gaps)), largest) if len(gaps) else 0.0
 
 
-def _off_the_comb(values: Times, tick: float, chance: np.random.Generator) -> Times:
+def _off_the_comb(values: Values, tick: float, chance: np.random.Generator) -> Values:
     moved = values + chance.uniform(-tick / 2, tick / 2, len(values))
     return np.maximum(moved, values.min() / 2 or 1)
 
@@ -158,7 +145,7 @@ def _off_the_comb(values: Times, tick: float, chance: np.random.Generator) -> Ti
 class _Density:
     """A density on a grid of logarithms, and its peaks by their index in it."""
 
-    def __init__(self, logs: Times, least_width: float) -> None:
+    def __init__(self, logs: Values, least_width: float) -> None:
         quartiles = np.percentile(logs, [25, 75])
         spread = float(np.ptp(quartiles)) / 1.349 or float(logs.std())
         # Silverman's rule of thumb.
@@ -166,14 +153,11 @@ class _Density:
         # The slowest iterations are hiccups, far away and few: a grid that reached them would be
         # wasted.
         low, high = np.percentile(logs, [0.5, 99.5]) + np.array([-4, 4]) * width
-        self._count = len(logs)
-        self._step = width / BINS_IN_A_WIDTH
-        self._low = low
+        self._count, self._low, self._step = len(logs), low, width / BINS_IN_A_WIDTH
         bins = int(np.ceil((high - low) / self._step))
         self._bins, _ = np.histogram(logs, bins, (low, low + bins * self._step))
-        self._heights = gaussian_filter1d(
-            self._bins.astype(float), BINS_IN_A_WIDTH, mode="constant"
-        )
+        counts = self._bins.astype(float)
+        self._heights = gaussian_filter1d(counts, BINS_IN_A_WIDTH, mode="constant")
 
     def time(self, index: int) -> float:
         return float(np.exp(self._low + (index + 0.5) * self._step))
@@ -212,22 +196,15 @@ class _Density:
         return None
 
 
-def _blocks(iterations: Times) -> list[Times]:
-    """Parts of at least BLOCK iterations that follow on each other."""
-    count = len(iterations) // BLOCK
-    return np.array_split(iterations, count) if count else []
-
-
-def _rhythm(repeats: Sequence[Times], parts: Sequence[Times], cuts: tuple[float, ...]) -> str:
+def _rhythm(repeats: Sequence[Values], blocks: Sequence[Values], cuts: tuple[float, ...]) -> str:
     """When the mode changes: with the repeat, from time to time, or with each iteration."""
-    if all(_pure(one, cuts) for one in repeats):
+    if all(_pure(repeat, cuts) for repeat in repeats):
         return "from repeat to repeat"
-    pure = sum(_pure(part, cuts) for part in parts)
-    if parts and pure >= PURE * len(parts):
+    if blocks and sum(_pure(block, cuts) for block in blocks) >= PURE * len(blocks):
         return f"in blocks of {BLOCK} iterations or more"
     return "from iteration to iteration"
 
 
-def _pure(iterations: Times, cuts: tuple[float, ...]) -> bool:
+def _pure(iterations: Values, cuts: tuple[float, ...]) -> bool:
     counts = np.bincount(np.searchsorted(cuts, iterations), minlength=len(cuts) + 1)
     return bool(counts.max() >= PURE * len(iterations))

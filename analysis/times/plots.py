@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The figures of times. Each function draws one from curves and bars that are already made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import COLOURS, FAINT, INK, OTHERS
+from analysis.drawing import COLOURS, FAINT, INK, colour
 from analysis.wording import size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
@@ -50,48 +50,57 @@ class Bar:
     high: float | None
 
 
-def looks(transports: Iterable[str]) -> dict[str, tuple[str, Any]]:
-    """Transport → colour and dashes; unix and tcp always have the same."""
-    others = [name for name in transports if name not in COLOURS]
-    styles: dict[str, tuple[str, Any]] = {
-        name: (OTHERS[n % len(OTHERS)], STYLES[n % len(STYLES)]) for n, name in enumerate(others)
-    }
-    usual: dict[str, tuple[str, Any]] = {name: (colour, "-") for name, colour in COLOURS.items()}
-    return usual | styles
+def _small_multiples(
+    rows: Sequence[Sequence[Multiple]], heights: tuple[float, float], faint: float, **line: Any
+) -> tuple[Figure, Any, list[dict[str, tuple[str, Any]]]]:
+    """Draw every curve. `heights`: of the only row, and of each of several.
 
-
-def _grid(rows: Sequence[Sequence[Multiple]], height: float) -> tuple[Figure, list[list[Axes]]]:
-    columns = max(map(len, rows))
-    figure = Figure(figsize=(9, height * len(rows) + 0.5), layout="constrained")
-    axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True, sharey=True)
-    return figure, [list(row) for row in axes]
+    Returns the axes too, and for each row transport → colour and dashes; unix and tcp always have
+    the same.
+    """
+    height = heights[len(rows) > 1] * len(rows) + 0.5
+    figure = Figure(figsize=(9, height), layout="constrained")
+    grid = figure.subplots(len(rows), max(map(len, rows)), squeeze=False, sharex=True, sharey=True)
+    looks = []
+    for axes, row in zip(grid, rows, strict=True):
+        names = list(dict.fromkeys(c.transport for multiple in row for c in multiple.curves))
+        others = [name for name in names if name not in COLOURS]
+        look: dict[str, tuple[str, Any]] = {
+            name: (colour(name, others), STYLES[others.index(name) % len(STYLES)])
+            if name in others
+            else (COLOURS[name], "-")
+            for name in names
+        }
+        looks.append(look)
+        for ax, multiple in zip(axes, row, strict=False):
+            ax.set_title(multiple.title)
+            ax.set_xscale("log")
+            for curve in multiple.beside:
+                ax.plot(curve.x, curve.y, linewidth=0.9, color=FAINT, alpha=faint)
+            for curve in multiple.curves:
+                ink, dashes = look[curve.transport]
+                ax.plot(curve.x, curve.y, color=ink, linestyle=dashes, **line)
+                if curve.low:
+                    ax.fill_between(
+                        curve.x, curve.low, curve.high, color=ink, alpha=0.18, linewidth=0
+                    )
+    return figure, grid, looks
 
 
 def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
     """Share of iterations of at most x. A row for each group, a column for each placement."""
-    figure, grid = _grid(rows, 3.1 if len(rows) == 1 else 2.3)
-    every = [one for row in rows for multiple in row for one in multiple.curves]
-    for axes, row in zip(grid, rows, strict=True):
-        style = looks(dict.fromkeys(c.transport for multiple in row for c in multiple.curves))
-        for ax, multiple in zip(axes, row, strict=False):
-            ax.set_title(multiple.title)
-            for one in multiple.beside:
-                ax.plot(one.x, one.y, linewidth=0.9, color=FAINT, alpha=0.6)
-            for one in multiple.curves:
-                colour, dashes = style[one.transport]
-                ax.plot(one.x, one.y, linewidth=1.3, alpha=0.8, color=colour, linestyle=dashes)
-            ax.set_xscale("log")
+    figure, grid, looks = _small_multiples(rows, (3.1, 2.3), 0.6, linewidth=1.3, alpha=0.8)
+    for axes, look in zip(grid, looks, strict=True):
         axes[0].set_ylabel("share of iterations, %")
-        there = dict.fromkeys(c.transport for multiple in row for c in multiple.curves)
         handles = [
-            Line2D([], [], color=style[name][0], linestyle=style[name][1], linewidth=2, label=name)
-            for name in there
+            Line2D([], [], color=ink, linestyle=dashes, linewidth=2, label=name)
+            for name, (ink, dashes) in look.items()
         ]
         if len(rows) == 1:
             figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
         else:
             axes[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
-    _plain_log(grid[0][0], [one.x for one in every])
+    _plain_log(grid[0][0], [c.x for row in rows for multiple in row for c in multiple.curves])
     for ax in grid[-1]:
         ax.set_xlabel(axis)
     return figure
@@ -117,55 +126,43 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def sizes_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
     """p50 by message size, both logarithmic; each line is named at its end."""
-    figure, grid = _grid(rows, 3.6 if len(rows) == 1 else 2.7)
+    figure, grid, looks = _small_multiples(
+        rows, (3.6, 2.7), 0.7, marker=".", markersize=4, linewidth=1.4
+    )
     every = [c for row in rows for multiple in row for c in (*multiple.curves, *multiple.beside)]
-    sizes = sorted({x for one in every for x in one.x})
-    values = [v for one in every for v in (*one.y, *one.low, *one.high)]
+    sizes = sorted({x for curve in every for x in curve.x})
+    values = [v for curve in every for v in (*curve.y, *curve.low, *curve.high)]
     low, high = min(values) / 1.3, max(values) * 1.3
-    for axes, row in zip(grid, rows, strict=True):
-        style = looks(dict.fromkeys(c.transport for multiple in row for c in multiple.curves))
+    ticks = _ticks(low, high)
+    for axes, row, look in zip(grid, rows, looks, strict=True):
         for ax, multiple in zip(axes, row, strict=False):
-            ax.set_title(multiple.title)
-            ax.set_xscale("log")
             ax.set_yscale("log")
             # Room at the right for the names.
             ax.set_xlim(sizes[0] / 1.5, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.36 * 2.5)
             ax.set_ylim(low, high)
             ax.set_xticks(sizes, [size_text(int(size)) for size in sizes], rotation=40, ha="right",
                           rotation_mode="anchor", fontsize=8)  # fmt: skip
-            ax.set_xticks([], minor=True)
-            ticks = _ticks(low, high)
             ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+            ax.set_xticks([], minor=True)
             ax.set_yticks([], minor=True)
-            for one in multiple.beside:
-                ax.plot(one.x, one.y, linewidth=0.9, color=FAINT, alpha=0.7)
-            for one in multiple.curves:
-                colour, dashes = style[one.transport]
-                ax.plot(one.x, one.y, marker=".", markersize=4, linewidth=1.4, color=colour,
-                        linestyle=dashes)  # fmt: skip
-                if one.low:
-                    ax.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
-            _name_lines(ax, multiple, {name: colour for name, (colour, _) in style.items()})
+            named = [(curve, look[curve.transport][0]) for curve in multiple.curves]
+            _name_lines(ax, [*named, *((curve, FAINT) for curve in multiple.beside)])
         axes[0].set_ylabel(axis)
     return figure
 
 
-def _name_lines(ax: Axes, multiple: Multiple, colours: dict[str, str]) -> None:
+def _name_lines(ax: Axes, named: list[tuple[Curve, str]]) -> None:
     """The names in a column at the right, each tied to its line's end, none on another."""
     low, high = np.log(ax.get_ylim())
-    named = [(one, colours[one.transport]) for one in multiple.curves]
-    named += [(one, FAINT) for one in multiple.beside]
-    column = 2.5 * max((one.x[-1] for one, _ in named), default=1)
-    ends = sorted(
-        ((float((np.log(one.y[-1]) - low) / (high - low)), one, colour) for one, colour in named),
-        key=lambda end: end[0],
-    )
-    places = _apart([place for place, _, _ in ends])
-    for place, (_, one, colour) in zip(places, ends, strict=True):
+    column = 2.5 * max((curve.x[-1] for curve, _ in named), default=1)
+    heights = [float((np.log(curve.y[-1]) - low) / (high - low)) for curve, _ in named]
+    ends = sorted(zip(heights, named, strict=True), key=lambda end: end[0])
+    places = _apart([height for height, _ in ends])
+    for place, (_, (curve, ink)) in zip(places, ends, strict=True):
         ax.annotate(
-            one.transport, (one.x[-1], one.y[-1]),
-            xytext=(column, np.exp(low + place * (high - low))), color=colour, fontsize=8,
-            va="center", arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5,
+            curve.transport, (curve.x[-1], curve.y[-1]),
+            xytext=(column, np.exp(low + place * (high - low))), color=ink, fontsize=8,
+            va="center", arrowprops={"arrowstyle": "-", "color": ink, "linewidth": 0.5,
                                      "shrinkA": 0, "shrinkB": 1},
         )  # fmt: skip
 
@@ -175,17 +172,15 @@ def _apart(places: list[float]) -> list[float]:
     clusters: list[list[float]] = []
     for place in places:
         clusters.append([place])
-        while len(clusters) > 1 and _first(clusters[-1]) < _last(clusters[-2]) + LABEL_APART:
+        while clusters[1:] and _spread(clusters[-1])[0] < _spread(clusters[-2])[-1] + LABEL_APART:
             clusters[-2:] = [clusters[-2] + clusters[-1]]
-    return [_first(cluster) + n * LABEL_APART for cluster in clusters for n in range(len(cluster))]
+    return [place for cluster in clusters for place in _spread(cluster)]
 
 
-def _first(cluster: list[float]) -> float:
-    return sum(cluster) / len(cluster) - LABEL_APART * (len(cluster) - 1) / 2
-
-
-def _last(cluster: list[float]) -> float:
-    return _first(cluster) + LABEL_APART * (len(cluster) - 1)
+def _spread(cluster: list[float]) -> list[float]:
+    """As many places about the mean of these, LABEL_APART from each other."""
+    first = sum(cluster) / len(cluster) - LABEL_APART * (len(cluster) - 1) / 2
+    return [first + n * LABEL_APART for n in range(len(cluster))]
 
 
 BESIDE = 3  # waterfalls in a row
@@ -204,9 +199,8 @@ def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
         ax.set_title(title)
         for before, bar in zip((None, *bars), bars, strict=False):
             row = labels.index(bar.label)
-            colour = COLOURS.get(title, STEP_UP)
-            colour = STEP_DOWN if bar.end < bar.start else colour
-            ax.barh(row, bar.end - bar.start, 0.55, left=bar.start, color=colour)
+            fill = STEP_DOWN if bar.end < bar.start else COLOURS.get(title, STEP_UP)
+            ax.barh(row, bar.end - bar.start, 0.55, left=bar.start, color=fill)
             if bar.low is not None and bar.high is not None:
                 ax.hlines(row, bar.low, bar.high, color=INK, linewidth=1.2)
             if before:

@@ -14,8 +14,6 @@ from analysis.times.timing import Spread
 
 # target, kernel, pattern, size, placement, transport, instruments, scripts
 Cell = tuple[Any, ...]
-WATCHED = 2  # of a cell's last columns: what was attached
-MESSAGES_PER_ROUND_TRIP = 2
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,15 @@ class ProbeCost:
 
     @property
     def added(self) -> float | None:
-        """Nanoseconds that the median message takes longer; less than 0 in another timing."""
+        """Nanoseconds that the median message takes longer; less than 0 under other conditions."""
         if self.rtt_without is None or self.rtt_with is None:
             return None
-        return (self.rtt_with.value - self.rtt_without.value) / MESSAGES_PER_ROUND_TRIP
+        return (self.rtt_with.value - self.rtt_without.value) / 2  # messages of a round trip
 
     @property
     def added_per_event(self) -> float | None:
-        """The same for each event: the way into the kernel's tracing and back included."""
-        count = sum(one.count for one in self.events)
+        """Nanoseconds for each event: the way into the kernel's tracing and back included."""
+        count = sum(events.count for events in self.events)
         return self.added / count if count and self.added and self.added > 0 else None
 
 
@@ -79,26 +77,22 @@ def probe_costs(
     rows = tidy[tidy["valid"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
     cells = zip(rows["target"], rows["kernel"], rows["cell"], strict=True)
     attached = [probes[folders[target, kernel], cell] for target, kernel, cell in cells]
-    rows = rows.assign(
-        instruments=[names for names, _ in attached], scripts=[names for _, names in attached]
-    )
+    instruments, scripts = zip(*attached, strict=True) if attached else ((), ())
+    rows = rows.assign(instruments=instruments, scripts=scripts)
     keys = ["target", "kernel", *CONDITIONS, "transport", "instruments", "scripts"]
-    rtt, switches = _median_rtt(rows, keys), _switches(rows, keys)
+    # p50, which the tail of a busy machine does not move; the median over repeats.
+    p50 = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
+    rtt, switches = _over_repeats(p50.groupby(keys)["value"]), _switches(rows, keys)
     events = _events(rows, keys)
     found = []
     for cell in sorted(switches.keys() | rtt.keys(), key=_reading_order):
-        bare = (*cell[:-WATCHED], "", "")
-        if cell != bare:
+        control = (*cell[:-2], "", "")
+        if cell != control:
+            times = rtt.get(control), rtt.get(cell)
+            counts = switches.get(control), switches.get(cell)
             named = dict(zip(keys, cell, strict=True))
-            times, counts = (rtt.get(bare), rtt.get(cell)), (switches.get(bare), switches.get(cell))
             found.append(ProbeCost(*times, *counts, **named, events=events.get(cell, ())))
     return tuple(found)
-
-
-def _median_rtt(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
-    """p50, which the tail of a busy machine does not move; the median over repeats."""
-    p50 = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
-    return _over_repeats(p50.groupby(keys)["value"])
 
 
 def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
@@ -119,24 +113,19 @@ def _over_repeats(groups: Any) -> dict[Cell, Spread]:
 
 def _events(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, tuple[Events, ...]]:
     """Events per message and time per run of each instrument's programs, over all repeats."""
-    runs = rows[rows["quantity"] == "program_runs"]
-    counted = rows[
-        (rows["instrument"] == "perf")
-        & (rows["unit"] == "count")
-        & ~rows["quantity"].isin(HARDWARE)
-    ]
-    per_message = _sums(runs, keys, "messages")
     nanoseconds = _sums(rows[rows["quantity"] == "program_ns"], keys, "value")
+    runs = rows[rows["quantity"] == "program_runs"]
+    perf = rows[(rows["instrument"] == "perf") & (rows["unit"] == "count")]
+    perf = perf[~perf["quantity"].isin(HARDWARE)]
+    found: dict[Cell, tuple[Events, ...]] = {}
     # A cell has a row for each of perf's counters, and its messages once.
-    windows = counted.drop_duplicates([*keys, "cell"])
-    found: dict[Cell, list[Events]] = {}
-    for key, count in _sums(runs, keys, "value").items():
-        time = nanoseconds[key] / count if key in nanoseconds else None
-        found.setdefault(key[:-1], []).append(Events(key[-1], count / per_message[key], time))
-    messages = _sums(windows, keys, "messages")
-    for key, count in _sums(counted, keys, "value").items():
-        found.setdefault(key[:-1], []).append(Events(key[-1], count / messages[key], None))
-    return {cell: tuple(events) for cell, events in found.items()}
+    for counted, windows in ((runs, runs), (perf, perf.drop_duplicates([*keys, "cell"]))):
+        messages = _sums(windows, keys, "messages")
+        for key, count in _sums(counted, keys, "value").items():
+            time = nanoseconds[key] / count if key in nanoseconds else None
+            events = Events(key[-1], count / messages[key], time)
+            found[key[:-1]] = (*found.get(key[:-1], ()), events)
+    return found
 
 
 def _sums(rows: pd.DataFrame, keys: list[str], column: str) -> dict[Cell, float]:

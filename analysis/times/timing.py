@@ -8,10 +8,15 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import FIRST_TRANSPORTS, all_conditions, order
+from analysis.counts.measures import CONDITIONS
 from analysis.counts.quantities import SAMPLED
-from analysis.intervals import interval
-from analysis.times.iterations import Iterations, Key
+from analysis.intervals import Values, interval
+from analysis.raw.probe_files import read_samples
+from analysis.raw.run import Run
 from analysis.times.modes import Modality, modality
+
+Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
+Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
 
 ITERATION, ROUND_TRIP = {"selfloop": "message", "stream": "send"}, "round trip"
 # In a stream the time of a send says when there was room, not what a message costs.
@@ -31,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latency:
-    """One transport in one timing. p50 and p99 of an iteration, in nanoseconds."""
+    """A transport's times under one set of conditions; p50 and p99 of an iteration, in ns."""
 
     transport: str
     kernel: str
@@ -45,7 +50,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long as over `than` it takes over `transport`: both are in the timing."""
+    """How many times as long `transport` takes as `than`, under the same conditions."""
 
     transport: Latency
     than: Latency
@@ -60,8 +65,8 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Timing:
-    """The times of one pattern, size and placement; `placement` with the way of waiting and all."""
+class Times:
+    """The times under one set of conditions; `placement` has the way of waiting and all."""
 
     pattern: str
     size: int
@@ -74,37 +79,41 @@ class Timing:
         return ITERATION.get(self.pattern, ROUND_TRIP)
 
 
-def build_timings(
-    tidy: pd.DataFrame, iterations: Mapping[Key, Sequence[Iterations]]
-) -> tuple[Timing, ...]:
-    """Latency, throughput and ratios of every timing that has valid, unprobed times."""
+def read_iterations(run: Run, invalid: set[tuple[str, int]]) -> Iterations:
+    """The raw times of the host's valid, unprobed cells. `invalid`: (folder, cell)."""
+    cells = [
+        ((cell.pattern, cell.size, str(cell.conditions), cell.transport), target, cell)
+        for target in run.targets
+        for cell in (target.cells if target.timed else ())
+        if cell.result and not cell.probed and (target.folder, cell.id) not in invalid
+    ]
+    found: dict[Key, list[Values]] = {}
+    for key, target, cell in sorted(cells, key=lambda row: (row[0], row[2].repeat)):
+        if len(times := read_samples(target, cell)):
+            found.setdefault(key, []).append(times)
+    return found
+
+
+def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ...]:
+    """Latency, throughput and ratios under all conditions that have valid, unprobed times."""
     times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     times = times[times["quantity"].isin(QUANTITIES)]
-    return tuple(
-        _timing(_of(times, *where), where, iterations)
-        for where in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])])
-    )
-
-
-def _of(rows: pd.DataFrame, pattern: str, size: int, placement: str) -> pd.DataFrame:
-    wanted = (rows["pattern"] == pattern) & (rows["size"] == size)
-    return rows[wanted & (rows["placement"] == placement)]
-
-
-def _timing(
-    times: pd.DataFrame, where: tuple[str, int, str], iterations: Mapping[Key, Sequence[Iterations]]
-) -> Timing:
-    names = sorted({str(name) for name in times["transport"]}, key=_transport_order)
-    latencies = tuple(
-        _latency(
-            times[times["transport"] == name], name, where[0], iterations.get((*where, name), ())
+    found = []
+    for where in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
+        rows = times[(times[list(CONDITIONS)] == where).all(axis="columns")]
+        names = sorted(
+            {str(name) for name in rows["transport"]},
+            key=lambda name: order(name, FIRST_TRANSPORTS),
         )
-        for name in names
-    )
-    by_repeat = iteration_times(times, where[0])
-    measured = [one for one in latencies if one.transport in by_repeat.columns]
-    ratios = (_ratio(by_repeat, one, measured[0]) for one in measured[1:])
-    return Timing(*where, latencies, tuple(one for one in ratios if one))
+        latencies = tuple(
+            _latency(rows[rows["transport"] == name], iterations.get((*where, name), ()))
+            for name in sorted(names, key=lambda name: order(name, FIRST_TRANSPORTS))
+        )
+        by_repeat = iteration_times(rows, where[0])
+        measured = [latency for latency in latencies if latency.transport in by_repeat.columns]
+        ratios = (_ratio(by_repeat, latency, measured[0]) for latency in measured[1:])
+        found.append(Times(*where, latencies, tuple(filter(None, ratios))))
+    return tuple(found)
 
 
 def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
@@ -118,28 +127,22 @@ def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
     return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 
-def _transport_order(name: str) -> tuple[int, str]:
-    return order(name, FIRST_TRANSPORTS)
-
-
-def _latency(
-    rows: pd.DataFrame, transport: str, pattern: str, iterations: Sequence[Iterations]
-) -> Latency:
-    iteration = SAMPLED.get(pattern, "rtt_ns")
+def _latency(rows: pd.DataFrame, iterations: Sequence[Values]) -> Latency:
+    iteration = SAMPLED.get(str(rows["pattern"].iloc[0]), "rtt_ns")
     return Latency(
-        transport,
+        str(rows["transport"].iloc[0]),
         str(rows["kernel"].iloc[0]),
         _spread(rows, iteration, "p50"),
         _spread(rows, iteration, "p99"),
         _spread(rows, "messages_per_s", ""),
         _messages_per(rows, "tcp_segments"),
         _messages_per(rows, "reads"),
-        modality([one.times for one in iterations]),
+        modality(iterations),
     )
 
 
 def _messages_per(rows: pd.DataFrame, quantity: str) -> Spread | None:
-    """How many messages one of them carried; None where it was not counted or there was none."""
+    """How many messages each of them carried; None where they were not counted or were none."""
     counted = rows[(rows["quantity"] == quantity) & (rows["value"] > 0)]
     return _over_repeats(counted["messages"] / counted["value"])
 
@@ -154,11 +157,9 @@ def _over_repeats(values: "pd.Series[float]") -> Spread | None:
     return Spread(float(values.median()), float(values.min()), float(values.max()), len(values))
 
 
-def _ratio(by_repeat: pd.DataFrame, one: Latency, than: Latency) -> Ratio | None:
+def _ratio(by_repeat: pd.DataFrame, latency: Latency, than: Latency) -> Ratio | None:
     """Repeats are interleaved, so each repeat's two medians met the same machine: pair them."""
-    pairs = by_repeat[[one.transport, than.transport]].dropna()
-    if pairs.empty:
+    ratios = (by_repeat[latency.transport] / by_repeat[than.transport]).dropna().to_numpy()
+    if not len(ratios):
         return None
-    ratios = (pairs[one.transport] / pairs[than.transport]).to_numpy()
-    low, high = interval(ratios)
-    return Ratio(one, than, float(np.median(ratios)), low, high, len(ratios))
+    return Ratio(latency, than, float(np.median(ratios)), *interval(ratios), len(ratios))

@@ -18,8 +18,7 @@ from analysis.counts.ledger import FIRST_TRANSPORTS, order
 from analysis.intervals import Values, joint_interval
 from analysis.times.timing import iteration_times
 
-# Pattern, placement. The order is that of the waterfall. An iteration is two messages in all of
-# them.
+# Pattern and conditions, in the order of the waterfall. Each iteration is two messages.
 CELLS = {
     "path": ("selfecho", "same-cpu"),
     "switch": ("pingpong", "same-cpu"),
@@ -105,9 +104,8 @@ def _size(times: pd.DataFrame, size: int) -> Decomposition:
     waterfalls = tuple(
         _waterfall(name, table.dropna(), _segments(times, name)) for name, table in tables.items()
     )
-    first, *others = waterfalls
-    gaps = (_gap(one, first, tables) for one in others)
-    return Decomposition(size, waterfalls, tuple(gap for gap in gaps if gap))
+    gaps = (_gap(waterfall, waterfalls[0], tables) for waterfall in waterfalls[1:])
+    return Decomposition(size, waterfalls, tuple(filter(None, gaps)))
 
 
 def _cell(times: pd.DataFrame, pattern: str, placement: str) -> pd.DataFrame:
@@ -118,10 +116,10 @@ def _segments(times: pd.DataFrame, transport: str) -> tuple[float, float] | None
     """Sent for a message in selfecho and in ping-pong on one CPU; None where they are as many."""
     rows = times[(times["transport"] == transport) & (times["instrument"] == "kernel")]
     rows = rows[(rows["quantity"] == "segments") & (rows["key"] == "out")]
-    each = [_cell(rows, *CELLS[name]) for name in (PATH, SWITCH)]
-    if any(one.empty for one in each):
+    cells = [_cell(rows, *CELLS[name]) for name in (PATH, SWITCH)]
+    if any(cell.empty for cell in cells):
         return None
-    alone, answered = (float((one["value"] / one["messages"]).median()) for one in each)
+    alone, answered = (float((cell["value"] / cell["messages"]).median()) for cell in cells)
     return (alone, answered) if abs(alone - answered) > UNEVEN else None
 
 
@@ -131,13 +129,13 @@ def _waterfall(
     """`table`: a row for each repeat, a column for each cell that the run has, in order."""
     there = [name for name in CELLS if name in table.columns and not table.empty]
     missing = tuple(name for name in CELLS if name not in there)
-    columns = [table[name].to_numpy() for name in there]
-    if not columns:
+    if not there:
         return Waterfall(transport, {}, {}, 0, missing, segments)
-    levels = dict(zip(there, _parts(lambda medians: medians, columns), strict=True))
-    steps = dict(zip(there, _parts(_differences, columns), strict=True))
+    columns = [table[name].to_numpy() for name in there]
+    levels = _parts(lambda medians: medians, there, columns)
     # A step needs the level before it; the first one is its level.
     known = {PATH} | {name for before, name in pairwise(CELLS) if before in there}
+    steps = _parts(_differences, there, columns)
     steps = {name: step for name, step in steps.items() if name in known}
     return Waterfall(transport, levels, steps, len(table), missing, segments)
 
@@ -147,8 +145,8 @@ def _differences(medians: Values) -> Values:
     return np.concatenate([medians[:1], np.diff(medians, axis=0)])
 
 
-def _gap(one: Waterfall, than: Waterfall, tables: dict[str, pd.DataFrame]) -> Gap | None:
-    both = (than, one)
+def _gap(waterfall: Waterfall, than: Waterfall, tables: dict[str, pd.DataFrame]) -> Gap | None:
+    both = (than, waterfall)
     path = all(PATH in each.levels and each.segments is None for each in both)
     cells = [name for name in OF_GAP if path or name != PATH]
     if not all(set(cells) <= set(each.levels) for each in both):
@@ -167,22 +165,22 @@ def _gap(one: Waterfall, than: Waterfall, tables: dict[str, pd.DataFrame]) -> Ga
         return np.asarray(steps(medians).sum(axis=0, keepdims=True))
 
     def shares(medians: Values) -> Values:
-        whole_gap = total(medians)
-        return np.asarray(steps(medians) / np.where(whole_gap == 0, np.nan, whole_gap))
+        gap = total(medians)
+        return np.asarray(steps(medians) / np.where(gap == 0, np.nan, gap))
 
-    return Gap(
-        one.transport,
-        than.transport,
-        _parts(total, columns)[0],
-        dict(zip(cells, _parts(steps, columns), strict=True)),
-        dict(zip(cells, _parts(shares, columns), strict=True)),
-        len(repeats),
-    )
+    whole_gap = _parts(total, ["total"], columns)["total"]
+    parts, parted = _parts(steps, cells, columns), _parts(shares, cells, columns)
+    return Gap(waterfall.transport, than.transport, whole_gap, parts, parted, len(repeats))
 
 
-def _parts(figures: Callable[[Values], Values], columns: Sequence[Values]) -> list[Part]:
+def _parts(
+    figures: Callable[[Values], Values], names: Sequence[str], columns: Sequence[Values]
+) -> dict[str, Part]:
+    """Each figure of the medians of `columns` by its name."""
     values = figures(np.array([np.median(column) for column in columns]))
     found = joint_interval(figures, *columns)
     if found is None:
-        return [Part(float(value), None, None) for value in values]
-    return [Part(*map(float, part)) for part in zip(values, *found, strict=True)]
+        parts = [Part(float(value), None, None) for value in values]
+    else:
+        parts = [Part(*map(float, part)) for part in zip(values, *found, strict=True)]
+    return dict(zip(names, parts, strict=True))

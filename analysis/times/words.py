@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How ratios and parts of a message's time are said: never without their timing and interval."""
+"""Ratios and parts of a message's time in words, never without conditions and interval."""
 
 from collections.abc import Mapping, Sequence
 
 from analysis.conditions import Conditions
 from analysis.counts.quantities import PROGRAMS
 from analysis.times.modes import ITERATIONS
-from analysis.times.timing import Latency, Ratio, Timing
+from analysis.times.timing import Latency, Ratio, Times
 from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
 from analysis.wording import (
     MINUS,
@@ -32,17 +32,17 @@ PARTS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
 
 
-def timing_text(timing: Timing) -> str:
+def conditions_text(times: Times) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = place(Conditions.parse(timing.placement).placement)
-    where = f"{timing.pattern}, {size_text(timing.size)}, {name}"
-    if timing.pattern in PROGRAMS:
+    name = place(Conditions.parse(times.placement).placement)
+    where = f"{times.pattern}, {size_text(times.size)}, {name}"
+    if times.pattern in PROGRAMS:
         return f"{where}; an article's own program, an event loop on either side"
-    return f"{where}; {ways(timing.placement)}"
+    return f"{where}; {ways(times.placement)}"
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix`, interval and repeats; the timing is said beside."""
+    """`tcp takes 1.60 times as long as unix`, interval and repeats; the conditions stand beside."""
     return (
         f"{ratio.transport.transport} takes {number(ratio.value)} times as long as "
         f"{ratio.than.transport}, {interval_text(ratio)}"
@@ -59,13 +59,11 @@ def interval_text(ratio: Ratio) -> str:
 
 def packing(latencies: Sequence[Latency]) -> str:
     """`4.00 messages per segment (tcp); 2.00 messages per read (unix)`; empty where unknown."""
-    found = {
-        what: {latency.transport: number(spread.value) for latency, spread in figures if spread}
-        for what, figures in (
-            ("segment", [(latency, latency.per_segment) for latency in latencies]),
-            ("read", [(latency, latency.per_read) for latency in latencies]),
-        )
-    }
+    found: dict[str, dict[str, str]] = {"segment": {}, "read": {}}
+    for latency in latencies:
+        for what, spread in (("segment", latency.per_segment), ("read", latency.per_read)):
+            if spread:
+                found[what][latency.transport] = number(spread.value)
     if {figure for figures in found.values() for figure in figures.values()} == {"1.00"}:
         return f"no batching: one message per {' and per '.join(filter(found.get, found))}"
     return "; ".join(_packed(figures, what) for what, figures in found.items() if figures)
@@ -98,10 +96,10 @@ def gathering(where: str, latencies: Sequence[Latency]) -> str:
     return f"{where} {', '.join(found)}" if found else ""
 
 
-def timing_of_ratio(timing: Timing, ratio: Ratio) -> str:
+def timing_of_ratio(times: Times, ratio: Ratio) -> str:
     """All that a ratio means nothing without."""
-    parts = [timing_text(timing), packing(ratio.both), modes_text(ratio.both)]
-    return "; ".join(part for part in parts if part)
+    parts = [conditions_text(times), packing(ratio.both), modes_text(ratio.both)]
+    return "; ".join(filter(None, parts))
 
 
 def part_text(part: Part) -> str:
@@ -129,9 +127,8 @@ def gap_text(gap: Gap, size: int) -> str:
         f"{longer} over {transport_text(gap.transport)} than over {transport_text(gap.than)} "
         f"across two CPUs, {parts} ({repeats}{intervals})."
     )
-    if _doubtful(gap):
-        return f"{said} Whether there is such a difference at all, this run cannot tell."
-    return said
+    doubt = " Whether there is such a difference at all, this run cannot tell."
+    return f"{said}{doubt if _doubtful(gap) else ''}"
 
 
 def _part_of_gap(gap: Gap, name: str, factor: int) -> str:
@@ -151,9 +148,8 @@ def _share(gap: Gap, name: str) -> str:
     share = gap.shares[name]
     if _doubtful(gap) or share.low is None or share.high is None:
         return ""
-    if not share.high - share.low <= WIDEST_SHARE:
-        return ""
-    return f"{share.value * 100:.0f}".replace("-", MINUS)
+    known = share.high - share.low <= WIDEST_SHARE
+    return f"{share.value * 100:.0f}".replace("-", MINUS) if known else ""
 
 
 def _times(part: Part, factor: int) -> Part:

@@ -67,7 +67,7 @@ def read_observed(run: Run) -> Observed:
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
     for target in run.targets:
-        kernel, raw = f"{target.target} {target.kernel}", f"raw/{target.folder}/{CHECKS}"
+        kernel, raw = f"{target.kind} {target.kernel}", f"raw/{target.folder}/{CHECKS}"
         for answer in _lines(target, CHECKS, CheckLine):
             answers.append(Answer(**dict(answer), kernel=kernel, raw=raw))
         for line in _lines(target, TOOLS, ToolLine):

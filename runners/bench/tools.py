@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from probes.bcc import calls, headers
+from probes.bcc import frame, headers
 from runners.collect import merge
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.ftrace import remove_instance
@@ -96,7 +96,7 @@ class Command(CountingTool):
 class OurBcc(Command):
     name, ours = "pathcost, BCC", True
     how = "probes/bcc/calls.py -p A,B F…"
-    ready = calls.READY
+    ready = frame.READY
     pattern = r"^\w+\t(\d+)$"
 
     def argv(self) -> list[str]:

@@ -165,7 +165,7 @@ def _target(
     accelerator = "tcg" if target == "guest" or made.emulated else None
     return {
         "folder": folder,
-        "target": target,
+        "kind": target,
         "kernel": kernel,
         "probe_level": probe_level,
         "accelerator": accelerator,

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analysis.times.modes import Modes, find_modes, modality
+from analysis.times.modes import ITERATIONS, Modes, find_modes, modality
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -103,7 +103,8 @@ def test_how_the_modes_alternate() -> None:
     ):
         found = modality(repeats)
         assert found is not None
-        assert len(found.iterations.modes) == 2
+        modes = found.modes[ITERATIONS]
+        assert modes is not None and len(modes.modes) == 2
         assert found.words().endswith(rhythm)
 
 
@@ -113,8 +114,9 @@ def test_repeats_that_form_two_groups() -> None:
     repeats.append(lognormal(41_200, 5_000, 6, 0.02))
     found = modality(repeats)
     assert found is not None
-    assert found.repeats is not None
-    assert [mode.share for mode in found.repeats.modes] == [0.5, 0.5]
+    modes = found.modes["medians of repeats"]
+    assert modes is not None
+    assert [mode.share for mode in modes.modes] == [0.5, 0.5]
 
 
 def test_the_report_names_them(analysed: Analyse) -> None:

@@ -32,7 +32,7 @@ def test_probes_that_break_conservation(
     analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
 ) -> None:
     (invalid,) = analysed(MadeUp(maps=maps)).tables.invalid
-    assert (invalid.target.target, invalid.cell.id) == ("guest", 3)
+    assert (invalid.target.kind, invalid.cell.id) == ("guest", 3)
     assert reason in invalid.reasons
 
 
@@ -120,7 +120,7 @@ def test_segments_that_a_probe_missed(
     analysed: Analyse, maps: dict[str, dict[str, int]], reason: str
 ) -> None:
     (invalid,) = analysed(MadeUp(maps=maps)).tables.invalid
-    assert (invalid.target.target, invalid.cell.id) == ("guest", 4)
+    assert (invalid.target.kind, invalid.cell.id) == ("guest", 4)
     assert invalid.reasons == (reason,)
 
 

@@ -98,8 +98,8 @@ def test_a_second_set_up_installs_nothing(root: Path) -> None:
 def test_the_host_target_uses_function_probes_where_the_kernel_has_them(run: Path) -> None:
     manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
     (target,) = manifest["targets"]
-    assert (target["target"], target["probe_level"]) == ("host", "function")
-    lacks = {lack["code"] for lack in manifest["missing"] if lack["asked"]}
+    assert (target["kind"], target["probe_level"]) == ("host", "function")
+    lacks = {lack["code"] for lack in manifest["missing"] if lack["requested"]}
     assert lacks <= {"no-hardware-event"}
     allowed = {check["name"] for check in manifest["preflight"] if check["ok"]}
     assert {"root", "BTF", "tracepoints", "uprobes", "kprobes", "function tracer"} <= allowed

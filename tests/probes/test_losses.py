@@ -70,7 +70,7 @@ def collect(
         check=True,
     )
     target = {
-        **{"folder": "host", "target": "host", "probe_level": "tracepoint"},
+        **{"folder": "host", "kind": "host", "probe_level": "tracepoint"},
         "kernel": os.uname().release,
         **{"accelerator": None, "runs": plan.runs},
     }
