@@ -129,7 +129,9 @@ def _target(target: Target) -> Blocks:
     yield Table(f"{target.target} · {target.kernel}", (), rows, "narrow")
     if found.settings:
         names = sorted(found.settings, key=str.lower)
-        values = [(code(name), found.settings[name] or "absent") for name in names]
+        given = [found.settings[name] for name in names]
+        texts = ["absent" if value is None else value for value in given]
+        values = [(code(name), text) for name, text in zip(names, texts, strict=True)]
         summary = f"{counted(len(values), 'setting')} of {target.kernel}"
         yield Group("closed", summary, [Table("Settings", (), values, "narrow")])
 
