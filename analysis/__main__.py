@@ -6,8 +6,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
-
 from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
@@ -86,23 +84,17 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
     tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
-        "measurements.csv": output.text(_csv(tidy)),
-        "claims.csv": output.text(_csv(claims)),
+        "measurements.csv": output.table(tidy),
+        "claims.csv": output.table(claims),
         "report.html": output.text(html(analysis, figures)),
         "report.md": output.text(markdown(analysis, figures)),
     }
     for figure in figures:
         if figure.svg:
-            files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
-            files[f"figures/{figure.name}.png"] = output.data(figure.png)
+            files |= output.pictures(figure)
         if figure.data is not None:
-            files[f"figures/{figure.name}.csv"] = output.text(_csv(figure.data))
-    files |= exports(analysis)
-    return files
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+            files[f"figures/{figure.name}.csv"] = output.table(figure.data)
+    return files | exports(analysis)
 
 
 if __name__ == "__main__":

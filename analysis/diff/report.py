@@ -13,13 +13,14 @@ from rich.text import Text
 
 from analysis.analyse import analyse
 from analysis.diff import words
-from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, compare
+from analysis.diff.compare import BEYOND, Diff, compare
 from analysis.diff.figures import draw_diff, folded
+from analysis.diff.page import diff_page
 from analysis.drawing import Drawn
 from analysis.errors import UsageError
-from analysis.intervals import LEAST_REPEATS, RESAMPLES
 from analysis.raw.run import read_run
-from analysis.report import output, pages
+from analysis.report import output
+from analysis.report.html import html
 from analysis.report.terminal import PLAIN_WIDTH
 from analysis.wording import counted
 
@@ -59,39 +60,17 @@ def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) 
 
 
 def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
-    files = {
-        "diff.html": output.text(html(diff, figures)),
-        "diff.csv": output.text(_csv(shifts_table(diff))),
-        "functions.csv": output.text(_csv(functions_table(diff))),
+    files: dict[str, output.Write] = {
+        "diff.html": output.text(html(diff_page(diff, figures), sortable=False)),
+        "diff.csv": output.table(shifts_table(diff)),
+        "functions.csv": output.table(functions_table(diff)),
     }
     for figure in figures:
-        files[f"figures/{figure.name}.svg"] = output.text(figure.svg)
-        files[f"figures/{figure.name}.png"] = output.data(figure.png)
+        files |= output.pictures(figure)
     for pair in diff.exact:
         name, lines = folded(pair)
         files[name] = output.text(lines)
     return files
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.12g", lineterminator="\n")
-
-
-def html(diff: Diff, figures: tuple[Drawn, ...]) -> str:
-    """One self-contained page."""
-    template = pages.html_environment().get_template("diff.html.j2")
-    return template.render(
-        d=diff,
-        figures={figure.name: figure for figure in figures},
-        sentences=words.answer(diff),
-        words=words,
-        beyond=BEYOND,
-        within=WITHIN,
-        unknown=UNKNOWN,
-        same=SAME,
-        resamples=RESAMPLES,
-        least_repeats=LEAST_REPEATS,
-    )
 
 
 def shifts_table(diff: Diff) -> pd.DataFrame:

@@ -2,20 +2,11 @@
 """What a comparison of two runs says first, and how its figures are written."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift
 from analysis.exact.knobs import Moved
-from analysis.wording import (
-    MINUS,
-    amount,
-    counted,
-    listed,
-    number,
-    place,
-    size_text,
-    source_text,
-)
+from analysis.report.inline import signed
+from analysis.wording import amount, counted, listed, number, place, size_text, source_text
 
 LAYERS = 3  # in a sentence
 MOST_TIMES = 4  # sentences
@@ -85,12 +76,6 @@ def repeats(shift: Shift) -> str:
     return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
 
 
-def by_conditions(shifts: list[Shift]) -> list[tuple[str, list[Shift]]]:
-    """In the order in which they stand, one CPU before two and unix before tcp."""
-    groups = groupby(shifts, key=lambda shift: shift.conditions_words)
-    return [(words, list(group)) for words, group in groups]
-
-
 def value(shift: Shift, figure: float) -> str:
     return amount(figure, shift.measure.unit)
 
@@ -109,13 +94,12 @@ def interval(shift: Shift) -> str:
 
 
 def source(shift: Shift) -> str:
-    first, second = shift.kernels
-    kernels = first if first == second else f"{first} → {second}"
+    kernels = kernels_text(*shift.kernels)
     return source_text(shift.instrument, shift.target, kernels, shift.probed)
 
 
-def signed(figure: int) -> str:
-    return f"{figure:+,}".replace("-", MINUS)
+def kernels_text(first: str, second: str) -> str:
+    return first if first == second else f"{first} → {second}"
 
 
 def calls(one: Moved) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pandas as pd
+
+from analysis.drawing import Drawn
 from analysis.errors import RunError
 
 Write = Callable[[Path], None]
@@ -47,11 +50,7 @@ def _staging(folder: Path) -> Iterator[Path]:
 
 def text(content: str) -> Write:
     """A writer of UTF-8 text."""
-
-    def write(path: Path) -> None:
-        path.write_text(content, encoding="utf-8", newline="\n")
-
-    return write
+    return data(content.encode())
 
 
 def data(content: bytes) -> Write:
@@ -61,3 +60,14 @@ def data(content: bytes) -> Write:
         path.write_bytes(content)
 
     return write
+
+
+def table(rows: pd.DataFrame) -> Write:
+    """A writer of CSV."""
+    return text(rows.to_csv(index=False, float_format="%.12g", lineterminator="\n"))
+
+
+def pictures(figure: Drawn) -> dict[str, Write]:
+    """A figure's files by their names."""
+    name = f"figures/{figure.name}"
+    return {f"{name}.svg": text(figure.svg), f"{name}.png": data(figure.png)}

@@ -13,11 +13,11 @@ from analysis.analyse import Analysis
 from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
-from analysis.report.pages import SHOWN_DISAGREEMENTS, entry_text, line_source
+from analysis.report.sections.counts import SHOWN_DISAGREEMENTS, line_source, quantity_text
 from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
-from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text
+from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text, spread
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 # Names of rows may fold, and never vanish: below this width the spreads stay in the report.
@@ -126,10 +126,11 @@ def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
 
 def _warnings(console: Console, analysis: Analysis) -> None:
     for c in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
-        what = f"{c.quantity} {c.key}".strip()
         values = f"{c.first} {number(c.first_value)}, {c.second} {number(c.second_value)} a message"
         where = f"{c.transport}, {size_text(c.size)}, {c.placement}, {c.target} {c.kernel}"
-        console.print(Text.assemble(("DISAGREE  ", "bold red"), f"{what}: {values} ({where})"))
+        console.print(
+            Text.assemble(("DISAGREE  ", "bold red"), f"{quantity_text(c)}: {values} ({where})")
+        )
     more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
     if more > 0:
         console.print(Text(f"          and {more} more: see the report"))
@@ -239,6 +240,10 @@ def says_no_more(figures: tuple[str, ...], shown: tuple[str, ...]) -> bool:
 
 
 def _figure(row: Row, line: Line, column: tuple[str, str], narrow: bool) -> str:
-    said = entry_text(row, line, column)
-    spread = f" ({said['spread']})" if said["spread"] and not narrow else ""
-    return f"{said['text']}{spread}" + ("" if said["valid"] else " invalid")
+    entry = line.entries.get(column)
+    if entry is None:
+        return NOT_MEASURED
+    unit = row.measure.unit
+    extent = spread(entry.low, entry.high, unit)
+    said = amount(entry.value, unit) + (f" ({extent})" if extent and not narrow else "")
+    return said if entry.valid else f"{said} invalid"

@@ -347,7 +347,7 @@ def test_the_same_in_c_stands_beside_a_program(
     page = pages.html(analysis, [])
     assert "How much survives" in page
     assert page.count("in C:</span>") == 2
-    assert f"in C: pingpong, {SIZE} B, cross-cpu" in pages.markdown(analysis, [])
+    assert f"in C: pingpong · {SIZE} B · cross-cpu" in pages.markdown(analysis, [])
 
 
 def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:

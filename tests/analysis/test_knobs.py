@@ -88,7 +88,7 @@ def test_a_probe_costs_so_much_an_event(run: Path, analysis: Analysis) -> None:
     assert probe.name == "probe"
     assert (probe.changes[0].events, probe.changes[0].of_an_event) == (2, 25)
     assert main([str(run), "--quiet"]) == 0
-    assert "| probe | 2.0 | 25 | +50.0 |" in (run / "report.md").read_text()
+    assert "| probe | 2.0 | 25 | +50 |" in (run / "report.md").read_text()
     assert "What the probes themselves cost" in (run / "report.html").read_text()
 
 
@@ -131,4 +131,7 @@ def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis)
         page = (run / name).read_text()
         assert "What one thing changes" in page
         assert "invalid" in page
-    assert "| noack | 32.0 | 30.0 | -2.0 | -6.2% |" in (run / "report.md").read_text()
+    assert (
+        "| noack | 32 → 30 | **\N{MINUS SIGN}2** | \N{MINUS SIGN}6.2% |"
+        in (run / "report.md").read_text()
+    )

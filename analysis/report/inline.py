@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Text within blocks, and how figures are written in it.
+
+The elements strong, code, q, br, abbr, span, svg and a are for both writers: see AROUND in
+markdown.py.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from markupsafe import Markup
+
+from analysis.counts.ledger import Entry
+from analysis.counts.quantities import Measure
+from analysis.report.blocks import Cell
+from analysis.wording import MINUS, NOT_MEASURED, amount, size_text, spread
+
+INVALID = Markup(' <abbr title="invalid: used in no verdict">invalid</abbr>')
+
+
+class Placed(Protocol):
+    """Whatever was measured under some conditions."""
+
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def placement(self) -> str: ...
+
+
+class Ranged(Protocol):
+    """A figure with its range."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+def say(text: str, *values: object) -> Markup:
+    """Fill values, which are escaped, into the braces of `text`, which may have elements."""
+    return Markup(text).format(*values)
+
+
+def joined(texts: Iterable[str], joint: str = ", ") -> Markup:
+    return Markup(joint).join(texts)
+
+
+def code(name: str) -> Markup:
+    return say("<code>{}</code>", name)
+
+
+def faint(text: str) -> Markup:
+    return say('<span class="faint">{}</span>', text)
+
+
+def hidden(text: str) -> Markup:
+    """For a screen reader, where the eye sees it by the place."""
+    return say('<span class="hidden">{}</span>', text)
+
+
+def above(text: str, below: str) -> str:
+    """`text`, and smaller below it what it is to be read with."""
+    return say('{}<span class="spread">{}</span>', text, below) if below else text
+
+
+def conditions_text(placed: Placed, joint: str = " · ") -> str:
+    return joint.join((placed.pattern, size_text(placed.size), placed.placement))
+
+
+def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:
+    """A figure above its range, or the sign that nobody measured it."""
+    if figure is None:
+        return NOT_MEASURED
+    text = amount(figure.value, unit)
+    return above(say("{}{}", text, mark) if mark else text, spread(figure.low, figure.high, unit))
+
+
+def entry_cell(measure: Measure, entry: Entry | None) -> str | Cell:
+    """A figure of the ledger, marked where it is invalid."""
+    if entry is None or entry.valid:
+        return spanned(entry, measure.unit)
+    return Cell(spanned(entry, measure.unit, INVALID), "invalid")
+
+
+def optional(value: float | None, unit: str = "") -> str:
+    return NOT_MEASURED if value is None else amount(value, unit)
+
+
+def measure_text(measure: Measure) -> str:
+    per = say(" {}", faint("per round trip")) if measure.per == "round trip" else ""
+    return say("{}{}", measure.words, per)
+
+
+def signed(figure: int) -> str:
+    return f"{figure:+,}".replace("-", MINUS)

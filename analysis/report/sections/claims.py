@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verdicts on what the sources claim, each with its evidence, and the cell runs behind them."""
+
+from collections.abc import Iterable
+
+from analysis.analyse import Analysis
+from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
+from analysis.report.inline import faint, joined, say, spanned
+from analysis.report.sections.counts import Blocks, Figures
+from analysis.verdicts.rules import TERMS
+from analysis.verdicts.verdict import Evidence, Finding, Verdict, by_verdict, steadiness, tally
+from analysis.wording import counted, number
+
+
+def claims(analysis: Analysis, _: Figures) -> Blocks:
+    """The run's own verdicts; folded are those besides it, and those that it cannot give."""
+    yield (
+        f"{tally(analysis.verdicts)}. A count is judged repeat by repeat, a time by the 95 % "
+        f"interval of its median ratio. “About N” is within {number(TERMS.about * 100)} %; up to "
+        f"{number(TERMS.none)} a message is none. {steadiness(analysis.verdicts)}"
+    )
+    stated = [v for v in analysis.verdicts if v.claim.rule.kind == "consistent"]
+    open_ = [v for v in analysis.verdicts if v.verdict == "NOT MEASURED"]
+    judged = [v for v in analysis.verdicts if v.evidence or (v.findings and v not in stated)]
+    first = [v for v in judged if analysis.run.for_claims or v.claim.headline]
+    rest = [v for v in judged if v not in first]
+    yield from _by_source(analysis, first)
+    if rest:
+        summary = f"{tally(rest)}, also settled by this run"
+        yield Group("closed", summary, list(_by_source(analysis, rest)))
+    for found, summary in (
+        (stated, f"{tally(stated)}, checked against the source's own numbers"),
+        (open_, f"{counted(len(open_), 'claim')} not measured, and why"),
+    ):
+        if found:
+            yield Group("closed", summary, [_article(analysis, verdict) for verdict in found])
+
+
+def _by_source(analysis: Analysis, verdicts: Iterable[Verdict]) -> Blocks:
+    before = ""
+    for verdict in verdicts:
+        source = verdict.claim.source
+        if source.id != before:
+            name = '<strong translate="no">{}</strong>: {}'
+            yield Text("source", say(name, source.id, source.description))
+        before = source.id
+        yield _article(analysis, verdict)
+
+
+def _article(analysis: Analysis, verdict: Verdict) -> Article:
+    claim, source = verdict.claim, verdict.claim.source
+    language = say(' lang="{}"', source.language) if source.language else ""
+    work = [
+        say(' · <span translate="no">{}</span>', value)
+        for value in (source.title, source.author, source.date)
+        if value
+    ]
+    conditions = say(". Conditions it states: {}.", claim.where_said or "none")
+    origin = say("{}{}{}", source.description, joined(work, ""), conditions)
+    kernels = f"Each kernel alone: {by_verdict(verdict.kernels)}."
+    evidence = Group("closed", "The claim, how we read it, the evidence", [
+        say("<q{}>{}</q><br> {}", language, claim.quote, faint(origin)),
+        f"{claim.reading} {claim.rule.words()}",
+        kernels if len(verdict.kernels) > 1 else None,
+        _evidence(analysis, verdict) if verdict.evidence else None,
+        Items(list(map(_finding, verdict.findings))) if verdict.findings else None,
+    ])  # fmt: skip
+    depends = say("<strong>Depends on {}.</strong>", verdict.condition)
+    blocks = [depends if verdict.condition else None, verdict.why, verdict.mechanism or None]
+    return Article(f"claim-{claim.id}", verdict.verdict, claim.statement, [*blocks, evidence])
+
+
+def _evidence(analysis: Analysis, verdict: Verdict) -> Table:
+    rows = []
+    for one in verdict.evidence:
+        found = [one.figure(label) for label in verdict.labels]
+        figures = [spanned(figure) if figure else "" for figure in found]
+        cells = _cells(one, analysis.folders[one.where])
+        rows.append((one.words(), *figures, f"{one.held} of {one.repeats}", cells))
+    heads = numbers(*verdict.labels, "holds in")
+    return Table(
+        f"Evidence, {verdict.unit}" if verdict.unit else "Evidence",
+        ["condition and source", *heads, Column("cell runs", "from")], rows, "evidence",
+    )  # fmt: skip
+
+
+def _cells(one: Evidence, folder: str) -> str:
+    """Links to the lines of its cell runs, and to the file that holds them."""
+    links = [
+        say('<a href="#{}">{}</a>', _anchor(one.file, folder, cell), cell) for cell in one.cells
+    ]
+    return say('{} in <a href="raw/{}/{}">{}</a>', joined(links), folder, one.file, folder)
+
+
+def _anchor(file: str, folder: str, cell: int) -> str:
+    return f"{'cell' if file == 'cells.jsonl' else 'program'}-{folder}-{cell}"
+
+
+def _finding(one: Finding) -> str:
+    raw = say(' (<a href="{}">{}</a>)', one.raw, one.raw) if one.raw else ""
+    return say("{}: {}{}", "holds" if one.holds else "does not hold", one.text, raw)
+
+
+def cell_runs(analysis: Analysis, _: Figures) -> Blocks:
+    rows = []
+    for file, folder, cell, words, files in analysis.raw_cells():
+        raw = joined(say('<a href="raw/{}/{}">{}</a>', folder, name, name) for name in files)
+        cells = (folder, str(cell), words or "exact mode", raw)
+        rows.append(Row(cells, id=_anchor(file, folder, cell)))
+    if rows:
+        heads = ["target", *numbers("id"), "what ran", Column("raw files", "from")]
+        table = Table("One line of cells.jsonl each", heads, rows, "narrow")
+        yield Group("closed", f"{counted(len(rows), 'cell run')}, each with its raw files", [table])

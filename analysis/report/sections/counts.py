@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was counted for a message: the ledger, switches, functions, kernels, and how it agrees."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from analysis.analyse import Analysis
+from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE, Agreement, Compared
+from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line
+from analysis.counts.ledger import Row as LedgerRow
+from analysis.drawing import Drawn
+from analysis.functions.table import FunctionTable
+from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
+from analysis.report.inline import (  # fmt: skip
+    above,
+    code,
+    conditions_text,
+    entry_cell,
+    hidden,
+    joined,
+    measure_text,
+    say,
+)
+from analysis.wording import NOT_MEASURED, counted, number, size_text, source_text
+
+SHOWN_DISAGREEMENTS = 4
+FROM = Column("where from", "from")
+Figures = Mapping[str, Drawn]
+Blocks = Iterator[Block]
+
+
+def first_ledger(analysis: Analysis, _: Figures) -> Blocks:
+    """The first screen: the best source of each row, and another one beside it."""
+    for ledger in analysis.ledgers[:1]:
+        narrow = ledger.narrow(MOST_TOGETHER)
+        yield _ledger_table(narrow, ledger.headline(), True, "The ledger")
+        yield Text("note", say(
+            "Median over repeats; the range below a figure spans them. The grey line is the second "
+            "source. “Functions hit” are those called at least once a round trip. "
+            '<a href="#ledger-full">Every row and every instrument</a>'
+        ))  # fmt: skip
+
+
+def full_ledgers(analysis: Analysis, _: Figures) -> Blocks:
+    for place, ledger in enumerate(analysis.ledgers):
+        table = _ledger_table(ledger, ledger.rows, False, "The full ledger")
+        summary = f"{ledger.pattern} · {size_text(ledger.size)}"
+        yield Group("closed", summary, [table]) if place else table
+
+
+def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title: str) -> Table:
+    heads = [Column(transport, "n", placement) for placement, transport in ledger.columns]
+    return Table(
+        f"{title}: {ledger.pattern}, {size_text(ledger.size)}, per message unless noted",
+        [hidden("measure"), *heads, FROM],
+        [line for row in rows for line in _ledger_lines(ledger, row, short)], "ledger",
+    )  # fmt: skip
+
+
+def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
+    lines = row.best() if short else row.lines
+    if not lines:
+        yield Row((row.measure.words, *[NOT_MEASURED] * len(ledger.columns), row.why_missing))
+    name, kind = measure_text(row.measure), ""
+    for line in lines:
+        figures = [entry_cell(row.measure, line.entries.get(column)) for column in ledger.columns]
+        yield Row((name, *figures, line_source(line)), kind)
+        name, kind = hidden(f"another source: {row.measure.words}"), "second"
+
+
+def line_source(line: Line) -> str:
+    return source_text(line.instrument, line.target, line.kernel, line.probed)
+
+
+def switches(analysis: Analysis, figures: Figures) -> Blocks:
+    yield (
+        "A voluntary switch is a process that goes to sleep; an involuntary one is a process that "
+        "could have gone on. Both can change from one repeat to the next, so every repeat is shown."
+    )
+    yield figures.get("switches")
+    if found := analysis.switching:
+        rows = [(conditions_text(one), one.transport, one.words(), one.source) for one in found]
+        heads = ("cell", "transport", "timing", FROM)
+        yield Table("Switches of a round trip, over repeats", heads, rows)
+        yield Text(
+            "note",
+            "A round trip has a whole number of switches: a mean that is none is of round trips of "
+            "several kinds.",
+        )
+
+
+def kernel_functions(analysis: Analysis, figures: Figures) -> Blocks:
+    yield figures.get("functions")
+    for place, found in enumerate(analysis.functions):
+        words = f"{conditions_text(found)} · ftrace · {found.target} {found.kernel}"
+        blocks = list(_functions(found, place == 0))
+        yield Group("closed" if place else "open", words, blocks)
+    if not analysis.functions:
+        yield "No function trace in this run."
+
+
+def _functions(found: FunctionTable, first: bool) -> Blocks:
+    """The first table has all functions, to search."""
+    yield Table(
+        f"{'All' if first else 'The most-called'} functions, calls a message",
+        ["function", *numbers(*found.transports)],
+        [(code(name), *map(number, calls)) for name, calls in found.top],
+        "narrow sortable" if first else "narrow",
+    )
+    if len(found.transports) > 1:
+        alone = "".join(f"; {len(found.only[name])} on {name} alone" for name in found.transports)
+        yield f"Hit at least once a round trip: {found.shared} functions on every transport{alone}."
+        for transport, names in found.only.items():
+            if names:
+                summary = f"The {len(names)} functions of {transport} alone"
+                yield Group("closed", summary, [Text("names", joined(map(code, names), " "))])
+
+
+def kernels(analysis: Analysis, _: Figures) -> Blocks:
+    for table in analysis.kernels.tables:
+        yield Table(
+            f"{conditions_text(table, ', ')}, in guests: per message unless noted",
+            [hidden("measure"), *(Column(kernel, "n", name) for name, kernel in table.columns)],
+            [
+                (measure_text(row.measure), *(entry_cell(row.measure, entry) for entry in entries))
+                for row, entries in table.rows
+            ],
+            "ledger",
+        )
+    if analysis.kernels.tables and (changes := analysis.kernels.changes):
+        names = ((c, ", ".join(c.appeared), ", ".join(c.vanished)) for c in changes)
+        yield Table(
+            "Functions called at least once a round trip, from one kernel to the next",
+            ("transport", "kernels", "appeared", "vanished"),
+            [
+                (c.transport, f"{c.older} → {c.newer}",
+                 f"{len(c.appeared)}: {appeared}", f"{len(c.vanished)}: {vanished}")
+                for c, appeared, vanished in names
+            ],
+        )  # fmt: skip
+
+
+def disagreement_texts(analysis: Analysis) -> Items:
+    """The disagreements that the page begins with."""
+    found = [
+        f"{quantity_text(one)}, {one.transport} · {size_text(one.size)} · {one.placement} · "
+        f"{one.target} {one.kernel}: {one.first} {number(one.first_value)}, {one.second} "
+        f"{number(one.second_value)} a message"
+        for one in analysis.disagreements
+    ]
+    more = len(found) - SHOWN_DISAGREEMENTS
+    return Items([*found[:SHOWN_DISAGREEMENTS], *([f"and {more} more"] if more > 0 else [])])
+
+
+def quantity_text(one: Compared) -> str:
+    return f"{one.quantity} {one.key}".strip()
+
+
+def agreement(analysis: Analysis, _: Figures) -> Blocks:
+    if not (comparisons := analysis.comparisons):
+        yield (
+            "Nothing was measured by two instruments in one valid cell, so no figure of this run "
+            "is cross-checked."
+        )
+        return
+    yield (
+        f"{sum(one.equal for one in comparisons)} of {counted(len(comparisons), 'comparison')} are "
+        f"equal to the last event; {sum(one.unexplained for one in comparisons)} differ without a "
+        f"known reason; {len(analysis.disagreements)} disagree, which is to say that they are "
+        f"further apart than {number(WITHIN_SHARE * 100)} % and {number(WITHIN_PER_MESSAGE)} a "
+        "message, and nobody knows why."
+    )
+    for place, table in enumerate(analysis.agreements):
+        yield _agreement_table(table, "closed" if place else "open")
+    apart = "per message, in the run where the two are furthest apart"
+    if analysis.disagreements:
+        yield _comparisons(analysis.disagreements, f"They disagree: {apart}")
+    if agreeing := [one for one in comparisons if one.agree]:
+        summary = f"The {counted(len(agreeing), 'comparison')} that agree"
+        yield Group("closed", summary, [_comparisons(agreeing, f"They agree: {apart}")])
+
+
+def _agreement_table(table: Agreement, kind: str) -> Group:
+    columns: list[str | Column] = [
+        Column(tool, "n", name) for name, tools in table.instruments.items() for tool in tools
+    ]
+    rows = []
+    for quantity, key, counts in table.rows:
+        by = {Column(tool, "n", name): n for name in counts for tool, n in counts[name].by.items()}
+        figures = [f"{by[column]:,}" if column in by else NOT_MEASURED for column in columns]
+        remarks = [
+            f"{names}: {why}" if why else say("<strong>{}: unexplained</strong>", names)
+            for names, why in table.remarks(counts)
+        ]
+        rows.append((f"{quantity} {key}".strip(), *figures, joined(remarks, ". ") or "equal"))
+    unexplained = table.unexplained()
+    summary = say(
+        "{} {} · {}: {} of {} equal to the last event{}", table.target, table.kernel,
+        conditions_text(table), table.is_equal(), counted(table.figures(), "figure"),
+        say(", <strong>{} unexplained</strong>", unexplained) if unexplained else "",
+    )  # fmt: skip
+    caption = (
+        f"Counted in one window, up to {table.messages} messages: of all runs the one where the "
+        "instruments differ most"
+    )
+    heads = ["quantity", *columns, Column("where they differ", "from")]
+    return Group(kind, summary, [Table(caption, heads, rows, "agreement")])
+
+
+def _comparisons(found: Iterable[Compared], caption: str) -> Table:
+    rows = []
+    for one in found:
+        runs = counted(one.runs, "run") if one.together else "different runs"
+        cell = f"{one.transport} · {conditions_text(one)} · {one.target} {one.kernel} · {runs}"
+        first, second = number(one.first_value), number(one.second_value)
+        apart = "equal" if one.equal else f"{number(one.apart * 100)} %"
+        figures = above(first, one.first), above(second, one.second), apart
+        rows.append((quantity_text(one), cell, *figures))
+    return Table(
+        caption, ["quantity", Column("cell", "from"), *numbers("one", "other", "apart")], rows
+    )

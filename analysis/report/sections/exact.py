@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What exact mode counted: every instruction of a round trip, and what one thing changes."""
+
+from collections.abc import Callable, Iterator
+
+from markupsafe import Markup
+
+from analysis.analyse import Analysis
+from analysis.exact.cells import Comparison, ExactCell
+from analysis.exact.figures import LEAST_SHARE, branches
+from analysis.exact.knobs import Change, KnobRow, KnobTable
+from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
+from analysis.report.blocks import Cell, Group, Items, Table, Text, numbers
+from analysis.report.inline import above, code, say, signed
+from analysis.report.sections.counts import Blocks, Figures
+from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
+
+BAR = 160  # pixels, of half of the dearest round trip
+MOST_SHAPES = 9  # of iterations: how many have a line
+
+
+def instructions(analysis: Analysis, figures: Figures) -> Blocks:
+    if not analysis.exact:
+        return
+    first, journey = analysis.exact[0].cells[0], figures.get("journey")
+    yield (
+        "Counted in an emulated machine that executes the same instructions every time (QEMU "
+        f"{first.qemu}, CPU {first.cpu}), probes and noise excluded. Counts, not times."
+    )
+    yield journey if journey and not journey.svg else None  # a drawn one opens the page
+    yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
+    for place, comparison in enumerate(analysis.exact):
+        yield from _comparison(comparison, place == 0)
+    if analysis.crosschecks:
+        yield Text("heading", "Function by function: probes against exact counts")
+        yield (
+            "The probes ran in another guest of the same kernel, with another CPU model and its "
+            "own scheduling; exact mode tells the steady round trip under the default scheduler."
+        )
+        yield from map(_crosscheck, analysis.crosschecks)
+
+
+def _comparison(found: Comparison, first: bool) -> Blocks:
+    cells = found.cells
+    names = [cell.transport for cell in cells]
+    yield Text("heading", f"{found.kernel}, {size_text(found.size)}: {found.title}")
+    yield from _totals(cells)
+    yield from (_payload(cell) for cell in cells if cell.payload)
+    yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
+    yield _layers(found)
+    helpers = [
+        f"{cell.transport}: {cell.inherited():,} instructions of helpers were given to their "
+        "caller's layer. "
+        for cell in cells
+    ]
+    yield Text(
+        "note",
+        f"Bars: a full width is half of the most expensive round trip. {''.join(helpers)}"
+        f"Unclassified: {found.unclassified:.2%} at most.",
+    )
+    if len(cells) > 1:
+        caption = (
+            "Instructions a round trip with all that is called; both processes' equal paths are "
+            f"one; from {LEAST_SHARE:.0%} of the most expensive up"
+        )
+        rows = []
+        for one in branches(found):
+            name = say("{}{}", "\N{EM SPACE}" * one.depth, code(one.function))
+            rows.append((name, *(f"{value:,}" if value else "" for value in one.values)))
+        table = Table(caption, ["function", *numbers(*names)], rows)
+        yield Group("closed", "Call tree, side by side", [table])
+    if traffic := [_traffic(cell) for cell in cells if cell.payload]:
+        yield Group("closed", "Bytes loaded and stored", traffic)
+    yield _by_function(found, first)
+    shapes = Items([text for cell in cells for text in _shapes(cell)])
+    yield Group("closed", "Other iterations", [shapes])
+
+
+def invalid(what: str, why: str) -> Text:
+    return Text("alert", say("<strong>{} is invalid</strong>: {}", what, why))
+
+
+def _totals(cells: tuple[ExactCell, ...]) -> Iterator[str]:
+    totals = [
+        say("<strong>{:,}</strong> instructions over {}", cell.total, cell.transport)
+        for cell in cells
+    ]
+    shares = [f"{cell.share:.0%} of {cell.iterations} iterations" for cell in cells]
+    steady = " ".join(
+        f"Of these over {cell.transport}, {usual.identical} are identical, instruction for "
+        f"instruction, and all take {usual.least:,} to {usual.most:,}."
+        for cell in cells
+        for usual in cell.shapes[:1]
+    )
+    yield say(
+        "A round trip takes {}: what {} do, by the functions that they call. {}",
+        Markup(listed([str(total) for total in totals])), listed(shares), steady,
+    )  # fmt: skip
+    switches = "; ".join(
+        "{} {} voluntary and {} involuntary".format(cell.transport, *cell.switches())
+        for cell in cells
+    )
+    yield f"Context switches of the two processes in it: {switches}."
+    yield from (f"{cell.transport} also went {words}." for cell in cells for words in cell.rounds())
+
+
+def _payload(cell: ExactCell) -> str:
+    payload = cell.payload
+    assert payload is not None
+    read = "; nothing else reads it: no checksum"
+    if payload.readers:
+        read = f" and reads payload without copying it in {', '.join(payload.readers)}"
+    wrong = say(
+        " <strong>invalid: copied in and out are not messages \N{MULTIPLICATION SIGN} size</strong>"
+    )
+    return say(
+        "{} copies each payload byte <strong>{}</strong> times ({}){}{}.", cell.transport,
+        number(payload.per_byte(cell.size)), ", ".join(payload.copiers), read,
+        "" if payload.valid else wrong,
+    )  # fmt: skip
+
+
+def _layers(found: Comparison) -> Table:
+    most = max(cell.total for cell in found.cells)
+    bar = (
+        '{:,} <svg width="{}" height="10" role="img" aria-label="{:.1%}">'
+        '<rect width="{:.1f}" height="10" fill="var(--{})"/></svg>'
+    )
+    rows = []
+    for name, values in found.layers():
+        both = zip(values, found.cells, strict=True)
+        bars = [say(bar, n, BAR, n / most, 2 * BAR * n / most, cell.transport) for n, cell in both]
+        rows.append((name, *bars))
+    heads = ["layer", *numbers(*(cell.transport for cell in found.cells))]
+    return Table("By layer, instructions a round trip", heads, rows)
+
+
+def _traffic(cell: ExactCell) -> Table:
+    assert cell.payload is not None
+    loaded, stored = cell.payload.traffic()
+    caption = (
+        f"{cell.transport}: a message makes the processor load {loaded:,.0f} bytes and store "
+        f"{stored:,.0f}, of whatever memory"
+    )
+    rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in cell.traffic_by_layer()]
+    return Table(caption, ["layer", *numbers("loaded", "stored")], rows)
+
+
+def _by_function(found: Comparison, first: bool) -> Group:
+    """All functions of the first comparison, in a table to search; of the others the dearest."""
+    rows = [
+        (code(name), *(f"{value:,}" for values in by_cell for value in values))
+        for name, by_cell in (found.functions(None) if first else found.functions())
+    ]
+    heads = [(f"{cell.transport}: self", "with callees", "calls") for cell in found.cells]
+    table = Table(
+        "Instructions and calls of a round trip, by function",
+        ["function", *(column for names in heads for column in numbers(*names))], rows,
+        "sortable" if first else "",
+    )  # fmt: skip
+    many = f"all {len(rows)}" if first else f"the {len(rows)} most expensive"
+    return Group("closed", f"By function: {many}", [table])
+
+
+def _shapes(cell: ExactCell) -> Iterator[str]:
+    for shape in cell.shapes[1:MOST_SHAPES]:
+        extent = f" ({shape.least:,} to {shape.most:,})" if shape.most > shape.least else ""
+        yield (
+            f"{cell.transport}: {counted(shape.iterations, 'iteration')} of {shape.steps:,} "
+            f"instructions{extent}: {shape.name}"
+        )
+    if len(cell.shapes) > MOST_SHAPES:
+        yield f"{cell.transport}: {counted(len(cell.shapes) - MOST_SHAPES, 'other way')}"
+
+
+def _crosscheck(found: Crosscheck) -> Group:
+    words = [f"{len(rows)}: {verdict}. " for verdict in DIFFERENT if (rows := found.of(verdict))]
+    rows_ = []
+    for row in found.told:
+        counts = (row.bpftrace, row.ftrace, row.exact)
+        figures = ["" if count is None else number(count) for count in counts]
+        rows_.append((code(row.function), row.layer, *figures, row.verdict))
+    table = Table(
+        "Calls a message: what bpftrace counts, and every function that differs",
+        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows_,
+    )  # fmt: skip
+    text = (
+        f"{''.join(words)}Exact mode alone saw {len(found.of(UNSEEN))} ({UNSEEN}); the probes "
+        f"alone {len(found.of(OUTSIDE))} ({OUTSIDE})."
+    )
+    summary = (
+        f"{found.transport} · {size_text(found.size)} · {found.placement} · {found.kernel}: "
+        f"{len(found.of(EQUAL))} of the {len(found.both)} functions that both saw are called "
+        f"{EQUAL}"
+    )
+    return Group("closed", summary, [text, table])
+
+
+def knobs(analysis: Analysis, _: Figures) -> Blocks:
+    if analysis.knobs:
+        yield (
+            "The same exact cells, without and with one thing changed in the guest. A message is "
+            "half of the steady round trip."
+        )
+    for table in analysis.knobs:
+        yield Text(
+            "heading", f"{table.kernel}, {size_text(table.size)}, {table.placement}: {table.title}"
+        )
+        yield from table.costs_of_one()
+        yield from _knob_tables(table)
+        for row in table.rows:
+            for change in row.changes:
+                if change.difference or not change.valid:
+                    yield from _explained(row, change)
+
+
+def _knob_tables(found: KnobTable) -> Iterator[Table]:
+    def table(
+        caption: str, head: str, figures: tuple[str, ...], rows: tuple[KnobRow, ...],
+        cells: Callable[[Change], tuple[Cell, ...]],
+    ) -> Table:  # fmt: skip
+        """Three cells for each knob and transport."""
+        lines: list[list[str | Cell]] = []
+        for row in rows:
+            by_transport = {change.transport: change for change in row.changes}
+            what = row.what if head == "knob" else ""
+            lines.append([above(code(row.name), what)])
+            for name in found.transports:
+                change = by_transport.get(name)
+                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=3),)
+        columns = [column for name in found.transports for column in numbers(*figures, group=name)]
+        return Table(caption, [head, *columns], lines)
+
+    caption = "Instructions of a message, without → with"
+    heads = ("without → with", "difference", "share")
+    yield table(caption, "knob", heads, found.rows, _knob_cells)
+    if found.probes:
+        caption = (
+            "What the probes themselves cost, instructions: an event is a run of the probe's "
+            "program, or an entry that a tracer writes; what a probe adds to a message is that "
+            "often an event"
+        )
+        heads = ("events a message", "an event", "a message")
+        yield table(caption, "probe", heads, found.probes, _probe_cells)
+
+
+def _knob_cells(change: Change) -> tuple[Cell, ...]:
+    before, after = change.per_message()
+    share = f"{change.share:+.1%}".replace("-", MINUS)
+    difference = _difference(change, "<strong>{}</strong>{}")
+    return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share)
+
+
+def _probe_cells(change: Change) -> tuple[Cell, ...]:
+    event = change.of_an_event
+    each = NOT_MEASURED if event is None else f"{event:,.0f}"
+    return Cell(f"{change.events:,.1f}"), Cell(each), _difference(change, "{}{}")
+
+
+def _difference(change: Change, words: str) -> Cell:
+    form = "{:+,.0f}" if change.difference == int(change.difference) else "{:+,.1f}"
+    text = form.format(change.difference).replace("-", MINUS)
+    wrong = "" if change.valid else "invalid"
+    return Cell(say(words, text, f" {wrong}" if wrong else ""), wrong)
+
+
+def _explained(row: KnobRow, change: Change) -> Blocks:
+    """Which functions the difference is made of."""
+    yield from (invalid(f"{row.name}, {change.transport}", why) for why in change.after.broken)
+    rows = [
+        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
+         f"{one.calls_before} → {one.calls_after}")
+        for one in change.top()
+    ]  # fmt: skip
+    lines: list[tuple[str, ...]] = [*rows]
+    others = len(change.functions()) - len(rows)
+    if others > 0:
+        lines.append((counted(others, "other function"), "", "", "", signed(change.rest()), ""))
+    heads = ["function", "what became of it", *numbers("without", "with", "difference", "calls")]
+    caption = "The functions that explain it, a round trip, without callees"
+    layers = ", ".join(f"{one.name} {signed(one.difference)}" for one in change.layers()[:4])
+    summary = say(
+        "{}, {}: {} instructions a round trip, by {}", code(row.name), change.transport,
+        signed(change.after.total - change.before.total), layers,
+    )  # fmt: skip
+    yield Group("closed", summary, [Table(caption, heads, lines, "narrow")])

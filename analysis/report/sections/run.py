@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The run itself: what its probes cost, what is invalid or missing, where it was measured."""
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+
+from analysis import loopback
+from analysis.analyse import Analysis
+from analysis.raw.run import Target
+from analysis.report.blocks import Column, Group, Row, Table, Text, numbers
+from analysis.report.inline import code, conditions_text, faint, optional, say, spanned
+from analysis.report.sections.counts import Blocks, Figures, disagreement_texts
+from analysis.times.probe_cost import ProbeCost
+from analysis.wording import NOT_MEASURED, counted, size_text
+
+COST_NOTE = (
+    "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
+    "trip by the kernel's own count: where they change, another timing is compared, and the "
+    "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
+    "included, counted and timed by the kernel (BPF_ENABLE_STATS); perf has no program, and what "
+    "it counted is shown. An added event holds the way into the kernel's tracing and back, which "
+    "a program's own time does not. Where the CPU is emulated no time is shown: what instruments "
+    "cost in instructions, beside others in use, is in docs/cost-of-instruments.md."
+)
+COST_HEADS = (
+    "round trip<br>without", "<br>with", "added<br>a message", "switches<br>without", "<br>with",
+    "events<br>a message", "added<br>an event", "time of<br>one program",
+)  # fmt: skip
+ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
+
+
+def alerts(analysis: Analysis) -> Blocks:
+    """What must be known before a figure is believed."""
+    if analysis.disagreements:
+        text = say(
+            "<strong>Instruments disagree.</strong> {} measured twice came out differently; trust "
+            'neither until you know why. <a href="#agreement">All comparisons</a>',
+            counted(len(analysis.disagreements), "figure"),
+        )
+        yield Group("alert", text, [disagreement_texts(analysis)])
+    if invalid := len(analysis.tables.invalid):
+        cells = f"{counted(invalid, 'cell run')} {'is' if invalid == 1 else 'are'} invalid"
+        text = say(
+            "<strong>{}</strong>: shown, marked, and used in no verdict. "
+            '<a href="#validity">Why</a>', cells,
+        )  # fmt: skip
+        yield Group("alert", text, [])
+
+
+def probe_cost(analysis: Analysis, _: Figures) -> Blocks:
+    alone = [cost for cost in analysis.costs if cost.alone]
+    together = [cost for cost in analysis.costs if not cost.alone]
+    controls = "probed cells beside their unprobed controls"
+    if alone:
+        yield _costs(alone, f"Each instrument alone: {controls}")
+    if together:
+        table = _costs(together, f"Several instruments together: {controls}")
+        summary = "Several instruments in one window, as their counts are compared"
+        yield Group("closed" if alone else "open", summary, [table])
+    no_cost = "No probed cell has valid figures in this run."
+    yield Text("faint", COST_NOTE) if analysis.costs else no_cost
+
+
+def _costs(costs: Sequence[ProbeCost], caption: str) -> Table:
+    rows: list[Row] = []
+    for key, group in groupby(costs, lambda c: (c.instruments, c.scripts, c.target, c.kernel)):
+        instruments, scripts, target, kernel = key
+        where = f"{target} {kernel} · {scripts}" if scripts else f"{target} {kernel}"
+        head = say("<strong>{}</strong> {}", instruments, faint(where))
+        rows += [Row((head,)), *map(_cost_row, group)]
+    return Table(caption, [Column("cell", "from"), *numbers(*map(say, COST_HEADS))], rows)
+
+
+def _cost_row(cost: ProbeCost) -> Row:
+    several = len(cost.events) > 1
+    names = [f"{one.instrument} " if several else "" for one in cost.events]
+    counts, times = (
+        ", ".join(f"{name}{figure}" for name, figure in zip(names, figures, strict=True))
+        for figures in (
+            [optional(one.count) for one in cost.events],
+            [optional(one.ns, "ns") for one in cost.events],
+        )
+    )
+    return Row((
+        f"{cost.transport} · {conditions_text(cost)}",
+        spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
+        spanned(cost.switches_without), spanned(cost.switches_with), counts or NOT_MEASURED,
+        optional(cost.added_per_event, "ns"), times or NOT_MEASURED,
+    ))  # fmt: skip
+
+
+def validity(analysis: Analysis, _: Figures) -> Blocks:
+    if analysis.tables.invalid:
+        rows = []
+        for invalid in analysis.tables.invalid:
+            cell = invalid.cell
+            what = f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.conditions}"
+            name = f"{invalid.target.folder}, cell {cell.id}: {what}"
+            rows.append((name, "; ".join(invalid.reasons)))
+        caption = "Invalid cell runs: shown, marked, used in no verdict"
+        yield Table(caption, ("cell run", "why"), rows)
+    else:
+        yield (
+            "Every cell run is valid: payload was conserved, probes counted every message, and no "
+            "event was lost."
+        )
+    if missing := [(one.what, one.target or "all", one.why) for one in analysis.tables.missing]:
+        yield Table("Missing", ("what", "target", "why"), missing)
+    else:
+        yield "Nothing that was asked for is missing."
+
+
+def environment(analysis: Analysis, _: Figures) -> Blocks:
+    for target in analysis.run.targets:
+        yield from _target(target)
+
+
+def _target(target: Target) -> Blocks:
+    found = target.environment
+    facts = {name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT}
+    facts |= {
+        "strongest probes": target.probe_level,
+        "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
+        "also active on lo": loopback.row(target) or None,
+        "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
+    }
+    rows = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]
+    yield Table(f"{target.kind} · {target.kernel}", (), rows, "narrow")
+    if found.settings:
+        names = sorted(found.settings, key=str.lower)
+        given = [found.settings[name] for name in names]
+        texts = ["absent" if value is None else value for value in given]
+        values = [(code(name), text) for name, text in zip(names, texts, strict=True)]
+        summary = f"{counted(len(values), 'setting')} of {target.kernel}"
+        yield Group("closed", summary, [Table("Settings", (), values, "narrow")])
+
+
+def reproduce(analysis: Analysis, figures: Figures) -> Blocks:
+    manifest, journey = analysis.run.manifest, figures.get("journey")
+    timeline = say(" and <code>timeline/</code> (a round trip, for ui.perfetto.dev)")
+    folded = say(
+        " For other programs: <code>folded/</code> (flame graphs, speedscope){}.",
+        timeline if journey and journey.svg else "",
+    )
+    yield f"Measured {manifest.started} with pathcost {manifest.pathcost}."
+    yield Text("pre", shlex.join(manifest.command) or "the manifest names no command")
+    yield "Make this report again from its raw files, without root:"
+    yield Text("pre", f"python -m analysis reports/{analysis.run.name}")
+    yield Text("note", say(
+        "Every figure stands in <code>measurements.parquet</code> and "
+        "<code>measurements.csv</code>, every verdict in <code>claims.csv</code>.{}",
+        folded if analysis.exact else "",
+    ))  # fmt: skip

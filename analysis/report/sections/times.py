@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where a message's time goes: round trips, their parts, wake-ups, call trees and samples."""
+
+from collections.abc import Sequence
+
+from analysis.analyse import Analysis
+from analysis.counts.ledger import MOST_TOGETHER
+from analysis.intervals import LEAST_REPEATS, RESAMPLES
+from analysis.report.blocks import Column, Group, SideBySide, Table, Text, numbers
+from analysis.report.inline import above, conditions_text, hidden, joined, say, spanned
+from analysis.report.sections.counts import Blocks, Figures
+from analysis.times import words
+from analysis.times.timing import Times
+from analysis.times.waterfall import Decomposition
+from analysis.wording import NOT_MEASURED, amount, counted, number, size_text
+
+
+def times(analysis: Analysis, figures: Figures) -> Blocks:
+    clock = _clock_cost(analysis)
+    cost = f"; one reading of the clock cost at most {amount(clock, 'ns')}" if clock else ""
+    yield (
+        f"Times come from unprobed cells of the host only{cost}. An emulated guest's times are "
+        "never shown."
+    )
+    yield _absent(analysis)
+    yield figures.get("latency")
+    if analysis.timings:
+        yield from _timings(analysis)
+    else:
+        yield "No times: this run has no valid, unprobed cell on the host."
+    yield Text("heading", "What it is made of")
+    yield figures.get("waterfall")
+    for one in analysis.parts:
+        if len(analysis.parts) == 1 or one.size == analysis.ledgers[0].size:
+            yield from _decomposition(one)
+        else:
+            yield Group("closed", size_text(one.size), list(_decomposition(one)))
+    yield Text("heading", "And with the size of the message")
+    yield figures.get("sizes")
+
+
+def _clock_cost(analysis: Analysis) -> float | None:
+    """The dearest clock reading of the host's cells, in nanoseconds."""
+    costs = [
+        cell.result.clock_cost_ns
+        for target in analysis.run.targets
+        for cell in target.cells
+        if target.timed and cell.result and cell.result.clock_cost_ns is not None
+    ]
+    return max(costs, default=None)
+
+
+def _absent(analysis: Analysis) -> str | None:
+    guest = say("; a guest has it, for counts: <code>--target guest</code>")
+    texts = [
+        say("<strong>{}</strong> ({}): {}{}", missing.what, missing.target, missing.why,
+            guest if missing.target == "host" else "")
+        for missing in analysis.tables.missing
+        if missing.transport
+    ]  # fmt: skip
+    return say("Absent here: {}", joined(texts, "; ")) if texts else None
+
+
+def _timings(analysis: Analysis) -> Blocks:
+    """Those of the ledger's pattern and size, then the others."""
+    ledger = analysis.ledgers[0]
+    first = (ledger.pattern, ledger.size)
+    main = [timing for timing in analysis.timings if (timing.pattern, timing.size) == first]
+    others = [timing for timing in analysis.timings if timing not in main]
+    yield from _ratios(main)
+    if len(ledger.transports) > len(ledger.narrow(MOST_TOGETHER).transports):
+        summary = f"The times of all {len(ledger.transports)} transports"
+        yield Group("closed", summary, [_times_table(main)])
+    else:
+        yield _times_table(main)
+    yield Text("note", say(
+        "Medians over repeats, with the range over them. p50 and p99 are of an iteration: a round "
+        "trip; in selfloop a message, in stream a send. A ratio pairs the two medians of each "
+        "interleaved repeat; its 95 % interval is a bootstrap of the median over repeats ({} "
+        "resamples), given from {} repeats up. Modes: Hartigan's dip test says whether there are "
+        "several; only such are named as hold 5 % of the iterations and lie 10 % apart "
+        "(<code>analysis/times/modes.py</code>).", RESAMPLES, LEAST_REPEATS,
+    ))  # fmt: skip
+    if others:
+        summary = f"{counted(len(others), 'more timing')}: other patterns and sizes"
+        yield Group("closed", summary, [*_ratios(others), _times_table(others)])
+
+
+def _ratios(timings: Sequence[Times]) -> Blocks:
+    """Each timing's first ratio; those of the other transports are folded."""
+    first, others = (
+        Table(
+            "Ratios, each in its timing", ("Slowdown", Column("in this timing", "from")),
+            [
+                (words.ratio_text(ratio), words.timing_of_ratio(timing, ratio))
+                for timing in timings
+                for ratio in timing.ratios[part]
+            ],
+            "ratios",
+        )
+        for part in (slice(1), slice(1, None))
+    )  # fmt: skip
+    yield first
+    if more := len(others.rows):
+        yield Group("closed", f"{counted(more, 'more ratio')}, of the other transports", [others])
+
+
+def _times_table(timings: Sequence[Times]) -> Table:
+    names = ("p50", "p99", "messages a second", "messages per segment", "messages per read")
+    rows = [
+        (
+            hidden("same") if place else conditions_text(timing), one.transport,
+            spanned(one.p50, "ns"), spanned(one.p99, "ns"), spanned(one.messages_per_s),
+            spanned(one.per_segment), spanned(one.per_read),
+            one.modality.words() if one.modality else NOT_MEASURED,
+        )
+        for timing in timings
+        for place, one in enumerate(timing.latencies)
+    ]  # fmt: skip
+    heads = ["timing", "transport", *numbers(*names), Column("kinds of iteration", "from")]
+    return Table("Times, unprobed, host", heads, rows)
+
+
+def _decomposition(one: Decomposition) -> Blocks:
+    yield from (words.gap_text(gap, one.size) for gap in one.gaps)
+    if any(waterfall.steps for waterfall in one.waterfalls):
+        note = (
+            "Medians over repeats, for one message; in brackets the 95 % bootstrap interval, "
+            "repeats drawn whole."
+        )
+        uneven = filter(None, map(words.uneven, one.waterfalls))
+        summary = f"The steps of all transports, {size_text(one.size)}"
+        yield Group("closed", summary, [_steps(one), Text("note", " ".join((note, *uneven)))])
+
+
+def _steps(one: Decomposition) -> Table:
+    rows = [[above(step, cell)] for step, cell in words.STEPS.values()]
+    for waterfall in one.waterfalls:
+        for row, name in zip(rows, words.STEPS, strict=True):
+            part, level = waterfall.steps.get(name), waterfall.levels.get(name)
+            row.append(
+                above(words.part_text(part), f"to {amount(level.value, 'ns')} in all")
+                if part and level
+                else NOT_MEASURED
+            )
+    heads = ["step", *numbers(*(waterfall.transport for waterfall in one.waterfalls))]
+    caption = f"What a message of {size_text(one.size)} costs, step by step"
+    return Table(caption, heads, rows, "narrow")
+
+
+def path(analysis: Analysis, _: Figures) -> Blocks:
+    if not (found := analysis.path):
+        return
+    names = [part.name.replace("-", " → ") for part in found[0].parts]
+    rows, histograms = [], []
+    for one in found:
+        parts = [
+            above(amount(part.mean_ns, "ns"), counted(part.count, "time"))
+            if part.count
+            else NOT_MEASURED
+            for part in one.parts
+        ]
+        awake = above(str(one.not_woken), f"of {counted(one.messages, 'message')}")
+        rows.append((above(one.transport, one.where), *parts, awake))
+        for name, part in zip(names, one.parts, strict=True):
+            slots = [
+                f"{low:>12} ns  {'█' * round(40 * count / part.count):40}  {count}\n"
+                for low, count in part.slots
+            ]
+            if part.count:
+                head = f"{one.transport}, {name} · {one.where}\n"
+                histograms.append(Text("pre", head + "".join(slots)))
+    yield Table(
+        "Parts of the way from send to receive, on probed cells: compare the parts; the whole is "
+        "better taken from unprobed ones",
+        ["cell", *numbers(*names, "reader was awake")], rows,
+    )  # fmt: skip
+    yield Group("closed", "As histograms, by powers of two", histograms)
+
+
+def wakeups(analysis: Analysis, _: Figures) -> Blocks:
+    if analysis.wakeups:
+        yield say(
+            "The waker's kernel stack, from the system call in. Out of "
+            "<code>sock_def_readable</code> a reader is woken for a message; out of "
+            "<code>unix_write_space</code> the other one is told that there is room again, for "
+            "which in ping-pong nobody waits."
+        )
+    for place, one in enumerate(analysis.wakeups):
+        stacks = []
+        for way in one.ways:
+            task = ", by another task" if way.elsewhere else ""
+            caption = f"{number(way.per_round_trip)} a round trip{task}"
+            stacks.append((caption, "".join(f"{name}\n" for name in way.functions)))
+        rarer = Text("note", f"{counted(one.others, 'other way')}, rarer.") if one.others else None
+        kind = "open" if place < 2 else "closed"
+        yield Group(kind, f"{one.transport} · {one.where}", [SideBySide(stacks), rarer])
+
+
+def trees(analysis: Analysis, _: Figures) -> Blocks:
+    if analysis.trees:
+        yield say(
+            "By the kernel's function_graph tracer, over a few messages after the warm-up. What a "
+            "softirq runs on a process's back stands inside its stack. Functions of "
+            "<code>lib/</code> and inlined ones are not seen."
+        )
+    for where, messages in analysis.trees:
+        counts = [
+            f"{one.transport} {len(one.send)} functions in a send, {len(one.receive)} in a receive"
+            + (f"; {n} of the send's are the receive softirq" if (n := one.in_softirq) else "")
+            for one in messages
+        ]
+        sends = [(f"{one.transport}: the send", one.send.text()) for one in messages]
+        receives = [(f"{one.transport}: the receive", one.receive.text()) for one in messages]
+        yield Group("closed", f"{where}: {'; '.join(counts)}", [SideBySide([*sends, *receives])])
+
+
+def profile(analysis: Analysis, figures: Figures) -> Blocks:
+    if analysis.profiles:
+        yield (
+            "By samples, which say in what stacks the two processes were found. Sampling disturbs: "
+            "no figure of the report is a time taken from it."
+        )
+        yield from (figure for name, figure in figures.items() if name.startswith("profile-"))
