@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Each tool of probes/ alone, as a learner runs it, beside a running workload.
 
-`python3 -m tests.alone WORKLOAD OUT RUNG` writes what each tool of a probe level printed to OUT, as
-JSON. Standard library only: it runs in a guest as well.
+`python3 -m tests.alone WORKLOAD OUT LEVEL` writes what each tool of a probe level printed to OUT,
+as JSON. Standard library only: it runs in a guest as well.
 """
 
 from __future__ import annotations

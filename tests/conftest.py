@@ -7,8 +7,11 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
 
 import pytest
+
+from analysis.__main__ import main as make_report
 
 # Fixtures that run make.
 COMPILED = {"program", "sanitized", "planted", "extended", "built", "answers"}
@@ -16,14 +19,46 @@ COMPILED = {"program", "sanitized", "planted", "extended", "built", "answers"}
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need root say so instead of failing; tests that need a compiler are slow."""
+    """Skip tests that need root; mark tests as slow that compile or make a whole report."""
     for item in items:
-        if COMPILED & set(getattr(item, "fixturenames", ())):
+        function = getattr(item, "function", None)
+        if COMPILED & set(getattr(item, "fixturenames", ())) or (
+            isinstance(function, FunctionType) and makes_report(function)
+        ):
             item.add_marker(pytest.mark.slow)
         if os.geteuid() == 0:
             continue
         if item.get_closest_marker("root") or item.get_closest_marker("guest"):
             item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))
+
+
+def makes_report(function: FunctionType) -> bool:
+    """Whether a test, or a function of its module that it calls, makes a whole report: 3 seconds.
+
+    Tests of the fixture `plain_report` share one report, and are not slow.
+    """
+    calls = [function]
+    looked_at: set[FunctionType] = set()
+    while calls:
+        caller = calls.pop()
+        looked_at.add(caller)
+        called = [caller.__globals__.get(name) for name in _names(caller.__code__)]
+        if any(target is make_report for target in called):
+            return True
+        calls += [
+            target
+            for target in called
+            if isinstance(target, FunctionType)
+            and target.__module__ == function.__module__
+            and target not in looked_at
+        ]
+    return False
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a function's code mentions, in functions within it too."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
 
 
 @pytest.fixture

@@ -64,8 +64,8 @@ def _of_page(text: str) -> Iterator[tuple[int, str]]:
     for token in MarkdownIt().enable("table").parse(text):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "fence" and not token.info:
-            for number, one in enumerate(token.content.splitlines(), line + 1):
-                if command := COMMENT.sub("", one).strip():
+            for number, shown in enumerate(token.content.splitlines(), line + 1):
+                if command := COMMENT.sub("", shown).strip():
                     yield number, command
         for child in token.children or ():
             code = child.content

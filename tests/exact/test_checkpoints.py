@@ -29,6 +29,8 @@ CELL = ExactCell(1, "unix", 64, "fifo")
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedMachine:
     """A machine of made-up files."""
     (tmp_path / "kernel").write_bytes(b"kernel")
+    (tmp_path / "recorder.so").write_bytes(b"recorder")
+    monkeypatch.setattr(checkpoints, "PLUGIN", tmp_path / "recorder.so")
     monkeypatch.setattr(boot, "programs", lambda: {"init": b"1"})
     qemu = Qemu(tmp_path, "10.0", "qemu-1")
     return EmulatedMachine(qemu, Kernel(tmp_path / "kernel", "6.12", "1", "kernel-1"))

@@ -36,7 +36,7 @@ HEART = {
 }
 # Once a segment: a pure ACK passes them too.
 PER_SEGMENT = ("__ip_queue_xmit", "loopback_xmit", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established")
-STRANGERS = {
+OF_OTHER_TRANSPORTS = {
     "unix": ("tcp_sendmsg", "loopback_xmit", "ip_rcv", "net_rx_action"),
     "tcp": ("unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space"),
 }
@@ -119,7 +119,7 @@ def test_functions_at_the_heart_are_called_once_a_message(
                 assert messages - put_off <= calls <= messages
             else:
                 assert calls == messages, function
-        for function in STRANGERS[transport]:
+        for function in OF_OTHER_TRANSPORTS[transport]:
             assert counts.get(f"function_calls {function}", 0) == 0, function
 
 

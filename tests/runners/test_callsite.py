@@ -23,11 +23,11 @@ def test_symbols_end_where_the_next_begins(tmp_path: Path) -> None:
     table = tmp_path / "kallsyms"
     table.write_text(
         "ffffffff81000000 T first\nffffffff81000040 t second\n"
-        "ffffffff81000050 D data\nffffffffc0000000 t stranger\t[module]\n"
+        "ffffffff81000050 D data\nffffffffc0000000 t foreign\t[module]\n"
     )
     symbols = callsite.read_symbols(table)
     assert symbols["first"] == (0xFFFFFFFF81000000, 0x40)
-    assert "stranger" not in symbols
+    assert "foreign" not in symbols
     assert "data" not in symbols
 
 
