@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The lessons' notebooks: run, compared, and stored with what they printed.
 
-python -m tests.docs.notebooks docs/lessons/*.ipynb     # run, and store what they show now
+`python -m tests.docs.reference` runs them all, and stores what they show now.
 """
 
 from __future__ import annotations
 
 import base64
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,20 @@ METADATA = {
 }
 
 
-def executed(page: Path) -> Any:
-    """The notebook with the outputs of now, started where it lies; raises where a cell fails."""
+def executed(page: Path, tree: Path) -> Any:
+    """The notebook with the outputs of now; raises where a cell fails.
+
+    It runs where it would be in `tree`, whose reference run is unpacked and analysed.
+    """
     book = nbformat.read(page, as_version=4)
+    folder = tree / "docs/lessons"
+    folder.mkdir(parents=True, exist_ok=True)
     NotebookClient(
         book,
         timeout=SECONDS,
         kernel_name="python3",
         record_timing=False,
-        resources={"metadata": {"path": str(page.parent)}},
+        resources={"metadata": {"path": str(folder)}},
     ).execute()
     return book
 
@@ -59,9 +63,9 @@ def _text(output: Any) -> str:
     return str(output.data["text/plain"]) + "\n"
 
 
-def refresh(page: Path) -> None:
+def refresh(page: Path, tree: Path) -> None:
     """Run it, and store it with its outputs and without what differs from machine to machine."""
-    book = executed(page)
+    book = executed(page, tree)
     for number, cell in enumerate(book.cells):
         cell.id = f"cell-{number}"
         cell.metadata = {}
@@ -69,9 +73,3 @@ def refresh(page: Path) -> None:
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     book.metadata = METADATA
     page.write_text(nbformat.writes(book, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        print(name, file=sys.stderr)
-        refresh(Path(name).resolve())

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The reference run, reports/reference/default, and all that is made from it.
 
-    python -m tests.docs.reference        # its report and tables, README's picture, the notebooks
-    python -m tests.docs.reference --run  # as root: the same of a new run, in place of the one kept
+    python -m tests.docs.reference        # make report, tables, README's picture, notebooks again
+    python -m tests.docs.reference --run  # as root: record a new run first
 
-The first is due when the analysis says something else of the same raw files, and its diff is what a
-reviewer reads. Both need the environment that `runners/setup.sh --dev` names, and Chromium.
+Run the first when a change makes the analysis print something else from the stored raw files; a
+reviewer reads its diff. Both need the environment that `runners/setup.sh --dev` names, and Chromium
+where the first screen changes, which README shows.
+
+The repository holds the raw files in one archive, and of the products only those that a reviewer
+reads as text. digests.tsv has a digest of every other product.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -33,6 +39,8 @@ RUN = Path("reports/reference/default")
 PICTURE = Path("docs/report.png")
 COMMAND = ["./runners/run.sh", "--out", str(RUN)]
 REFRESH = "python -m tests.docs.reference"
+ARCHIVE, DIGESTS = "raw.tar.xz", "digests.tsv"
+READ = ("report.md", "claims.csv", "measurements.csv")  # products that are stored as they are
 TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
 UNSEEN = {"svg", "style", "script"}
 INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
@@ -89,13 +97,65 @@ def pictured(picture: Path) -> str:
         return str(image.info.get("first-screen"))
 
 
-def analyse_again(raw: Path, run: Path) -> None:
-    """Make `run` of the raw files of `raw`, with nothing in it that an older analysis left."""
+def stored(texts: Mapping[str, str]) -> dict[str, str]:
+    """What the repository holds of a run's products, by file."""
+    digests = [
+        f"{name}\t{hashlib.sha256(text.encode()).hexdigest()}\n"
+        for name, text in sorted(texts.items())
+        if name not in READ
+    ]
+    return {name: texts[name] for name in READ} | {DIGESTS: "".join(digests)}
+
+
+def unpack(kept: Path, run: Path) -> None:
+    """Copy the manifest and the raw files of a stored run, or of a fresh one, to `run`."""
     run.mkdir(parents=True)
-    shutil.copy(raw / "run.json", run)
-    shutil.copytree(raw / "raw", run / "raw")
+    shutil.copy(kept / "run.json", run)
+    if (kept / ARCHIVE).exists():
+        shutil.unpack_archive(kept / ARCHIVE, run)
+    else:
+        shutil.copytree(kept / "raw", run / "raw")
+
+
+def pack(run: Path, archive: Path) -> None:
+    """Archive the raw files of `run`. Equal files make an equal archive."""
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for path in sorted((run / "raw").rglob("*")):
+            tar.add(path, path.relative_to(run), recursive=False, filter=_nobody)
+
+
+def _nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o755 if entry.isdir() else 0o644
+    return entry
+
+
+def analyse_again(kept: Path, run: Path) -> None:
+    """Make `run` of the raw files of `kept`, with nothing in it that an older analysis left."""
+    unpack(kept, run)
     if analyse([str(run), "--quiet"]) != 0:
-        raise SystemExit(f"pathcost: {raw} is as it was, since it could not be analysed.")
+        raise SystemExit(f"pathcost: {kept} is as it was, since it could not be analysed.")
+
+
+def complete(kept: Path, tree: Path) -> Path:
+    """Copy the tree to `tree`, with all of the reference run in its place. Return that place."""
+    clone(tree)
+    shutil.rmtree(tree / RUN, ignore_errors=True)
+    analyse_again(kept, tree / RUN)
+    return tree / RUN
+
+
+def store(run: Path, kept: Path) -> None:
+    """Replace the stored run. The archive stays as it is if its files did not change."""
+    archive = run.parent / ARCHIVE
+    pack(run, archive)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    shutil.copy(run / "run.json", kept)
+    shutil.copy(archive, kept)
+    for name, text in stored(products(run)).items():
+        (kept / name).write_text(text, encoding="utf-8", newline="")
 
 
 def measure(copy: Path) -> Path:
@@ -123,6 +183,8 @@ def draw(page: Path, picture: Path, place: Path) -> None:
     """The page's first screen, in 256 colours; left alone where it is of the same page already."""
     if pictured(picture) == first_screen(page):
         return
+    if browser.CHROMIUM is None:
+        raise SystemExit("pathcost: README's picture needs Chromium: apt-get install chromium")
     end = int(browser.ask(page, place, LEDGER_ENDS, size=(WIDTH, TALL))) + MARGIN
     with Image.open(browser.screenshot(page, place, size=(WIDTH, end))) as shot:
         said = PngInfo()
@@ -134,18 +196,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=REFRESH, description=__doc__.split("\n", 1)[0])
     parser.add_argument("--run", action="store_true", help="measure anew, by " + " ".join(COMMAND))
     options = parser.parse_args()
-    if browser.CHROMIUM is None:
-        parser.error("Chromium takes README's picture: it is not installed (apt install chromium)")
     kept = REPOSITORY / RUN
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        raw = measure(place / "pathcost") if options.run else kept
-        analyse_again(raw, place / RUN.name)
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(place / RUN.name, kept)
-        draw(kept / "report.html", REPOSITORY / PICTURE, place)
-    for page in notebooks.PAGES:
-        notebooks.refresh(page)
+        recorded = measure(place / "pathcost") if options.run else kept
+        run = complete(recorded, place / "tree")
+        draw(run / "report.html", REPOSITORY / PICTURE, place)
+        store(run, kept)
+        for page in notebooks.PAGES:
+            notebooks.refresh(page, place / "tree")
 
 
 if __name__ == "__main__":

@@ -47,9 +47,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages") / "pathcost"
     transcripts.clone(folder)
     for name in ("A", "B"):
-        shutil.copytree(folder / reference.RUN, folder / name)
+        reference.unpack(folder / reference.RUN, folder / name)
+    shutil.copytree(folder / "A/raw", folder / reference.RUN / "raw")
     page = (folder / "docs/adding-a-claim.md").read_text(encoding="utf-8")
-    (claim,) = (one.content for one in MarkdownIt().parse(page) if one.info.strip() == "toml")
+    (claim,) = (token.content for token in MarkdownIt().parse(page) if token.info.strip() == "toml")
     (folder / "analysis/claims/my-source.toml").write_text(claim, encoding="utf-8")
     return folder
 
@@ -71,7 +72,7 @@ def test_every_command_of_a_page_is_accounted_for() -> None:
     assert {
         command: where
         for command, where in SHOWN.items()
-        if command not in ENTRIES and not any(one.startswith(f"{command} ") for one in in_lessons)
+        if command not in ENTRIES and not any(run.startswith(f"{command} ") for run in in_lessons)
     } == {}, f"say in {shown.TABLE.name} how it is tested"
     assert [command for command in ENTRIES if command not in SHOWN] == []
 
@@ -92,7 +93,7 @@ def test_an_option_that_was_lost_is_seen() -> None:
 def test_the_test_that_runs_a_command_is_there(test: str) -> None:
     file, _, name = test.partition("::")
     tree = ast.parse((REPOSITORY / file).read_text(encoding="utf-8"))
-    assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def commands_of_headers() -> dict[str, list[str]]:

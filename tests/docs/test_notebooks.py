@@ -11,10 +11,9 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from runners.targets import REPOSITORY
-from tests.docs import notebooks
+from tests.docs import notebooks, reference
 
 LESSONS = REPOSITORY / "docs/lessons"
-REFRESH = "python -m tests.docs.notebooks docs/lessons/*.ipynb"
 PARTS = ("**Question.**", "**Predict.**", "## Explain", "## Break it", "## Exercise", "Answer")
 
 
@@ -22,16 +21,23 @@ def test_there_are_three() -> None:
     assert len(notebooks.PAGES) == 3
 
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tree")
+    reference.complete(REPOSITORY / reference.RUN, folder)
+    return folder
+
+
 @pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)
 @pytest.mark.slow
-def test_a_notebook_prints_what_it_shows(page: Path) -> None:
-    kept, now = nbformat.read(page, as_version=4), notebooks.executed(page)
+def test_a_notebook_prints_what_it_shows(page: Path, tree: Path) -> None:
+    kept, now = nbformat.read(page, as_version=4), notebooks.executed(page, tree)
     wrong = [
         line
         for old, new in zip(notebooks.shown(kept), notebooks.shown(now), strict=True)
         for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)
     ]
-    assert not wrong, "\n".join(wrong) + f"\n\nis this meant? {REFRESH}"
+    assert not wrong, "\n".join(wrong) + f"\n\nis this meant? {reference.REFRESH}"
 
 
 @pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)
@@ -49,7 +55,7 @@ def test_a_cell_that_fails_fails_the_notebook(tmp_path: Path) -> None:
     page = tmp_path / "page.ipynb"
     page.write_text(nbformat.writes(book))
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
-        notebooks.executed(page)
+        notebooks.executed(page, tmp_path)
 
 
 @pytest.mark.slow
@@ -57,5 +63,5 @@ def test_a_refreshed_notebook_holds(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(source) for source in ("print(6 * 7)", "6 * 7")]
     page = tmp_path / "page.ipynb"
     page.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
-    notebooks.refresh(page)
+    notebooks.refresh(page, tmp_path)
     assert notebooks.shown(nbformat.read(page, as_version=4)) == ["42\n", "42\n"]

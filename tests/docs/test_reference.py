@@ -8,7 +8,10 @@ well: the Parquet table, the figures as PNG, the timelines, the profiles for spe
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
+
+import pytest
 
 from runners.targets import REPOSITORY
 from tests.docs import reference
@@ -34,9 +37,19 @@ def differing(kept: dict[str, str], now: dict[str, str]) -> str:
     return "\n".join("\n".join(diff[:LINES]) or name for name, diff in diffs.items())
 
 
-def test_the_analysis_makes_the_reference_report_again(tmp_path: Path) -> None:
-    reference.analyse_again(KEPT, tmp_path / "default")
-    wrong = differing(reference.products(KEPT), reference.products(tmp_path / "default"))
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference run, unpacked and analysed."""
+    run = tmp_path_factory.mktemp("again") / reference.RUN.name
+    reference.analyse_again(KEPT, run)
+    return run
+
+
+@pytest.mark.slow
+def test_the_analysis_makes_the_reference_report_again(again: Path) -> None:
+    now = reference.stored(reference.products(again))
+    kept = {name: (KEPT / name).read_text(encoding="utf-8") for name in now}
+    wrong = differing(kept, now)
     assert not wrong, f"{wrong}\n\n{FORGOTTEN} {reference.REFRESH}"
 
 
@@ -49,18 +62,29 @@ def test_a_changed_missing_or_new_file_is_seen() -> None:
     assert differing(kept, {k: v for k, v in kept.items() if k != "empty.csv"}) == "empty.csv"
 
 
-def test_the_reference_run_has_what_a_reader_looks_for() -> None:
+@pytest.mark.slow
+def test_the_reference_run_has_what_a_reader_looks_for(again: Path) -> None:
     """A run without a guest, without exact counts or without times would compare equal as well."""
-    names = set(reference.products(KEPT))
+    names = set(reference.products(again))
     assert {"report.md", "report.html", "measurements.csv", "claims.csv"} <= names
     assert {"figures/journey.csv", "figures/latency.csv", "figures/ledger.csv"} <= names
     assert len([name for name in names if name.endswith(".folded")]) == 4
 
 
-def test_the_readme_shows_the_reference_report() -> None:
+def test_equal_raw_files_make_an_equal_archive(tmp_path: Path) -> None:
+    (tmp_path / "raw/host").mkdir(parents=True)
+    for archive, seconds in (("first", 1), ("second", 2)):
+        (tmp_path / "raw/host/cells.jsonl").write_text("{}\n")
+        os.utime(tmp_path / "raw/host/cells.jsonl", (seconds, seconds))
+        reference.pack(tmp_path, tmp_path / archive)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_readme_shows_the_reference_report(again: Path) -> None:
     assert f"]({reference.PICTURE})" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert reference.pictured(REPOSITORY / reference.PICTURE) == reference.first_screen(
-        KEPT / "report.html"
+        again / "report.html"
     ), f"the picture is of an older report: {reference.REFRESH}"
 
 
@@ -69,8 +93,9 @@ def test_words_are_what_a_reader_sees() -> None:
     assert reference.words(page + "&lt;3") == "t\none two\n<3\n"
 
 
-def test_nothing_of_the_machine_s_own_is_kept() -> None:
+@pytest.mark.slow
+def test_nothing_of_the_machine_s_own_is_kept(again: Path) -> None:
     """`--run` measures in a temporary copy, and leaves its path nowhere."""
-    kept = [path for path in KEPT.rglob("*") if path.suffix in {".json", ".bt", ".md", ".html"}]
+    kept = [path for path in again.rglob("*") if path.suffix in {".json", ".bt", ".md", ".html"}]
     assert kept
     assert [path for path in kept if "/pathcost/reports/" in path.read_text(encoding="utf-8")] == []
