@@ -12,18 +12,19 @@ from types import CodeType, FunctionType
 import pytest
 
 from analysis.__main__ import main as make_report
+from analysis.analyse import analyse
 
-# Fixtures that run make.
-COMPILED = {"program", "sanitized", "planted", "extended", "built", "answers"}
+# Fixtures that run make, and the fixture that analyses a run for each test.
+SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need root; mark tests as slow that compile or make a whole report."""
+    """Skip tests that need root; mark tests as slow that compile or analyse a whole run."""
     for item in items:
         function = getattr(item, "function", None)
-        if COMPILED & set(getattr(item, "fixturenames", ())) or (
-            isinstance(function, FunctionType) and makes_report(function)
+        if SLOW & set(getattr(item, "fixturenames", ())) or (
+            isinstance(function, FunctionType) and analyses(function)
         ):
             item.add_marker(pytest.mark.slow)
         if os.geteuid() == 0:
@@ -32,10 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))
 
 
-def makes_report(function: FunctionType) -> bool:
-    """Whether a test, or a function of its module that it calls, makes a whole report: 3 seconds.
+def analyses(function: FunctionType) -> bool:
+    """Whether a test, or a function of its module that it calls, analyses a whole run.
 
-    Tests of the fixture `plain_report` share one report, and are not slow.
+    An analysis takes a second, and a report three. Tests of the fixtures `plain` and
+    `plain_report` share one of each, and are not slow.
     """
     calls = [function]
     looked_at: set[FunctionType] = set()
@@ -43,7 +45,7 @@ def makes_report(function: FunctionType) -> bool:
         caller = calls.pop()
         looked_at.add(caller)
         called = [caller.__globals__.get(name) for name in _names(caller.__code__)]
-        if any(target is make_report for target in called):
+        if any(target is make_report or target is analyse for target in called):
             return True
         calls += [
             target
