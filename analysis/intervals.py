@@ -48,7 +48,7 @@ def joint_interval(
         return None
 
     def statistic(*drawn: Values, axis: int) -> Any:
-        return figures(np.stack([np.median(one, axis=axis) for one in drawn]))
+        return figures(np.stack([np.median(column, axis=axis) for column in drawn]))
 
     found = bootstrap(
         columns, statistic, paired=True, vectorized=True, method="percentile",

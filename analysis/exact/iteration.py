@@ -8,6 +8,7 @@ counts each time. Spans of all processes and CPUs follow each other, as the emul
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from analysis.functions.calltree import RECEIVE, SEND
 from analysis.functions.layers import USER, layer_of
@@ -58,9 +59,9 @@ def slices(spans: Sequence[Span], names: Callable[[Span], Path]) -> Iterator[Sli
     """What follows on itself in one task under equal names is one; in the order of their ends."""
     open_: list[tuple[str, int]] = []
     now, task = 0, ""
-    for one in spans:
-        wanted = names(one)
-        together = min(len(open_), len(wanted)) if one.task == task else 0
+    for span in spans:
+        wanted = names(span)
+        together = min(len(open_), len(wanted)) if span.task == task else 0
         kept = 0
         while kept < together and open_[kept][0] == wanted[kept]:
             kept += 1
@@ -68,23 +69,19 @@ def slices(spans: Sequence[Span], names: Callable[[Span], Path]) -> Iterator[Sli
             name, start = open_.pop()
             yield Slice(name, len(open_), start, now - start)
         open_ += [(name, now) for name in wanted[kept:]]
-        now, task = now + one.steps, one.task
+        now, task = now + span.steps, span.task
     while open_:
         name, start = open_.pop()
         yield Slice(name, len(open_), start, now - start)
 
 
-def layers(one: Span) -> Path:
+def layers(span: Span) -> Path:
     """The layers that its path goes down through, neighbours of one name once.
 
     User space stands for itself only, and not above every system call.
     """
-    found: list[str] = []
-    for depth in range(2 if one.in_user else 3, len(one.path) + 1):
-        name = layer_of(one.path[:depth]).name
-        if not found or found[-1] != name:
-            found.append(name)
-    return tuple(found)
+    depths = range(2 if span.in_user else 3, len(span.path) + 1)
+    return tuple(name for name, _ in groupby(layer_of(span.path[:n]).name for n in depths))
 
 
 def message(iteration: Sequence[Span]) -> tuple[Span, ...]:
@@ -93,7 +90,7 @@ def message(iteration: Sequence[Span]) -> tuple[Span, ...]:
     What lies between stays in: the sender that goes to sleep, switches, softirqs. Empty where the
     iteration holds no whole message.
     """
-    sends = [n for n, one in enumerate(iteration) if one.is_in(SEND) and one.task in PROCESSES]
+    sends = [n for n, span in enumerate(iteration) if span.is_in(SEND) and span.task in PROCESSES]
     if not sends:
         return ()
     begin, sender = sends[0], iteration[sends[0]].task
@@ -101,9 +98,9 @@ def message(iteration: Sequence[Span]) -> tuple[Span, ...]:
         begin -= 1
     received = False
     for end in range(begin, len(iteration)):
-        one = iteration[end]
-        if one.task in PROCESSES and one.task != sender:
-            if one.in_user and received:
+        span = iteration[end]
+        if span.task in PROCESSES and span.task != sender:
+            if span.in_user and received:
                 return tuple(iteration[begin:end])
-            received = received or one.is_in(RECEIVE)
+            received = received or span.is_in(RECEIVE)
     return ()

@@ -51,8 +51,8 @@ class Journey:
     def by_stage(self) -> list[tuple[str, int]]:
         """Stages of one name together, in the order in which each began."""
         sums: Counter[str] = Counter()
-        for one in self.stages:
-            sums[one.name] += one.width
+        for stage in self.stages:
+            sums[stage.name] += stage.width
         return list(sums.items())
 
 
@@ -65,10 +65,13 @@ def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
     way = message(cell.iteration)
     if not way:
         return None
-    copiers = frozenset(cell.payload.copiers) if cell.payload else _copiers(comparison)
+    # Without a payload of its own, the other transports': the kernel copies from and to users by
+    # the same function.
+    cells = (cell,) if cell.payload else comparison.cells
+    copiers = frozenset(name for c in cells if c.payload for name in c.payload.copiers)
     return Journey(
         cell.transport,
-        sum(one.steps for one in way),
+        sum(span.steps for span in way),
         tuple(_stages(way)),
         tuple(sorted(slices(way, layers), key=lambda box: (box.depth, box.start))),
         tuple(_marks(way, copiers)),
@@ -76,57 +79,46 @@ def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
     )
 
 
-def _copiers(comparison: Comparison) -> frozenset[str]:
-    """Of the other transports: the kernel's function that copies from and to users is one."""
-    return frozenset(
-        name for cell in comparison.cells if cell.payload for name in cell.payload.copiers
-    )
-
-
 def _softirq(way: Sequence[Span]) -> dict[str, int]:
     sums: Counter[str] = Counter()
-    for one in way:
-        if SOFTIRQ in one.path:
-            sums[_whose(one) if one.call else one.task] += one.steps
+    for span in way:
+        if SOFTIRQ in span.path:
+            sums[f"the {span.task}'s {span.call}()" if span.call else span.task] += span.steps
     return dict(sums)
-
-
-def _whose(one: Span) -> str:
-    return f"the {one.task}'s {one.call}()"
 
 
 def _stages(way: Sequence[Span]) -> Iterator[Slice]:
     """The way into a system call and out of it belongs to that call."""
-    calls = [one.call for one in way]
-    for task in {one.task for one in way}:  # each by itself: on two CPUs they take turns
-        mine = [n for n, one in enumerate(way) if one.task == task]
+    calls = [span.call for span in way]
+    for task in {span.task for span in way}:  # each by itself: on two CPUs they take turns
+        mine = [n for n, span in enumerate(way) if span.task == task]
         for order in (mine[::-1], mine):
             for beside, n in pairwise(order):
                 if not calls[n] and not way[n].in_user:
                     calls[n] = calls[beside]
-    named = {id(one): (_stage(one, call),) for one, call in zip(way, calls, strict=True)}
-    return slices(way, lambda one: named[id(one)])
+    named = {id(span): (_stage(span, call),) for span, call in zip(way, calls, strict=True)}
+    return slices(way, lambda span: named[id(span)])
 
 
-def _stage(one: Span, call: str) -> str:
-    where = f"{call}()" if call else "user space" if one.in_user else "kernel"
-    return f"{one.task}: {where}"
+def _stage(span: Span, call: str) -> str:
+    where = f"{call}()" if call else "user space" if span.in_user else "kernel"
+    return f"{span.task}: {where}"
 
 
 def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
     """Copies by who copies payload, as exact mode's payload window saw it."""
     at = 0
     nobody = Span(way[0].cpu, (way[0].task,), 0)
-    for before, one in pairwise((nobody, *way)):
-        if one.cpu == before.cpu and one.task != before.task:
+    for before, span in pairwise((nobody, *way)):
+        if span.cpu == before.cpu and span.task != before.task:
             kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"
-            yield Mark(kind, at, f"{kind} to {one.task}")
-        if one.path[-1] in copiers:
-            where = " in" if one.is_in(SEND) else " out" if one.is_in(RECEIVE) else ""
+            yield Mark(kind, at, f"{kind} to {span.task}")
+        if span.path[-1] in copiers:
+            where = " in" if span.is_in(SEND) else " out" if span.is_in(RECEIVE) else ""
             yield Mark("copy", at, f"copy{where}")
-        if one.path[-1] == WAKEUP and WAKEUP not in before.path:
-            yield Mark("wake-up", at, f"wake-up: {_cause(one.path)}")
-        at += one.steps
+        if span.path[-1] == WAKEUP and WAKEUP not in before.path:
+            yield Mark("wake-up", at, f"wake-up: {_cause(span.path)}")
+        at += span.steps
 
 
 def _cause(path: Path) -> str:
@@ -137,8 +129,9 @@ def _cause(path: Path) -> str:
 def table(found: Sequence[Journey]) -> pd.DataFrame:
     """A row for each stage, box and mark: what the figure was drawn from."""
     rows: list[tuple[object, ...]] = []
-    for one in found:
-        for kind, parts in (("stage", one.stages), ("box", one.boxes)):
-            rows += [(one.transport, kind, p.name, p.depth, p.start, p.width) for p in parts]
-        rows += [(one.transport, "mark", mark.words, 0, mark.at, 0) for mark in one.marks]
+    for journey in found:
+        name = journey.transport
+        for kind, parts in (("stage", journey.stages), ("box", journey.boxes)):
+            rows += [(name, kind, p.name, p.depth, p.start, p.width) for p in parts]
+        rows += [(name, "mark", mark.words, 0, mark.at, 0) for mark in journey.marks]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -20,24 +20,26 @@ SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
 
 def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     """Time runs to the right, calls go down."""
-    widest = max(one.total for one in found)
-    depths = [max(box.depth for box in one.boxes if _seen(box, widest)) + 1 for one in found]
+    widest = max(journey.total for journey in found)
+    depths = [
+        max(box.depth for box in journey.boxes if _seen(box, widest)) + 1 for journey in found
+    ]
     heights = [ABOVE + 1 + depth for depth in depths]
     figure = Figure(figsize=(9, 1.5 + ROW * sum(heights)), layout="constrained")
     axes = figure.subplots(
         len(found), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )
-    transports = [one.transport for one in found]
-    for ax, one, depth in zip(axes[:, 0], found, depths, strict=True):
-        title = f"{one.transport}: {one.total:,} instructions"
-        ax.set_title(title, color=colour(one.transport, transports))
-        for stage in one.stages:
+    transports = [journey.transport for journey in found]
+    for ax, journey, depth in zip(axes[:, 0], found, depths, strict=True):
+        title = f"{journey.transport}: {journey.total:,} instructions"
+        ax.set_title(title, color=colour(journey.transport, transports))
+        for stage in journey.stages:
             _bar(ax, stage, stage.name, -1, RULE, widest, INK)
-        for box in one.boxes:
+        for box in journey.boxes:
             if _seen(box, widest):
                 fill = colours.get(box.name, REST_COLOUR)
                 _bar(ax, box, box.name, box.depth, fill, widest, DARK)
-        _marks(ax, one, widest)
+        _marks(ax, journey, widest)
         ax.set_ylim(depth, -1 - ABOVE)
         ax.set_yticks([])
         ax.grid(visible=False)
@@ -45,8 +47,8 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     axes[-1, 0].set_xlim(0, widest)
     axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
     axes[-1, 0].set_xlabel("instructions since the sender's system call")
-    shown = {box.name for one in found for box in one.boxes if _seen(box, widest)}
-    legend(figure, {name: one for name, one in colours.items() if name in shown or name == REST})
+    shown = {box.name for journey in found for box in journey.boxes if _seen(box, widest)}
+    legend(figure, {name: fill for name, fill in colours.items() if name in shown or name == REST})
     return figure
 
 
@@ -57,18 +59,16 @@ def _seen(box: Slice, widest: int) -> bool:
 def _bar(ax: Axes, box: Slice, name: str, row: int, fill: str, widest: int, ink: str) -> None:
     ax.broken_barh([(box.start, box.width)], (row, 0.92), color=fill, edgecolor=CARD, linewidth=0.4)
     room = int(box.width / widest / CHARACTER)
-    wide = len(name)
-    cut = f"{name[: (room - 1) * len(name) // wide]}…"
-    text = name if room >= wide else cut if room >= 4 else ""
+    text = name if room >= len(name) else f"{name[: room - 1]}…" if room >= 4 else ""
     if text:
         ax.text(box.start, row + 0.48, f" {text}", va="center", fontsize=8, color=ink, clip_on=True)
 
 
-def _marks(ax: Axes, one: Journey, widest: int) -> None:
+def _marks(ax: Axes, journey: Journey, widest: int) -> None:
     """A sign for each; its words once for those that follow each other, where there is room."""
     rows = [-1.0] * WORD_ROWS  # where the words of each end
     last = ""
-    for mark in sorted(one.marks, key=lambda mark: mark.at):
+    for mark in sorted(journey.marks, key=lambda mark: mark.at):
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue

@@ -98,7 +98,7 @@ class Change:
 
     def rest(self) -> int:
         """Instructions a round trip that the top leaves."""
-        return sum(one.difference for one in self.functions()[TOP:])
+        return sum(moved.difference for moved in self.functions()[TOP:])
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ def palette(cells: list[ExactCell]) -> dict[str, str]:
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     """One bar for each transport, as long as its round trip, parted by layer."""
-    cells = [cell for one in comparisons for cell in one.cells]
+    titled = [(comparison.title, cell) for comparison in comparisons for cell in comparison.cells]
     colours = palette(list(comparisons[0].cells))  # the flame graph's: a layer has one colour
-    figure = Figure(figsize=(9, 1.6 + 0.42 * len(cells)), layout="constrained")
+    figure = Figure(figsize=(9, 1.6 + 0.42 * len(titled)), layout="constrained")
     ax = figure.subplots()
     labels = []
-    titled = [(one.title, cell) for one in comparisons for cell in one.cells]
     for row, (title, cell) in enumerate(titled):
         left = 0
         layers = cell.layers()
@@ -45,21 +44,17 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
 
 def flame_plot(comparison: Comparison) -> Figure:
     """A flame graph for each transport; the two tasks' equal paths are one."""
-    graphs = [
-        flame.Graph(
-            f"{cell.transport}: {cell.total:,} instructions a round trip",
-            inclusive(cell.nodes),
-        )
-        for cell in comparison.cells
-    ]
-    return flame.flame_plot(graphs, "instructions a round trip")
+    unit = "instructions a round trip"
+    titled = [(f"{cell.transport}: {cell.total:,} {unit}", cell) for cell in comparison.cells]
+    graphs = [flame.Graph(title, inclusive(cell.nodes)) for title, cell in titled]
+    return flame.flame_plot(graphs, unit)
 
 
 def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
     """Instructions a round trip by kernel: a line for each transport and scheduling."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     ax = figure.subplots()
-    kernels = list(dict.fromkeys(kernel for one in lines.values() for kernel in one))
+    kernels = list(dict.fromkeys(kernel for line in lines.values() for kernel in line))
     schedulings = list(dict.fromkeys(words for _, words in lines))
     highest = {
         (transport, kernel): max(other.get(kernel, 0) for (t, _), other in lines.items()

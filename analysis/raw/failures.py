@@ -20,18 +20,15 @@ def failures(target: Target) -> Iterator[Missing]:
         reasons: dict[str, list[Cell]] = {}
         for cell in cells:
             if cell.error is not None:
-                reasons.setdefault(_sentence(cell.error), []).append(cell)
+                # Without the size: each reason is listed once.
+                why = NOT_THIS_SIZE.sub("", cell.error.removeprefix(PROGRAM))
+                reasons.setdefault(why, []).append(cell)
         for why, failed in reasons.items():
             whole = len(reasons) == 1 and len(failed) == len(cells)
             what = f"transport {transport}" if whole else _cells(failed)
             requested = any(not cell.extra for cell in failed)
             absent = transport if whole else ""
             yield Missing(what, target.folder, why, requested, transport=absent)
-
-
-def _sentence(error: str) -> str:
-    """The error without the program's name, and without the size, so that it is said once."""
-    return NOT_THIS_SIZE.sub("", error.removeprefix(PROGRAM))
 
 
 def _cells(failed: list[Cell]) -> str:
