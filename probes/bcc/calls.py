@@ -31,6 +31,7 @@ if __name__ == "__main__":
 
 from probes.bcc import frame
 
+READY = frame.READY
 MOST_PROCESSES = 16
 PROGRAM = """
 KFUNC_PROBE(%(function)s)
@@ -77,7 +78,7 @@ def main() -> int:
     except frame.ToolError as error:
         print(f"ERROR: no fentry for one of these functions: {error}", file=sys.stderr)
         return 1
-    print(frame.READY, flush=True)
+    print(READY, flush=True)
     signal.sigwait(frame.SIGNALS)
     counts = [int(count.value) for count in bpf["calls"].values()]
     for number, function in enumerate(given.functions):
