@@ -20,7 +20,7 @@ from probes.tables import read_rows
 PROBES = Path(__file__).parent
 PAGE = PROBES.parent / "docs/hooks.md"
 ROWS = re.compile(r"(\|(?: --- \|)+\n)(?:\|.*\n)*")  # below a table's head
-ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):(\S+?),?$", re.MULTILINE)
+ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):([^\s,]+)", re.MULTILINE)
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
 PROBE_LEVELS = ("function", "tracepoint", "counters")
 

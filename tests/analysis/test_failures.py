@@ -28,7 +28,7 @@ def test_the_report_lists_it(tmp_path: Path) -> None:
     page = (run / "report.html").read_text(encoding="utf-8")
     assert f"Absent here: <strong>transport tcp</strong> (host): {WHY}" in page
     text = (run / "report.md").read_text(encoding="utf-8")
-    assert f"- transport tcp (host): {WHY}; a guest has it, for counts: --target guest\n" in text
+    assert f"**transport tcp** (host): {WHY}; a guest has it, for counts: --target guest\n" in text
     assert "one reading of the clock cost at most" in text
 
 

@@ -64,7 +64,7 @@ def test_the_environment_names_all_that_was_asked(
     row = f"also active on lo</th><td>{said}</td>"
     assert row in (run / "report.html").read_text(encoding="utf-8")
     text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
-    assert f"also active on lo: {said}\n" in text
+    assert f"| also active on lo | {said} |" in text
 
 
 def test_a_run_of_before_it_was_asked_says_nothing_of_it(plain_report: tuple[Path, str]) -> None:

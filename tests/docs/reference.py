@@ -40,7 +40,9 @@ PICTURE = Path("docs/report.png")
 COMMAND = ["./runners/run.sh", "--out", str(RUN)]
 REFRESH = "python -m tests.docs.reference"
 ARCHIVE, DIGESTS = "raw.tar.xz", "digests.tsv"
-READ = ("report.md", "claims.csv", "measurements.csv")  # products that are stored as they are
+# Products that are stored as they are: report.md shows the drawings.
+READ = ("report.md", "claims.csv", "measurements.csv")
+DRAWINGS = "figures/*.svg"
 TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
 UNSEEN = {"svg", "style", "script"}
 INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
@@ -156,6 +158,9 @@ def store(run: Path, kept: Path) -> None:
     shutil.copy(archive, kept)
     for name, text in stored(products(run)).items():
         (kept / name).write_text(text, encoding="utf-8", newline="")
+    (kept / DRAWINGS).parent.mkdir()
+    for drawing in run.glob(DRAWINGS):
+        shutil.copy(drawing, kept / drawing.relative_to(run))
 
 
 def measure(copy: Path) -> Path:

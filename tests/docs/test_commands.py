@@ -47,7 +47,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages") / "pathcost"
     transcripts.clone(folder)
     for name in ("A", "B"):
-        reference.unpack(folder / reference.RUN, folder / name)
+        reference.analyse_again(folder / reference.RUN, folder / name)
     shutil.copytree(folder / "A/raw", folder / reference.RUN / "raw")
     page = (folder / "docs/adding-a-claim.md").read_text(encoding="utf-8")
     (claim,) = (token.content for token in MarkdownIt().parse(page) if token.info.strip() == "toml")

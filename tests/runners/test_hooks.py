@@ -12,7 +12,6 @@ from probes import hooks
 from runners.collect.scripts import PROBES, Script, read_scripts
 
 SCRIPTS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
-ATTACH_POINT = re.compile(r"^(?:kprobe|kretprobe|tracepoint):([^\s,]+)", re.MULTILINE)
 
 
 def test_the_page_is_made_of_the_table() -> None:
