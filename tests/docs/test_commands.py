@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from runners import options
 from runners.targets import REPOSITORY
 from tests import browser
+from tests.build import make
 from tests.docs import reference, shown, transcripts
 from tests.docs.test_transcripts import STEPS
 
@@ -46,6 +47,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree, with what pages take for given: two runs, and the claim of a page."""
     folder = tmp_path_factory.mktemp("pages") / "pathcost"
     transcripts.clone(folder)
+    make(folder / "runners/workload")
     for name in ("A", "B"):
         reference.analyse_again(folder / reference.RUN, folder / name)
     shutil.copytree(folder / "A/raw", folder / reference.RUN / "raw")
