@@ -93,13 +93,11 @@ def _stages(way: Sequence[Span]) -> Iterator[Slice]:
             for beside, n in pairwise(order):
                 if not calls[n] and not way[n].in_user:
                     calls[n] = calls[beside]
-    named = {id(span): (_stage(span, call),) for span, call in zip(way, calls, strict=True)}
+    named = {}
+    for span, call in zip(way, calls, strict=True):
+        where = f"{call}()" if call else "user space" if span.in_user else "kernel"
+        named[id(span)] = (f"{span.task}: {where}",)
     return slices(way, lambda span: named[id(span)])
-
-
-def _stage(span: Span, call: str) -> str:
-    where = f"{call}()" if call else "user space" if span.in_user else "kernel"
-    return f"{span.task}: {where}"
 
 
 def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
