@@ -142,7 +142,7 @@ def _waterfall(
 
 def _differences(medians: Values) -> Values:
     """The first level as it is, then what each adds to the one before."""
-    return np.concatenate([medians[:1], np.diff(medians, axis=0)])
+    return np.diff(medians, axis=0, prepend=0)
 
 
 def _gap(waterfall: Waterfall, than: Waterfall, tables: dict[str, pd.DataFrame]) -> Gap | None:
