@@ -39,20 +39,21 @@ class Hook:
 
 def read_hooks() -> list[Hook]:
     """The rows of hooks.tsv, and a row for each bpftrace script that has none there."""
-    found = [
-        Hook(
-            *(row["quantities"].split(), row["script"], row["probe_level"]),
-            *(row["hooks"].split(), row["kernels"].split(), row["why"]),
-        )
-        for row in read_rows(PROBES / "hooks.tsv")
-    ]
-    known = {hook.script for hook in found}
+    found = read_rows(PROBES / "hooks.tsv")
+    known = {row["script"] for row in found}
     for row in read_rows(PROBES / "scripts.tsv"):
         if row["instrument"] == "bpftrace" and row["file"] not in known:
             hooks = ATTACH_POINT.findall((PROBES / "bpftrace" / row["file"]).read_text("utf-8"))
-            columns = (row["quantities"].split(), row["file"], row["probe_level"])
-            found.append(Hook(*columns, hooks, row["kernels"].split(), "the script's header says"))
-    return found
+            own = {
+                "script": row["file"],
+                "hooks": " ".join(hooks),
+                "why": "the script's header says",
+            }
+            found.append(
+                own | {name: row[name] for name in ("quantities", "probe_level", "kernels")}
+            )
+    lists = ("quantities", "hooks", "kernels")
+    return [Hook(**row | {name: row[name].split() for name in lists}) for row in found]
 
 
 def page(text: str) -> str:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 from runners.collect import ftrace
@@ -42,16 +41,11 @@ class Journal:
         self._file.close()
 
 
-@contextmanager
-def journal(cache: Path) -> Iterator[Journal]:
+def journal(cache: Path) -> AbstractContextManager[Journal]:
     """This run's journal, closed at the end."""
     folder = cache / "running"
     folder.mkdir(parents=True, exist_ok=True)
-    opened = Journal(folder / str(os.getpid()))
-    try:
-        yield opened
-    finally:
-        opened.close()
+    return closing(Journal(folder / str(os.getpid())))
 
 
 def sweep(cache: Path) -> list[str]:

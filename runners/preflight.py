@@ -127,8 +127,7 @@ def emulated(found: list[Check]) -> bool:
 def why_not_function(found: list[Check]) -> str:
     """What keeps this kernel from the function probe level: `kprobes: …`, or nothing."""
     needed = ("tracepoints", "uprobes", "kprobes")
-    lacks = (check for check in found if check.name in needed and not check.ok)
-    return "; ".join(f"{check.name}: {check.detail}" for check in lacks)
+    return "; ".join(f"{c.name}: {c.detail}" for c in found if c.name in needed and not c.ok)
 
 
 def on_loopback(found: list[Check]) -> str:

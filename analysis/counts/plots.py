@@ -110,14 +110,11 @@ def functions_plot(panels: tuple[Panel, ...]) -> Figure:
             number = transports.index(point.transport)
             row = labels.index(point.label) + (number - (len(transports) - 1) / 2) * 0.36
             bar = ax.barh(row, point.value, 0.32, color=colour(point.transport, transports))
-            ax.bar_label(bar, labels=[_bar_text(point.value)], padding=4)
+            whole = point.value >= 100 or point.value == int(point.value)
+            ax.bar_label(bar, labels=[f"{point.value:,.{0 if whole else 1}f}"], padding=4)
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.margins(x=0.12)
         ax.grid(axis="y", visible=False)
     _legend(figure, transports)
     return figure
-
-
-def _bar_text(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

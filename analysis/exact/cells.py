@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from analysis.conditions import Conditions
 from analysis.exact.iteration import PROCESSES, Span
+from analysis.functions import flame
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
@@ -53,9 +54,7 @@ def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
 
 def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
     """Instructions of each path and all below it; the two tasks' equal paths are one."""
-    return summed(
-        (node.path[1:depth], node.self_) for node in nodes for depth in range(2, len(node.path) + 1)
-    )
+    return flame.inclusive(summed((node.path[1:], node.self_) for node in nodes))
 
 
 class ExactCell(ExactLine):

@@ -9,6 +9,7 @@ import pandas as pd
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
 from analysis.exact.cells import Comparison, inclusive, scheduling_text
+from analysis.functions.flame import palette
 from analysis.wording import listed, size_text
 
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
@@ -73,7 +74,7 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in found
     )
-    plot, colours = journey_plot.journey_plot, plots.palette(list(comparison.cells))
+    plot, colours = journey_plot.journey_plot, palette(cell.layers() for cell in comparison.cells)
     return drawn("journey", title, caption, alt, plot, found, colours, data=journey.table(found))
 
 

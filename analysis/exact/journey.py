@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from analysis.exact.cells import PREEMPTION, Comparison, ExactCell
-from analysis.exact.iteration import Path, Slice, Span, layers, message, slices
+from analysis.exact.cells import PREEMPTION, Comparison, ExactCell, summed
+from analysis.exact.iteration import Slice, Span, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
@@ -50,10 +50,7 @@ class Journey:
 
     def by_stage(self) -> list[tuple[str, int]]:
         """Stages of one name together, in the order in which each began."""
-        sums: Counter[str] = Counter()
-        for stage in self.stages:
-            sums[stage.name] += stage.width
-        return list(sums.items())
+        return list(summed((stage.name, stage.width) for stage in self.stages).items())
 
 
 def journeys(comparison: Comparison) -> tuple[Journey, ...]:
@@ -96,13 +93,11 @@ def _stages(way: Sequence[Span]) -> Iterator[Slice]:
             for beside, n in pairwise(order):
                 if not calls[n] and not way[n].in_user:
                     calls[n] = calls[beside]
-    named = {id(span): (_stage(span, call),) for span, call in zip(way, calls, strict=True)}
+    named = {}
+    for span, call in zip(way, calls, strict=True):
+        where = f"{call}()" if call else "user space" if span.in_user else "kernel"
+        named[id(span)] = (f"{span.task}: {where}",)
     return slices(way, lambda span: named[id(span)])
-
-
-def _stage(span: Span, call: str) -> str:
-    where = f"{call}()" if call else "user space" if span.in_user else "kernel"
-    return f"{span.task}: {where}"
 
 
 def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
@@ -117,13 +112,10 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
             where = " in" if span.is_in(SEND) else " out" if span.is_in(RECEIVE) else ""
             yield Mark("copy", at, f"copy{where}")
         if span.path[-1] == WAKEUP and WAKEUP not in before.path:
-            yield Mark("wake-up", at, f"wake-up: {_cause(span.path)}")
+            # The last caller whose name says nothing of waking: unix_write_space, say.
+            cause = next(name for name in reversed(span.path) if "wake" not in name)
+            yield Mark("wake-up", at, f"wake-up: {cause}")
         at += span.steps
-
-
-def _cause(path: Path) -> str:
-    """The last caller whose name says nothing of waking: sock_def_readable, unix_write_space."""
-    return next(name for name in reversed(path) if "wake" not in name)
 
 
 def table(found: Sequence[Journey]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from analysis.drawing import CARD, INK, RULE, colour
 from analysis.exact.iteration import Slice
 from analysis.exact.journey import Journey
-from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend
+from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend, stacked
 
 ROW = 0.24  # inches
 WORD_ROWS = 3
@@ -25,12 +25,10 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
         max(box.depth for box in journey.boxes if _seen(box, widest)) + 1 for journey in found
     ]
     heights = [ABOVE + 1 + depth for depth in depths]
-    figure = Figure(figsize=(9, 1.5 + ROW * sum(heights)), layout="constrained")
-    axes = figure.subplots(
-        len(found), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
-    )
+    unit = "instructions since the sender's system call"
+    figure, axes = stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
     transports = [journey.transport for journey in found]
-    for ax, journey, depth in zip(axes[:, 0], found, depths, strict=True):
+    for ax, journey, depth in zip(axes, found, depths, strict=True):
         title = f"{journey.transport}: {journey.total:,} instructions"
         ax.set_title(title, color=colour(journey.transport, transports))
         for stage in journey.stages:
@@ -41,12 +39,6 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
                 _bar(ax, box, box.name, box.depth, fill, widest, DARK)
         _marks(ax, journey, widest)
         ax.set_ylim(depth, -1 - ABOVE)
-        ax.set_yticks([])
-        ax.grid(visible=False)
-        ax.spines["left"].set_visible(False)
-    axes[-1, 0].set_xlim(0, widest)
-    axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
-    axes[-1, 0].set_xlabel("instructions since the sender's system call")
     shown = {box.name for journey in found for box in journey.boxes if _seen(box, widest)}
     legend(figure, {name: fill for name, fill in colours.items() if name in shown or name == REST})
     return figure

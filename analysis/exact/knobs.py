@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.counts.ledger import transport_order
 from analysis.exact.cells import MESSAGES, ExactCell, scheduling_text
 
 TOP = 12
@@ -128,7 +128,7 @@ class KnobTable:
     @property
     def transports(self) -> tuple[str, ...]:
         found = {change.transport for row in self.rows for change in row.changes}
-        return tuple(sorted(found, key=lambda name: order(name, FIRST_TRANSPORTS)))
+        return tuple(sorted(found, key=transport_order))
 
     @property
     def probes(self) -> tuple[KnobRow, ...]:
@@ -181,17 +181,14 @@ def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:
             continue
         rows = tables.setdefault(_where(cell), {})
         row = rows.get(cell.knob.name, KnobRow(cell.knob.name, cell.knob.what, ()))
-        changes = sorted((*row.changes, most_alike(before, cell)), key=_change_order)
-        rows[cell.knob.name] = replace(row, changes=tuple(changes))
+        changes = (*row.changes, most_alike(before, cell))
+        ordered = sorted(changes, key=lambda change: transport_order(change.transport))
+        rows[cell.knob.name] = replace(row, changes=tuple(ordered))
     return tuple(KnobTable(*key, tuple(rows.values())) for key, rows in tables.items())
 
 
 def _where(cell: ExactCell) -> tuple[str, int, str, str]:
     return cell.kernel, cell.size, cell.placement, cell.scheduling
-
-
-def _change_order(change: Change) -> tuple[int, str]:
-    return order(change.transport, FIRST_TRANSPORTS)
 
 
 def _moved(without: Counts, with_: Counts) -> list[Moved]:

@@ -4,20 +4,16 @@
 from matplotlib.figure import Figure
 
 from analysis.drawing import CARD, COLOURS, FAINT, INK, MARKERS
-from analysis.exact.cells import Comparison, ExactCell, inclusive
+from analysis.exact.cells import Comparison, inclusive
 from analysis.functions import flame
 from analysis.functions.flame import REST
-
-
-def palette(cells: list[ExactCell]) -> dict[str, str]:
-    """A colour for each layer that is among the dearest of one of these cells."""
-    return flame.palette(cell.layers() for cell in cells)
 
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     """One bar for each transport, as long as its round trip, parted by layer."""
     titled = [(comparison.title, cell) for comparison in comparisons for cell in comparison.cells]
-    colours = palette(list(comparisons[0].cells))  # the flame graph's: a layer has one colour
+    # The flame graph's: a layer has one colour.
+    colours = flame.palette(cell.layers() for cell in comparisons[0].cells)
     figure = Figure(figsize=(9, 1.6 + 0.42 * len(titled)), layout="constrained")
     ax = figure.subplots()
     labels = []

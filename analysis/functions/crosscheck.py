@@ -9,7 +9,6 @@ marked.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import compress
 from typing import NamedTuple
 
 import pandas as pd
@@ -78,8 +77,7 @@ class Crosscheck:
     @property
     def told(self) -> tuple[FunctionRow, ...]:
         """What the report lists: the probed functions and every difference."""
-        probed_or_differs = (r.bpftrace is not None or r.verdict in DIFFERENT for r in self.rows)
-        return tuple(compress(self.rows, probed_or_differs))
+        return tuple(r for r in self.rows if r.bpftrace is not None or r.verdict in DIFFERENT)
 
 
 def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
@@ -127,9 +125,6 @@ class _Probed(NamedTuple):
         within: float = max(WITHIN_SHARE * exact, WITHIN_PER_MESSAGE, edges)
         return abs(self.calls - exact) <= within
 
-    def is_wider(self, exact: float) -> bool:
-        return 0 <= (self.calls - exact) * self.messages <= CALLS_AROUND
-
 
 def _verdict(function: str, exact: float | None, probed: list[_Probed]) -> str:
     if exact is None:
@@ -145,4 +140,5 @@ def _verdict(function: str, exact: float | None, probed: list[_Probed]) -> str:
         return CONDITIONS
     if layer in HELPERS:
         return HELPER
-    return EDGE if all(found.is_wider(exact) for found in probed) else OPEN
+    wider = (0 <= (found.calls - exact) * found.messages <= CALLS_AROUND for found in probed)
+    return EDGE if all(wider) else OPEN

@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -122,11 +123,8 @@ def painted(
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
-    figure = Figure(figsize=(9, height), layout="constrained")
-    axes = figure.subplots(
-        len(graphs), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": depths}
-    )
-    for ax, graph, depth in zip(axes[:, 0], graphs, depths, strict=True):
+    figure, axes = stacked(depths, height, widest, unit)
+    for ax, graph, depth in zip(axes, graphs, depths, strict=True):
         ax.set_title(graph.title)
         for frame in graph.seen(widest):
             ax.broken_barh(
@@ -138,13 +136,25 @@ def painted(
                 ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=7,
                         color=DARK, clip_on=True)  # fmt: skip
         ax.set_ylim(depth, 0)
+    return figure
+
+
+def stacked(
+    rows: Sequence[float], height: float, widest: int, unit: str
+) -> tuple[Figure, list[Axes]]:
+    """Axes of so many rows each, one below the other, on one scale from 0 to `widest`."""
+    figure = Figure(figsize=(9, height), layout="constrained")
+    ratios = {"height_ratios": rows}
+    grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
+    axes = list(grid[:, 0])
+    for ax in axes:
         ax.set_yticks([])
         ax.grid(visible=False)
         ax.spines["left"].set_visible(False)
-    axes[-1, 0].set_xlim(0, widest)
-    axes[-1, 0].set_xlabel(unit)
-    axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
-    return figure
+    axes[-1].set_xlim(0, widest)
+    axes[-1].set_xlabel(unit)
+    axes[-1].xaxis.set_major_formatter("{x:,.0f}")
+    return figure, axes
 
 
 def _fitting(name: str, share: float) -> str:

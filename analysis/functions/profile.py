@@ -7,7 +7,6 @@ last receive (probes/perf/profile.tsv), folded: `process;outermost;…;innermost
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -17,9 +16,8 @@ from analysis.counts.ledger import MOST_TOGETHER, placement_order, transport_ord
 from analysis.drawing import Drawn, drawn
 from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
-from analysis.raw.cells import Cell
 from analysis.raw.record import read_text
-from analysis.raw.run import Run, Target
+from analysis.raw.run import Run
 from analysis.wording import counted, size_text
 
 # Where user space ends; what is above is the workload's own and the C library's.
@@ -60,16 +58,12 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
                 continue
             what = (cell.pattern, cell.size, str(cell.conditions))
             where = (*what, target.kind, target.kernel, cell.transport)
-            for stacks in _stacks(target, cell):
+            for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
+                name = f"raw/{target.folder}/{path.relative_to(target.path)}"
+                stacks = read_folded(read_text(path, name, "its flame graph is lost"))
                 profile = Profile(*where, target.accelerator == "tcg", Counter())
                 found.setdefault((target.folder, *where), profile).stacks.update(stacks)
     return tuple(sorted((profile for profile in found.values() if profile.samples), key=_order))
-
-
-def _stacks(target: Target, cell: Cell) -> Iterator[Counter[Path]]:
-    for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
-        name = f"raw/{target.folder}/{path.relative_to(target.path)}"
-        yield read_folded(read_text(path, name, "its flame graph is lost"))
 
 
 def read_folded(text: str) -> Counter[Path]:

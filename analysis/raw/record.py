@@ -81,13 +81,8 @@ def read_object(path: Path, name: str, model: type[M], breaks: str) -> M:
     return _parse(read_bytes(path, name, breaks), name, TypeAdapter(model), breaks)
 
 
-def read_lines(path: Path, name: str, model: type[M], breaks: str) -> Iterator[M]:
-    """A file that holds one JSON object a line."""
-    return parse_lines(path, name, TypeAdapter(model), breaks)
-
-
 def parse_lines(path: Path, name: str, adapter: TypeAdapter[M], breaks: str) -> Iterator[M]:
-    """Like `read_lines`, where a line is one of several models."""
+    """A file that holds one JSON object a line."""
     for number, line in enumerate(read_bytes(path, name, breaks).splitlines(), 1):
         yield _parse(line, f"{name}, line {number}", adapter, breaks)
 

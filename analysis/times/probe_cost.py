@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, order
+from analysis.conditions import KernelWorkload
+from analysis.counts.ledger import FIRST_PLACEMENTS, order, transport_order
 from analysis.counts.measures import CONDITIONS, PROBES, round_trips
 from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
 from analysis.times.timing import Spread
 
-# target, kernel, pattern, size, placement, transport, instruments, scripts
+# The fields of ProbeCost, up to what its runs counted and took.
 Cell = tuple[Any, ...]
 
 
@@ -28,21 +29,16 @@ class Events:
 
 
 @dataclass(frozen=True)
-class ProbeCost:
+class ProbeCost(KernelWorkload):
     """A cell with and without a set of probes: medians over repeats."""
 
+    transport: str
+    instruments: str
+    scripts: str
     rtt_without: Spread | None
     rtt_with: Spread | None
     switches_without: Spread | None
     switches_with: Spread | None
-    target: str
-    kernel: str
-    pattern: str
-    size: int
-    placement: str
-    transport: str
-    instruments: str
-    scripts: str
     events: tuple[Events, ...] = ()
 
     @property
@@ -79,7 +75,7 @@ def probe_costs(
     attached = [probes[folders[target, kernel], cell] for target, kernel, cell in cells]
     instruments, scripts = zip(*attached, strict=True) if attached else ((), ())
     rows = rows.assign(instruments=instruments, scripts=scripts)
-    keys = ["target", "kernel", *CONDITIONS, "transport", "instruments", "scripts"]
+    keys = [*CONDITIONS, "target", "kernel", "transport", "instruments", "scripts"]
     # p50, which the tail of a busy machine does not move; the median over repeats.
     p50 = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
     rtt, switches = _over_repeats(p50.groupby(keys)["value"]), _switches(rows, keys)
@@ -90,8 +86,8 @@ def probe_costs(
         if cell != control:
             times = rtt.get(control), rtt.get(cell)
             counts = switches.get(control), switches.get(cell)
-            named = dict(zip(keys, cell, strict=True))
-            found.append(ProbeCost(*times, *counts, **named, events=events.get(cell, ())))
+            columns: Cell = (*cell, *times, *counts, events.get(cell, ()))
+            found.append(ProbeCost(*columns))
     return tuple(found)
 
 
@@ -134,8 +130,8 @@ def _sums(rows: pd.DataFrame, keys: list[str], column: str) -> dict[Cell, float]
 
 
 def _reading_order(cell: Cell) -> tuple[Any, ...]:
-    target, kernel, pattern, size, placement, transport, instruments, scripts = cell
+    pattern, size, placement, target, kernel, transport, instruments, scripts = cell
     names = instruments.split(", ")
     watched = (len(names), order(names[0], PROBES), scripts)
-    where = (order(placement, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS))
+    where = (order(placement, FIRST_PLACEMENTS), transport_order(transport))
     return (target, kernel, pattern, size, *watched, *where)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import FIRST_TRANSPORTS, all_conditions, order
-from analysis.counts.measures import CONDITIONS
+from analysis.conditions import Workload
+from analysis.counts.ledger import all_conditions, in_conditions, transport_order
 from analysis.counts.quantities import SAMPLED
 from analysis.intervals import Values, interval
 from analysis.raw.probe_files import read_samples
@@ -65,12 +65,9 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Times:
-    """The times under one set of conditions; `placement` has the way of waiting and all."""
+class Times(Workload):
+    """The times under one set of conditions."""
 
-    pattern: str
-    size: int
-    placement: str
     latencies: tuple[Latency, ...]
     ratios: tuple[Ratio, ...]  # of each transport to the first
 
@@ -100,14 +97,10 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
     times = times[times["quantity"].isin(QUANTITIES)]
     found = []
     for where in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
-        rows = times[(times[list(CONDITIONS)] == where).all(axis="columns")]
-        names = sorted(
-            {str(name) for name in rows["transport"]},
-            key=lambda name: order(name, FIRST_TRANSPORTS),
-        )
+        rows = in_conditions(times, where)
         latencies = tuple(
             _latency(rows[rows["transport"] == name], iterations.get((*where, name), ()))
-            for name in sorted(names, key=lambda name: order(name, FIRST_TRANSPORTS))
+            for name in sorted(set(rows["transport"]), key=transport_order)
         )
         by_repeat = iteration_times(rows, where[0])
         measured = [latency for latency in latencies if latency.transport in by_repeat.columns]

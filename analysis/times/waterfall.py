@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.conditions import Conditions
-from analysis.counts.ledger import FIRST_TRANSPORTS, order
+from analysis.counts.ledger import transport_order
 from analysis.intervals import Values, joint_interval
 from analysis.times.timing import iteration_times
 
@@ -99,7 +99,7 @@ def _size(times: pd.DataFrame, size: int) -> Decomposition:
     names = {str(name) for table in columns.values() for name in table.columns}
     tables = {
         name: pd.DataFrame({cell: table[name] for cell, table in columns.items() if name in table})
-        for name in sorted(names, key=lambda name: order(name, FIRST_TRANSPORTS))
+        for name in sorted(names, key=transport_order)
     }
     waterfalls = tuple(
         _waterfall(name, table.dropna(), _segments(times, name)) for name, table in tables.items()
@@ -142,7 +142,7 @@ def _waterfall(
 
 def _differences(medians: Values) -> Values:
     """The first level as it is, then what each adds to the one before."""
-    return np.concatenate([medians[:1], np.diff(medians, axis=0)])
+    return np.diff(medians, axis=0, prepend=0)
 
 
 def _gap(waterfall: Waterfall, than: Waterfall, tables: dict[str, pd.DataFrame]) -> Gap | None:

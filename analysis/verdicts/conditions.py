@@ -29,7 +29,8 @@ def joined(evidence: tuple[Evidence, ...], undecided: str = FLIPS) -> tuple[str,
         return CONFIRMED, ""
     if states == {False}:
         return REFUTED, ""
-    if states != {None} and (flips := separating(_sides(evidence), SEPARATING, undecided)):
+    sides = [(partial(_place, found), found.holds) for found in evidence]
+    if states != {None} and (flips := separating(sides, SEPARATING, undecided)):
         return CONDITIONAL, flips
     each = _said({found.words(): {found.holds} for found in evidence}, undecided)
     noise = "this run's noise" if undecided == CROSSES else "repeat"
@@ -82,10 +83,6 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
 
 def _but_kernel(found: Evidence) -> tuple[tuple[str, str | int], ...]:
     return tuple((k, v) for k, v in found.condition.items() if k not in ("target", "kernel"))
-
-
-def _sides(evidence: Iterable[Evidence]) -> list[Side]:
-    return [(partial(_place, found), found.holds) for found in evidence]
 
 
 def _place(found: Evidence, name: str) -> str:

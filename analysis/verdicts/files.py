@@ -17,7 +17,7 @@ from analysis.counts.measures import CALLS, measure_of
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.errors import RunError
 from analysis.raw.record import Model
-from analysis.verdicts.rules import FOLDER, MEASURED, Measured, Rule
+from analysis.verdicts.rules import FOLDER, Measured, Rule
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
@@ -84,7 +84,7 @@ class ClaimEntry(Model):
 
     @model_validator(mode="after")
     def _fits(self) -> "ClaimEntry":
-        measured = isinstance(self.rule, MEASURED)
+        measured = isinstance(self.rule, Measured)
         if measured and not self.quantity:
             raise ValueError(f"rule '{self.rule.kind}' needs a 'quantity': one of {_quantities()}")
         if not measured and self.quantity:
@@ -107,7 +107,7 @@ class Claim(ClaimEntry):
     @property
     def measured(self) -> Measured | None:
         """Its rule, where that is over measured figures."""
-        return self.rule if isinstance(self.rule, MEASURED) else None
+        return self.rule if isinstance(self.rule, Measured) else None
 
     @property
     def where_said(self) -> str:

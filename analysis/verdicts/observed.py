@@ -8,8 +8,10 @@ what tools answered (docs/run-folder.md).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pydantic import TypeAdapter
+
 from analysis.raw.checks import CheckLine, ToolLine
-from analysis.raw.record import M, read_lines
+from analysis.raw.record import M, parse_lines
 from analysis.raw.run import Run, Target
 from analysis.verdicts.conditions import separating
 from analysis.verdicts.files import Claim
@@ -76,9 +78,9 @@ def read_observed(run: Run) -> Observed:
 
 
 def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
-    path = target.path / name
+    path, lines = target.path / name, TypeAdapter(model)
     why = "the claims that need it cannot be settled"
-    return read_lines(path, f"raw/{target.folder}/{name}", model, why) if path.exists() else ()
+    return parse_lines(path, f"raw/{target.folder}/{name}", lines, why) if path.exists() else ()
 
 
 def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:

@@ -221,16 +221,12 @@ class Unsettled(Model):
 
 
 Measured = Values | Bounds | RatioRule | Present | Across
-MEASURED = (Values, Bounds, RatioRule, Present, Across)
 Rule = Annotated[
-    Values | Bounds | RatioRule | Present | Across | Consistent | CheckRule | Option | Unsettled,
-    Field(discriminator="kind"),
+    Measured | Consistent | CheckRule | Option | Unsettled, Field(discriminator="kind")
 ]
 
 
 def fact(key: str, value: str | int | bool) -> str:
     """How what a check found is written: `longest path bytes: 108`, `file exists: no`."""
-    plain = str(value)
-    if isinstance(value, bool):
-        plain = "yes" if value else "no"
+    plain = ("no", "yes")[value] if isinstance(value, bool) else value
     return f"{key.replace('_', ' ')}: {plain}"

@@ -190,12 +190,12 @@ class Collector:
 def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Kind of instrument → its scripts."""
     table = read_scripts()
-    by_kind: dict[str, list[str]] = {}
+    by_kind: dict[str, tuple[str, ...]] = {}
     for name in scripts:
         instrument = table[name][0].instrument
-        alone = f"{instrument} {name}"
-        by_kind.setdefault(alone if alone in KINDS else instrument, []).append(name)
-    return {kind: tuple(names) for kind, names in by_kind.items()}
+        kind = alone if (alone := f"{instrument} {name}") in KINDS else instrument
+        by_kind[kind] = (*by_kind.get(kind, ()), name)
+    return by_kind
 
 
 def _words(held: Iterable[Attached]) -> str:

@@ -80,12 +80,9 @@ def _topology() -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name in TOPOLOGY:
         groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}
-        found[f"{CPUS}/cpu*/{name}"] = " ".join(sorted(map(str, groups), key=_first_cpu)) or None
+        ordered = sorted(map(str, groups), key=lambda group: int(re.split("[,-]", group)[0]))
+        found[f"{CPUS}/cpu*/{name}"] = " ".join(ordered) or None
     return found
-
-
-def _first_cpu(group: str) -> int:
-    return int(group.replace("-", ",").partition(",")[0])
 
 
 def _tool_versions() -> dict[str, str]:

@@ -108,9 +108,6 @@ class Perf(Instrument):
         self._maps: frame.Maps = {}
         self._control: Control | None = None
 
-    def count(self, quantity: str, cell: int, key: str, value: int) -> None:
-        frame.add(self._maps, quantity, cell, key, value)
-
     def start(self, argv: Sequence[str], name: str) -> Control:
         """Start perf, which prints to a file of this name. Raises AttachError."""
         self._control = Control(argv, self.folder / f"{name}.stderr")
@@ -198,7 +195,7 @@ class Stat(Perf):
         counted, unable = perf_output.add_up(self._rows, blocks[self._read :])
         self._read = len(blocks)
         for (quantity, key), value in counted.items():
-            self.count(quantity, cell, key, value)
+            frame.add(self._maps, quantity, cell, key, value)
         for counter, why in unable.items():
             if counter not in self._unable:
                 self.miss(why, [counter[0]])
@@ -302,7 +299,7 @@ class SyscallTrace(PerfRecord):
     def read(self, cell: int, data: Path) -> int:
         text, lost = self.script_of(data, "comm,event,trace")
         for name, calls in perf_output.syscalls(text).items():
-            self.count("syscalls", cell, name, calls)
+            frame.add(self._maps, "syscalls", cell, name, calls)
         return lost
 
 
@@ -314,5 +311,5 @@ class StackProfile(PerfRecord):
         folded = perf_output.fold(text)
         lines = [f"{stack} {count}\n" for stack, count in sorted(folded.items())]
         (self.folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
-        self.count("samples", cell, "cpu-clock", sum(folded.values()))
+        frame.add(self._maps, "samples", cell, "cpu-clock", sum(folded.values()))
         return lost

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ INFO_SIZE = 256
 ATTRIBUTES = 512
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
+COUNTED = ("run_cnt", "run_time_ns", "recursion_misses")  # in fdinfo
 NAME = slice(64, 80)  # of struct bpf_prog_info: 15 characters, and a zero
 
 
@@ -60,13 +60,12 @@ class Programs:
 
     def read(self) -> list[Program]:
         """What they have counted so far."""
-        return [_program(name, _fields(file)) for file, name in self._names.items()]
-
-
-def _program(name: str, fields: Mapping[str, str]) -> Program:
-    missed = fields.get("recursion_misses")
-    runs, ns = (int(fields.get(key, 0)) for key in ("run_cnt", "run_time_ns"))
-    return Program(name, runs, ns, None if missed is None else int(missed))
+        found = []
+        for file, name in self._names.items():
+            fields = {key: int(text) for key, text in _fields(file).items() if key in COUNTED}
+            runs, ns, missed = map(fields.get, COUNTED)
+            found.append(Program(name, runs or 0, ns or 0, missed))
+        return found
 
 
 def _fields(file: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -184,15 +184,13 @@ class Tracers(Instrument, Generic[Kind]):
         missed: dict[str, int | None] = {}
         calls: dict[str, int | None] = {}
         ran = {"runs": 0, "ns": 0}
-        for tracer, before in zip(self.attached, self._before, strict=True):
-            for first, last in zip(before, tracer.counted(), strict=True):
-                ran["runs"] += last.runs - first.runs
-                ran["ns"] += last.ns - first.ns
-                grown = _sum(last.missed, first.missed and -first.missed)
-                for script in tracer.scripts_of(first.name):
-                    missed[script] = _sum(missed.get(script, 0), grown)
-                    if first.on_path:
-                        calls[script] = _sum(calls.get(script, 0), grown)
+        for tracer, program in grown(self.attached, self._before):
+            ran["runs"] += program.runs
+            ran["ns"] += program.ns
+            for script in tracer.scripts_of(program.name):
+                missed[script] = total(missed.get(script, 0), program.missed)
+                if program.on_path:
+                    calls[script] = total(calls.get(script, 0), program.missed)
         return Losses(0, missed, calls, ran)
 
     def ask_to_finish(self) -> None:
@@ -223,7 +221,17 @@ class Tracers(Instrument, Generic[Kind]):
                 self.context.miss(missing(quantities, why, by=f"{self.name} {script}"))
 
 
-def _sum(*counts: int | None) -> int | None:
+def grown(
+    tracers: Sequence[Kind], before: Sequence[list[Program]]
+) -> Iterator[tuple[Kind, Program]]:
+    """What each program of each tracer has counted since `before`."""
+    for tracer, firsts in zip(tracers, before, strict=True):
+        for first, last in zip(firsts, tracer.counted(), strict=True):
+            missed = total(last.missed, first.missed and -first.missed)
+            yield tracer, Program(first.name, last.runs - first.runs, last.ns - first.ns, missed)
+
+
+def total(*counts: int | None) -> int | None:
     """The sum; None where one of the counts is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -110,15 +110,16 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
     The other is two CPUs that never sleep.
     """
     smallest = min(cell.size for cell in named)
-    usual = [cell for cell in named if _usual(cell) and cell.size == smallest]
+    factors = ("pingpong", smallest, "block", "other", "one")
+    usual = [
+        cell
+        for cell in named
+        if (cell.pattern, cell.size, cell.wait, cell.sched, cell.topology) == factors
+        and cell.transport in DECOMPOSED
+    ]
     extra = []
     for cell in usual:
         beside = replace(cell, placement="same-cpu")
         if cell.placement == "cross-cpu" and beside in usual:
             extra += [replace(beside, pattern="selfecho"), replace(cell, wait="spin")]
     return [replace(cell, extra=True) for cell in extra if cell not in named]
-
-
-def _usual(cell: Cell) -> bool:
-    factors = (cell.pattern, cell.wait, cell.sched, cell.topology)
-    return factors == ("pingpong", "block", "other", "one") and cell.transport in DECOMPOSED

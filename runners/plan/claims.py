@@ -39,8 +39,11 @@ FACTORS = {
     "topology": factors.TOPOLOGIES,
     "transport": factors.TRANSPORTS,
 }
-# All that two cells of a claim share, whatever their transports.
-CONDITION = ("pattern", "size", "placement", "wait", "sched", "topology", "in_flight")
+# All that two cells of a claim share, whatever their transports, each with its field of Options.
+CONDITION = {
+    **{"pattern": "patterns", "size": "sizes", "placement": "placements", "wait": "waits"},
+    **{"sched": "scheds", "topology": "topologies", "in_flight": "in_flight"},
+}
 Needs = dict[str, Any]
 
 
@@ -145,17 +148,11 @@ class ClaimsPlanner(OptionsPlanner):
             transports.setdefault(condition, {})[cell["transport"]] = None
         made = []
         for condition, names in transports.items():
-            pattern, size, placement, wait, sched, topology, in_flight = condition
-            named = replace(
-                self.options,
-                transports=tuple(names),
-                patterns=(pattern,),
-                sizes=(size,),
-                placements=(placement,),
-                waits=(wait,),
-                scheds=(sched,),
-                topologies=(topology,),
-                in_flight=in_flight or factors.USUAL_IN_FLIGHT,
-            )
+            chosen: dict[str, Any] = {
+                option: (value,)
+                for option, value in zip(CONDITION.values(), condition, strict=True)
+            }
+            chosen["in_flight"] = condition[-1] or factors.USUAL_IN_FLIGHT
+            named = replace(self.options, **chosen | {"transports": tuple(names)})
             made += [cell for cell in cells(named, defaults) if not cell.extra]
         return made

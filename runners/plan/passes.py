@@ -43,7 +43,7 @@ def passes(
     in a probed window.
     """
     warmup = None if watched is None else GUEST.warmup
-    groups = _groups(scripts)
+    groups = _by("group", scripts)
     counting = groups.pop(COUNTS, ())
     order = [
         (names, shortened(cell, watched, warmup) if names else cell, repeat)
@@ -63,16 +63,16 @@ def claimed(
 ) -> tuple[Pass, ...]:
     """Bare cells `repeats` times without probes, interleaved; then each counted cell with them."""
     order = _interleaved(bare, repeats, Random(seed), ())
-    return _numbered([*order, *_probed(counted, _groups(scripts))])
+    return _numbered([*order, *_probed(counted, _by("group", scripts))])
 
 
-def _groups(scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Scripts by group: those of one group watch the same cell runs."""
+def _by(column: str, scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Scripts by a column of their table. Those of one group watch the same cell runs."""
     table = read_scripts()
     found: dict[str, tuple[str, ...]] = {}
     for name in scripts:
-        group = table[name][0].group
-        found[group] = (*found.get(group, ()), name)
+        value = getattr(table[name][0], column)
+        found[value] = (*found.get(value, ()), name)
     return found
 
 
@@ -131,10 +131,7 @@ def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, 
     The first instrument runs alone before that, the second after it, so that what two neighbours
     share is attached once. Further repeats are for times only.
     """
-    by_instrument: dict[str, list[str]] = {}
-    for name in counting:
-        by_instrument.setdefault(read_scripts()[name][0].instrument, []).append(name)
-    alone = [tuple(names) for names in by_instrument.values()]
+    alone = list(_by("instrument", counting).values())
     if repeats < LEAST_ALONE:
         return {0: [counting]}
     if len(alone) == 1:

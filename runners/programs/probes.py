@@ -23,12 +23,13 @@ from runners.collect import bcc
 from runners.collect.instrument import AttachError
 from runners.collect.programs import Program
 from runners.collect.scripts import PROBES
-from runners.collect.tracer import Child
+from runners.collect.tracer import Child, grown, total
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
 # stacks of wake-ups, of which a runtime with many threads has thousands.
 TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
+TRANSPORTS = ("unix", "tcp")  # of an experiment, in this order
 REPEATS = 2  # the second run shows that counts repeat
 ANSWER_SECONDS = 20
 
@@ -105,19 +106,13 @@ class Watch:
         for tool in self._tools:
             tool.tell("close")
         answers = {tool.name: json.loads(tool.hear()) for tool in self._tools}
-        missed = list(self._missed())
+        programs = [program for _, program in grown(self._tools, self._before)]
         return {
             "counts": {name: _by_quantity(answer["maps"]) for name, answer in answers.items()},
             "lost": {name: answer["lost"] for name, answer in answers.items()},
-            "missed": _sum(count for _, count in missed),
-            "calls_missed": _sum(count for program, count in missed if program.on_path),
+            "missed": total(*(program.missed for program in programs)),
+            "calls_missed": total(*(program.missed for program in programs if program.on_path)),
         }
-
-    def _missed(self) -> Iterator[tuple[Program, int | None]]:
-        for tool, before in zip(self._tools, self._before, strict=True):
-            for first, last in zip(before, tool.counted(), strict=True):
-                known = first.missed is not None and last.missed is not None
-                yield last, (last.missed or 0) - (first.missed or 0) if known else None
 
 
 def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -127,11 +122,6 @@ def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         for name, entries in maps.items()
         if name.removeprefix("@") not in NOT_KEPT
     }
-
-
-def _sum(counts: Iterator[int | None]) -> int | None:
-    known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
 
 
 @dataclass

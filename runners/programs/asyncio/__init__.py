@@ -17,12 +17,11 @@ from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
 from runners.programs.client import run_counted, serving
-from runners.programs.probes import Probes, Records, Say, rounds
+from runners.programs.probes import TRANSPORTS, Probes, Records, Say, rounds
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's uvloop
 PROGRAM = Path(__file__).parent / "streams.py"
 LOOPS = ("asyncio", "uvloop")
-TRANSPORTS = ("unix", "tcp")
 # Pattern → size → messages.
 MESSAGES = {
     "pingpong": {64: 2000, 1024: 2000, 8192: 2000},

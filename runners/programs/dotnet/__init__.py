@@ -13,11 +13,10 @@ from pathlib import Path
 from runners.collect.workload import private_directory
 from runners.process import User
 from runners.programs.client import run_whole
-from runners.programs.probes import Probes, Records, Say, rounds
+from runners.programs.probes import TRANSPORTS, Probes, Records, Say, rounds
 
 PROGRAM = Path(__file__).parent / "build/benchmark"
 VARIANTS = ("written", "corrected")
-TRANSPORTS = ("unix", "tcp")
 SIZES = (1024, 4096, 8192, 16384)
 CALLS = 10_000
 REPEATS = 6

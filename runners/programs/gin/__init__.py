@@ -23,7 +23,7 @@ from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
 from runners.programs.client import SECONDS, run_whole, serving
-from runners.programs.probes import Probes, Records, Say, Watch, rounds
+from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
 
 BUILD = Path(__file__).parent / "build"
 OHA, SERVER = BUILD / "oha", BUILD / "server"
@@ -32,7 +32,6 @@ CONNECTIONS = 100
 REQUESTS = {"keep": 20_000, "new": 10_000}
 WORDS: dict[str, tuple[str, ...]] = {"keep": (), "new": ("--disable-keepalive",)}
 LOGS = ("log", "quiet")
-TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
 FASTCGI_REQUESTS = 23
 TAKES = 50
@@ -73,10 +72,14 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
                 **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
                 **_measure(*servers[log], connections, transport, user, watch),
             }
+        _, ends = servers["quiet"]
+        where: dict[str, Any] = {"unix": ends["unix"], "tcp": ("127.0.0.1", int(ends["tcp"]))}
         for repeat, transport in product(range(REPEATS), TRANSPORTS):
+            asked = range(FASTCGI_REQUESTS)
+            answers = Counter(ask_in_fastcgi(where[transport], SECONDS) for _ in asked)
             yield {
                 **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
-                **{"repeat": repeat, **_ask_in_fastcgi(servers["quiet"][1], transport)},
+                **{"repeat": repeat, "asked": len(asked), "answers": dict(answers), "error": None},
             }
 
 
@@ -110,12 +113,6 @@ def _measure(
         **{key: found[key] for key in ("counters", "probed") if key in found},
         "error": None,
     }
-
-
-def _ask_in_fastcgi(ends: Mapping[str, str], transport: str) -> dict[str, Any]:
-    where = ends["unix"] if transport == "unix" else ("127.0.0.1", int(ends["tcp"]))
-    answers = Counter(ask_in_fastcgi(where, SECONDS) for _ in range(FASTCGI_REQUESTS))
-    return {"asked": FASTCGI_REQUESTS, "answers": dict(answers), "error": None}
 
 
 def ask_in_fastcgi(where: str | tuple[str, int], patience: float) -> str:

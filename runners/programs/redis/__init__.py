@@ -22,14 +22,13 @@ from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
 from runners.programs.client import SECONDS, run_whole, serving
-from runners.programs.probes import Probes, Records, Say, Watch, rounds
+from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
 
 PROGRAM = "redis-check-rdb"  # redis-server, where it is called by that name
 CLIENT = Path(__file__).parent / "build/incr"
 # Clients → requests of each.
 CLIENTS = {1: 5000, 20: 250}
 CONNECTIONS = ("new", "keep")
-TRANSPORTS = ("unix", "tcp")
 REPEATS = 6
 TAKES = 25
 SOCKSTAT = Path("/proc/net/sockstat")
