@@ -20,8 +20,10 @@ from typing import BinaryIO
 from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import KERNEL_LINE, Disk, Ended, User, command_line, explain, watch
+from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
+from runners.guest.process import give
 from runners.guest.qemu import Qemu
+from runners.process import User
 
 MEBI = 1 << 20
 OUTPUT_SIZE = 512 * MEBI
@@ -95,7 +97,8 @@ class Guest:
                 told = _command_lines(on_line)
                 ended = watch(line, disks, timeout, told, console_file, user)
                 texts = _harvest(disk, partial / "out", ended)
-            _own(partial / "out", user)
+            if user is not None and os.geteuid() == 0:
+                give(partial / "out", user)
             (partial / "out").rename(out)
             return texts
         finally:
@@ -182,10 +185,3 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
     content = tar.extractfile(member)
     assert content is not None  # it is a regular file
     return content  # type: ignore[return-value]
-
-
-def _own(folder: Path, user: User | None) -> None:
-    if user is None or os.geteuid() != 0:
-        return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, *user, follow_symlinks=False)

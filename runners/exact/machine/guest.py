@@ -20,8 +20,8 @@ from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import prepare_kernel
-from runners.guest.machine import User
 from runners.guest.qemu import prepare_qemu
+from runners.process import User
 
 SWITCH = "__switch_to_asm"
 # A stored machine has some 70 MB, and each change of kernel, options or programs makes another.
