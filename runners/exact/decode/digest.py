@@ -21,7 +21,10 @@ MOST_VARIANTS = 64
 
 def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
     """The results in a cell's line of cells.jsonl."""
-    checks = list(_checks(cell, window, result))
+    checks = [
+        {"name": name, "ok": ok, "detail": detail}
+        for name, ok, detail in _checks(cell, window, result)
+    ]
     return {
         "window": {
             "steps": window.total.steps.total(),
@@ -76,14 +79,10 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]
 
 def _checks(
     cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[str, bool, str]]:
     """The checks that a valid cell passes, each with the figures that it compares."""
-
-    def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
-        return {"name": name, "ok": ok, "detail": detail}
-
     summed = window.total.steps.total()
-    yield check(
+    yield (
         "the tree's self counts sum to the window",
         summed == window.counted,
         f"{summed} in the tree, {window.counted} counted by the emulator",
@@ -91,7 +90,7 @@ def _checks(
     send = SEND[cell.transport]
     sent = window.tree.calls(window.total)[send]
     partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
-    yield check(
+    yield (
         f"calls of {send} are messages",
         sent == cell.messages + partial,
         f"{sent} calls, {cell.messages} messages and {partial} partial sends",
@@ -99,7 +98,7 @@ def _checks(
     apart = window.counted - result["window_ns"]
     probes = _probes_on_markers(window)
     cost = result["clock_cost_ns"]
-    yield check(
+    yield (
         "the window agrees with the guest's clock",
         0 <= apart - probes <= 2 * cost,
         f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
@@ -108,7 +107,7 @@ def _checks(
     calls = window.tree.calls(window.steady.counts)
     for pattern, must in cell.knob.evidence(cell.transport):
         called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
-        yield check(
+        yield (
             f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
             bool(called) == must,
             ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",

@@ -238,14 +238,11 @@ def find_cycles(order: list[int]) -> list[Cycle]:
             while end < len(order) and order[end] == order[end - length]:
                 end += 1
             if end >= at + 2 * length:
-                found[_rotated(tuple(order[at : at + length]))] += end - at
+                shapes = tuple(order[at : at + length])
+                # The key is equal for one cycle, at whichever shape it is entered.
+                found[min(shapes[n:] + shapes[:n] for n in range(length))] += end - at
                 at = end
                 break
         else:
             at += 1
-    return [Cycle(shapes, iterations) for shapes, iterations in found.most_common()]
-
-
-def _rotated(shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Equal for one cycle, at whichever shape it is entered."""
-    return min(shapes[n:] + shapes[:n] for n in range(len(shapes)))
+    return [Cycle(*row) for row in found.most_common()]

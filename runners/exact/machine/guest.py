@@ -48,7 +48,7 @@ class ExactGuest:
         """What the recorder has to know about this kernel. Raises GuestError."""
         try:
             start, end = self.symbols.extent(SWITCH)
-        except KeyError:
+        except ValueError:
             raise GuestError(
                 f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
             ) from None
