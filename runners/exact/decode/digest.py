@@ -21,6 +21,7 @@ MOST_VARIANTS = 64
 
 def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
     """The results in a cell's line of cells.jsonl."""
+    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
     checks = [
         {"name": name, "ok": ok, "detail": detail}
         for name, ok, detail in _checks(cell, window, result)
@@ -48,27 +49,21 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             }
             for shape in window.shapes
         ],
-        "variants": _variants(window),
+        # What each variant calls and steps more than the usual one; the most frequent comes first.
+        # A timer's phase may decide which variant is the usual, so an exact comparison of two cells
+        # needs the others too.
+        "variants": [
+            {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
+            for counts, iterations in others
+        ],
         "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }
 
 
-def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
-    """Each variant's difference to the usual one: call path → calls and steps more.
-
-    The most frequent comes first. A timer's phase may decide which variant is the usual, so an
-    exact comparison of two cells needs the others too.
-    """
-    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
-    return [
-        {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
-        for counts, iterations in others
-    ]
-
-
 def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
+    """Call path → calls and steps more."""
     nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
     moved = {
         node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
