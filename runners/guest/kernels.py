@@ -67,12 +67,11 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
     def build(partial: Path) -> dict[str, object]:
         likely = SUITES.get(".".join(name.split(".")[:2]))
-        offer = None
         for suites in sorted(SUITES.values(), key=lambda suites: suites != likely):
             archive = sources.archive(suites)
             if offer := choose(read_offers(archive.versions(PACKAGE)), name):
                 break
-        if offer is None:
+        else:
             raise unknown(name)
         packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
         cache.say(f"guest: unpacking kernel {offer.release}")
