@@ -83,7 +83,7 @@ def _checks(
         f"{summed} in the tree, {window.counted} counted by the emulator",
     )
     send = SEND[cell.transport]
-    sent = window.tree.calls(window.total)[send]
+    sent = window.tree.by_function(window.total.calls)[send]
     partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
     yield (
         f"calls of {send} are messages",
@@ -99,7 +99,7 @@ def _checks(
         f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
         + (f", probes on the window's marks {probes}" if probes else ""),
     )
-    calls = window.tree.calls(window.steady.counts)
+    calls = window.tree.by_function(window.steady.counts.calls)
     for pattern, must in cell.knob.evidence(cell.transport):
         called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
         yield (
@@ -133,7 +133,7 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     """`steady`, or what the shape has more: interrupts and tasks, else functions."""
     if shape is steady:
         return "steady"
-    usual, mine = tree.steps(steady.counts), tree.steps(shape.counts)
+    usual, mine = (tree.by_function(each.counts.steps) for each in (steady, shape))
     new = mine.keys() - usual.keys()
     entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
     present = _by_task(tree, steady.counts)

@@ -212,7 +212,7 @@ def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
     iterations = parts[1:-1]
     for iteration, counts in enumerate(iterations):
         if id(counts) not in keys:
-            calls = frozenset(window.tree.calls(counts).items())
+            calls = frozenset(window.tree.by_function(counts.calls).items())
             keys[id(counts)] = calls, counts.key()
         shape, variant = keys[id(counts)]
         shapes.setdefault(shape, {}).setdefault(variant, []).append(iteration)

@@ -120,15 +120,8 @@ class CallTree:
         """The names from the task down to the function."""
         return self._paths[node]
 
-    def calls(self, counts: Counts) -> Counter[str]:
-        """Calls of each function, whoever called it."""
-        return self._by_function(counts.calls)
-
-    def steps(self, counts: Counts) -> Counter[str]:
-        """Steps of each function itself, whoever called it."""
-        return self._by_function(counts.steps)
-
-    def _by_function(self, by_node: Counter[int]) -> Counter[str]:
+    def by_function(self, by_node: Counter[int]) -> Counter[str]:
+        """Calls of each function, or steps of the function itself, whoever called it."""
         functions: Counter[str] = Counter()
         for node, count in by_node.items():
             functions[self.functions[node]] += count
