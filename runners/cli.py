@@ -35,6 +35,8 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
+        if usage is None:  # a script with its own usage also lists its help in a group of its own
+            self.add_argument("-h", "--help", action="help", help="show this help and exit")
 
     def parse(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of `argv`. Raises UsageError."""

@@ -122,7 +122,6 @@ def main(argv: list[str]) -> int:
         "compare-instruments.sh", "Instructions per message that each tool adds.", STATUS
     )
     add = parser.add_argument
-    add("-h", "--help", action="help", help="show this help and exit")
     add("--kernel", default="6.12", help="default: 6.12")
     add("--messages", type=int, default=2000, help="default: 2000")
     add("--rounds", type=int, default=2, help="every second in reverse order (default: 2)")

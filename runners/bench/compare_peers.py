@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from runners.bench import evidence
 from runners.bench.peers import NAMES, PEERS, Load, Peer, measure_ours
@@ -64,7 +64,6 @@ def _parser() -> Parser:
         "compare-peers.sh", "Our workload beside other programs that measure a round trip.", EPILOG
     )
     add = parser.add_argument
-    add("-h", "--help", action="help", help="show this help and exit")
     add("--peers", default=",".join(NAMES), metavar="LIST", help=f"of {', '.join(NAMES)}")
     add("--transports", default=",".join(TRANSPORTS), metavar="LIST", help=", ".join(TRANSPORTS))
     add("--placements", default=",".join(PLACEMENTS), metavar="LIST", help="default: both")
@@ -134,10 +133,11 @@ def collect(plan: ComparisonPlan, path: Path) -> None:
     }
     try:
         with path.open("x", encoding="utf-8") as out:
-            _write(out, header)
+            print(json.dumps(header), file=out, flush=True)
             for block, where, peer, who in schedule(plan):
                 _say(f"block {block + 1}/{plan.blocks}: {where.placement} {peer.title}: {who}")
-                _write(out, {"block": block, **_run(plan, where, peer, who)})
+                record = {"block": block, **_run(plan, where, peer, who)}
+                print(json.dumps(record), file=out, flush=True)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -172,10 +172,6 @@ def _run(plan: ComparisonPlan, where: Where, peer: Peer, who: str) -> dict[str, 
         "who": who,
         "ns": round(ns, 1),
     }
-
-
-def _write(out: TextIO, record: dict[str, Any]) -> None:
-    print(json.dumps(record), file=out, flush=True)
 
 
 def _say(text: str) -> None:

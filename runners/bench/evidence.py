@@ -43,7 +43,10 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
             with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
                 # -ff: a file for each process, so that no line is cut in two by another's.
                 measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
-                seen = read(_lines(Path(folder)))
+                texts = (
+                    path.read_text(errors="replace") for path in sorted(Path(folder).iterdir())
+                )
+                seen = read(line for text in texts for line in text.splitlines())
             calls = ", ".join(f"{call} {count:.2f}" for call, count in seen.calls.items())
             print(f"  {name:18} {calls}; {share:.0%} of its time in user space")
             for example in seen.examples:
@@ -59,11 +62,6 @@ def user_share(run: Callable[[], object]) -> float:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
     return user / (user + system)
-
-
-def _lines(folder: Path) -> Iterable[str]:
-    for path in sorted(folder.iterdir()):
-        yield from path.read_text(errors="replace").splitlines()
 
 
 @dataclass(frozen=True)

@@ -155,16 +155,13 @@ def _lmbench(program: str, transport: str, size: int) -> Peer:
     )  # fmt: skip
 
 
-def _perf_bench() -> Peer:
-    return Peer(
+PEERS = (
+    *(_sockperf("tcp"), _sockperf("udp"), _netperf("tcp"), _netperf("udp")),
+    Peer(
         "perf bench", "pipe", "mean", "linux-perf", ("perf",),
         lambda load, port: ["perf", "bench", "sched", "pipe", "-l", str(load.round_trips)],
         r"([\d.]+) usecs/op", size=4, levels=1,
-    )  # fmt: skip
-
-
-PEERS = (
-    *(_sockperf("tcp"), _sockperf("udp"), _netperf("tcp"), _netperf("udp"), _perf_bench()),
+    ),
     *(_lmbench("lat_pipe", "pipe", 1), _lmbench("lat_unix", "unix-pair", 0)),
-)
+)  # fmt: skip
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))

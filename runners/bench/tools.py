@@ -27,6 +27,7 @@ from runners.process import command, stop
 SECONDS = 120
 KPROBES = TRACEFS / "kprobe_events"
 GROUP = "pathcost"
+BPFTRACE = ("bpftrace", "-f", "json")
 
 
 class CountingTool:
@@ -108,14 +109,8 @@ class Bpftrace(Command):
 
     ready = NOTIFY
 
-    def script_arguments(self) -> list[str]:
-        raise NotImplementedError
-
     def environment(self) -> dict[str, str]:
         return {NOTIFY: "1"}
-
-    def argv(self) -> list[str]:
-        return ["bpftrace", "-f", "json", *self.script_arguments()]
 
     def counted(self) -> int:
         records = [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
@@ -132,7 +127,7 @@ class OurBpftrace(Bpftrace):
     name, ours, by_marker = "pathcost, bpftrace", True, True
     how = "probes/bpftrace/path.bt WORKLOAD, merged as in a run, with these functions"
 
-    def script_arguments(self) -> list[str]:
+    def argv(self) -> list[str]:
         (script,) = read_scripts()["path"]
         blocks = merge.parse(script.path.read_text(encoding="utf-8"), [self.workload])
         wanted = [
@@ -143,7 +138,7 @@ class OurBpftrace(Bpftrace):
         ]
         text = self.out / "path.bt"
         text.write_text(merge.merge([("path", wanted)]))
-        return [str(text)]
+        return [*BPFTRACE, str(text)]
 
 
 class OurScript(Bpftrace):
@@ -152,18 +147,18 @@ class OurScript(Bpftrace):
     by_marker = True
     script: Script
 
-    def script_arguments(self) -> list[str]:
-        return [str(self.script.path), *self.script.parameters(self.workload)]
+    def argv(self) -> list[str]:
+        return [*BPFTRACE, str(self.script.path), *self.script.parameters(self.workload)]
 
 
 class OneLiner(Bpftrace):
     name = "bpftrace one-liner"
     how = "bpftrace -e 'kprobe:F, … /pid == A || pid == B/ { @[func] = count(); }'"
 
-    def script_arguments(self) -> list[str]:
+    def argv(self) -> list[str]:
         probes = ", ".join(f"kprobe:{name}" for name in self.functions)
         mine = " || ".join(f"pid == {pid}" for pid in self.pids.split(","))
-        return ["-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
+        return [*BPFTRACE, "-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
 
 
 class Funccount(Command):
@@ -202,7 +197,14 @@ class PerfProbes(Command):
 
     def is_ready(self) -> bool:
         """perf prints nothing: it is ready when all its events are open and it sleeps."""
-        return _waits_with_events(self.process.pid, 2 * len(self.functions))
+        process = Path(f"/proc/{self.process.pid}")
+        try:
+            links = [str(link.readlink()) for link in (process / "fd").iterdir()]
+            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        opened = sum("perf_event" in link for link in links)
+        return opened >= 2 * len(self.functions) and state == "S"
 
 
 class PerfStat(PerfProbes):
@@ -275,13 +277,3 @@ def _change_kprobes(lines: Iterable[str]) -> None:
             os.write(descriptor, f"{line}\n".encode())
     finally:
         os.close(descriptor)
-
-
-def _waits_with_events(pid: int, least: int) -> bool:
-    """Whether a process has at least `least` perf events, and sleeps."""
-    try:
-        links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return sum("perf_event" in link for link in links) >= least and state == "S"

@@ -56,10 +56,8 @@ def _parser() -> Parser:
 
     def action(name: str, what: str, epilog: str = "") -> Parser:
         added: Parser = actions.add_parser(name, help=what, description=what, epilog=epilog)
-        added.add_argument("-h", "--help", action="help", help="show this help and exit")
         return added
 
-    parser.add_argument("-h", "--help", action="help", help="show this help and exit")
     add = action("make", "make a box of Debian 13 with everything that pathcost needs").add_argument
     add("box", type=Path, help="the file to write, e.g. pathcost.box; replaced when complete")
     add(

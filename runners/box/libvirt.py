@@ -47,7 +47,12 @@ def libvirt(log: Path) -> Iterator[list[str]]:
             yield enter
             failed = False
         finally:
-            if left := _end(had_pool):
+            left = _clear()
+            if not had_pool:  # then Vagrant has made it
+                with suppress(RunError):
+                    _virsh("pool-destroy", POOL)
+                    _virsh("pool-undefine", POOL)
+            if left:
                 sentence = f"libvirt keeps {', '.join(left)} of the proof: remove it with virsh."
                 if not failed:
                     raise RunError(sentence)
@@ -74,16 +79,6 @@ def _ours(log: Path) -> Iterator[list[str]]:
             time.sleep(0.2)
         stack.callback(_end_networks)
         yield enter
-
-
-def _end(had_pool: bool) -> list[str]:
-    """Leave libvirt as it was. Returns what could not be removed."""
-    left = _clear()
-    if not had_pool:  # then Vagrant has made it
-        with suppress(RunError):
-            _virsh("pool-destroy", POOL)
-            _virsh("pool-undefine", POOL)
-    return left
 
 
 def _clear() -> list[str]:

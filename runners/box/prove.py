@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -78,33 +79,30 @@ class HungError(RunError):
     """A command was ended because its time was over."""
 
 
+@dataclass(frozen=True)
 class Shell:
     """Runs lines in `folder`; the transcript gets each with its output and its seconds.
 
     `enter` are the words before a command that reaches the machine.
     """
 
-    def __init__(
-        self, folder: Path, env: dict[str, str], transcript: TextIO, enter: Sequence[str] = ()
-    ) -> None:
-        self._folder = folder
-        self._env = env
-        self._transcript = transcript
-        self._enter = tuple(enter)
+    folder: Path
+    env: dict[str, str]
+    transcript: TextIO
+    enter: Sequence[str]
 
     def say(self, text: str) -> None:
         """Print a line, and write it to the transcript."""
         print(text, flush=True)
-        self._transcript.write(text + "\n")
-        self._transcript.flush()
+        print(text, file=self.transcript, flush=True)
 
     def run(self, line: str, minutes: float = SHORT_MINUTES) -> None:
         """Run a line of bash. Raises RunError if it fails, HungError after `minutes`."""
         self.say(f"$ {line}")
         began = time.monotonic()
         process = subprocess.Popen(
-            command([*self._enter, "bash", "-o", "pipefail", "-c", line]),
-            cwd=self._folder, env=self._env, text=True, errors="replace",
+            command([*self.enter, "bash", "-o", "pipefail", "-c", line]),
+            cwd=self.folder, env=self.env, text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,  # so that its children can be ended with it
         )  # fmt: skip

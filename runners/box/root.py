@@ -18,7 +18,7 @@ from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
-from runners.guest.process import SEARCH, environment, find_program
+from runners.guest.process import SEARCH, environment, find_program, give
 from runners.process import command
 from runners.targets import REPOSITORY, source_only
 
@@ -71,8 +71,7 @@ def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
     owner = target.stat()
     for entry in entries:
         shutil.copytree(entry, target / entry.name, symlinks=True)
-        for path in (target / entry.name, *(target / entry.name).rglob("*")):
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        give(target / entry.name, (owner.st_uid, owner.st_gid))
 
 
 def _fetch_wheels(folder: Path) -> Path:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import product
 
 from runners.exact.knobs import NOTHING, Knob
 
@@ -86,11 +87,8 @@ def plan(
     schedulings: Sequence[str] = SCHEDULINGS,
 ) -> list[ExactCell]:
     """Every combination; transports vary fastest."""
-    wanted = [
-        ExactCell(0, transport, size, scheduling, messages or MESSAGES, placement=placement)
-        for placement in placements
-        for scheduling in schedulings
-        for size in sizes
-        for transport in transports
+    wanted = enumerate(product(placements, schedulings, sizes, transports), 1)
+    return [
+        ExactCell(number, transport, size, scheduling, messages or MESSAGES, placement=placement)
+        for number, (placement, scheduling, size, transport) in wanted
     ]
-    return [replace(cell, id=number) for number, cell in enumerate(wanted, 1)]

@@ -22,6 +22,7 @@ from runners.exact.machine.guest import ExactGuest, scratch
 from runners.exact.machine.symbols import read_symbols
 from runners.guest import GuestError
 
+TABLES = ("tree", "iteration")  # of a CountedCell
 RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same record
 # All bytes take the same way, so a prime number of round trips is enough to follow.
@@ -41,7 +42,7 @@ def count_cells(
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Cells in `checkpoints` are not counted again. Raises GuestError.
     """
-    for name in ("tree", "iteration"):
+    for name in TABLES:
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
@@ -56,11 +57,9 @@ def count_cells(
                 on_cell(number, cell)
                 result = future.result()
                 lines.write(json.dumps(result.line) + "\n")
-                if result.tree:
-                    (out / f"tree/{cell.id}.tsv").write_text(result.tree, encoding="utf-8")
-                    (out / f"iteration/{cell.id}.tsv").write_text(
-                        result.iteration, encoding="utf-8"
-                    )
+                for name in TABLES:
+                    if text := getattr(result, name):
+                        (out / name / f"{cell.id}.tsv").write_text(text, encoding="utf-8")
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise

@@ -78,13 +78,6 @@ def read_table() -> dict[str, dict[str, Any]]:
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
-def _values(row: dict[str, Any]) -> str:
-    value = row.get("value")
-    if value is None:
-        return ""
-    return "=N" if value == NUMBER else f"={'|'.join(_choices(value))}"
-
-
 def _choices(value: Any) -> list[str]:
     """The possible values of a knob whose value is not a number."""
     return list(scripts()) if value == SCRIPT else list(value or [])
@@ -105,10 +98,12 @@ def scripts() -> dict[str, Path]:
 
 def described() -> dict[str, str]:
     """Every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
-    return {
-        name + _values(row): row["what"].replace("{value}", "…")
-        for name, row in read_table().items()
-    }
+    found = {}
+    for name, row in read_table().items():
+        if value := row.get("value"):
+            name += "=N" if value == NUMBER else f"={'|'.join(_choices(value))}"
+        found[name] = row["what"].replace("{value}", "…")
+    return found
 
 
 def module_names() -> list[str]:

@@ -34,8 +34,9 @@ def cells() -> list[ExactCell]:
 def table(window: ReplayedWindow) -> Table:
     """Function → calls and steps of the steady round trip."""
     tree, counts = window.tree, window.steady.counts
-    calls = tree.calls(counts)
-    return {name: (calls[name], steps) for name, steps in tree.steps(counts).items()}
+    calls = tree.by_function(counts.calls)
+    steps = tree.by_function(counts.steps)
+    return {name: (calls[name], count) for name, count in steps.items()}
 
 
 def write_table(path: Path, rows: Table) -> None:

@@ -18,9 +18,9 @@ from runners.guest.debian import PackageSources
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
-from runners.guest.machine import User
 from runners.guest.modules import NEEDED, module_files
 from runners.guest.qemu import prepare_qemu
+from runners.process import User
 
 __all__ = [
     "SERIES",

@@ -11,8 +11,9 @@ from runners.guest.cache import Cache
 from runners.guest.errors import GuestError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Disk, User, command_line, explain, watch
+from runners.guest.machine import Disk, command_line, explain, watch
 from runners.guest.qemu import Qemu
+from runners.process import User
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -37,7 +38,7 @@ def kvm_boots(
     if (known := _trials(memory).get(key)) is not None:
         return known
     cache.say("guest: trying whether KVM works here")
-    answer = try_boot(qemu, kernel, image, "kvm", user)
+    answer = _try_boot(qemu, kernel, image, user)
     cache.lock()
     trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
     fresh = memory.with_suffix(".new")
@@ -47,13 +48,11 @@ def kvm_boots(
     return answer
 
 
-def try_boot(
-    qemu: Qemu, kernel: Kernel, image: Image, accelerator: str, user: User | None = None
-) -> tuple[bool, str]:
+def _try_boot(qemu: Qemu, kernel: Kernel, image: Image, user: User | None) -> tuple[bool, str]:
     """Boot as far as the first process; whether it got there, and what happened."""
     with image.file.open("rb") as root, Path(os.devnull).open("wb") as nowhere:
         disks = [Disk(root)]
-        argv = command_line(qemu, kernel, accelerator, disks, options="pathcost=trial")
+        argv = command_line(qemu, kernel, "kvm", disks, options="pathcost=trial")
         try:
             ended = watch(
                 argv, disks, TRIAL_SECONDS, lambda _: None, nowhere, user, SILENCE_SECONDS

@@ -18,12 +18,13 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from runners.guest.errors import CommandError, GuestError
-from runners.guest.image import Image
+from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import KERNEL_LINE, Disk, Ended, User, command_line, explain, watch
+from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
+from runners.guest.process import give
 from runners.guest.qemu import Qemu
+from runners.process import User
 
-MEBI = 1 << 20
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = 65536
 CONSOLE = "console.log"
@@ -95,7 +96,8 @@ class Guest:
                 told = _command_lines(on_line)
                 ended = watch(line, disks, timeout, told, console_file, user)
                 texts = _harvest(disk, partial / "out", ended)
-            _own(partial / "out", user)
+            if user is not None and os.geteuid() == 0:
+                give(partial / "out", user)
             (partial / "out").rename(out)
             return texts
         finally:
@@ -164,28 +166,15 @@ def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise GuestError(f"the guest's output has an impossible name: {member.name}")
-            if path.parts[0] == "out":
-                target = out.joinpath(*path.parts[1:])
-                if member.isdir():
-                    target.mkdir(parents=True, exist_ok=True)
-                elif member.isreg() and len(path.parts) > 1:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with _content(tar, member) as source, target.open("wb") as copy:
-                        shutil.copyfileobj(source, copy, MEBI)
-            elif member.isreg():
-                with _content(tar, member) as source:
+            top, *below = path.parts
+            target = out.joinpath(*below)
+            if member.isdir() and top == "out":
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.isreg() and (source := tar.extractfile(member)):
+                if top != "out":
                     texts[member.name] = source.read().decode(errors="replace")
+                elif below:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with target.open("wb") as copy:
+                        shutil.copyfileobj(source, copy, MEBI)
     return texts
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
-    content = tar.extractfile(member)
-    assert content is not None  # it is a regular file
-    return content  # type: ignore[return-value]
-
-
-def _own(folder: Path, user: User | None) -> None:
-    if user is None or os.geteuid() != 0:
-        return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, *user, follow_symlinks=False)

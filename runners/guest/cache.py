@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
+from runners.guest.process import give
 
 Say = Callable[[str], None]
 
@@ -105,8 +106,7 @@ class Cache(AbstractContextManager["Cache"]):
         """Under sudo: give what was made to the owner of the cache."""
         owner = self.folder.stat()
         if os.geteuid() == 0 and owner.st_uid != 0:
-            for path in (entry, *entry.rglob("*")):
-                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            give(entry, (owner.st_uid, owner.st_gid))
 
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
         text = json.dumps(recipe, sort_keys=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -196,11 +195,11 @@ class Archive:
                 cwd=archives,
             )
             before = sum(f.stat().st_size for f in archives.glob("*.deb"))
-            told = time.monotonic()
-            while (status := process.poll()) is None:
-                time.sleep(0.1)
-                if time.monotonic() - told > 5:
-                    told = time.monotonic()
+            status = None
+            while status is None:
+                try:
+                    status = process.wait(5)
+                except subprocess.TimeoutExpired:
                     here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
                     self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
             if status != 0:

@@ -73,7 +73,12 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             base = [file for file in packages if file.name.startswith("base-files_")]
             unpack(base, root, options)  # first: it makes /bin, /lib, … links into /usr
             unpack([file for file in packages if file not in base], root, options)
-            _configure(root)
+            for name in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
+                (root / name).mkdir(parents=True, exist_ok=True)
+            # What the guest needs of the packages' set-up scripts.
+            for name, text in {**FILES, INIT_PATH: INIT.read_text()}.items():
+                (root / name).write_text(text)
+            (root / INIT_PATH).chmod(0o755)
             _compile_python(root)
             cache.say("guest: writing the image")
             write_disk(root, partial / "root.img")
@@ -81,17 +86,6 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
 
     entry = cache.entry("image", recipe, build)
     return Image(entry / "root.img", entry.name)
-
-
-def _configure(root: Path) -> None:
-    """Do what the guest needs of the packages' set-up scripts."""
-    for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    for name, text in FILES.items():
-        (root / name).write_text(text)
-    init = root / INIT_PATH
-    init.write_text(INIT.read_text())
-    init.chmod(0o755)
 
 
 def _compile_python(root: Path) -> None:

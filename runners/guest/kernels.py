@@ -66,14 +66,12 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
         return own
 
     def build(partial: Path) -> dict[str, object]:
-        series = ".".join(name.split(".")[:2])
-        suites = [SUITES[series]] if series in SUITES else []
-        offer = None
-        for suite in [*suites, *(s for s in SUITES.values() if s not in suites)]:
-            archive = sources.archive(suite)
+        likely = SUITES.get(".".join(name.split(".")[:2]))
+        for suites in sorted(SUITES.values(), key=lambda suites: suites != likely):
+            archive = sources.archive(suites)
             if offer := choose(read_offers(archive.versions(PACKAGE)), name):
                 break
-        if offer is None:
+        else:
             raise unknown(name)
         packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
         cache.say(f"guest: unpacking kernel {offer.release}")
@@ -170,9 +168,6 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
         env=environment(),
     )
     is_kernel = len(done.stdout) == size and done.stdout[:4] == b"\x7fELF"
-    return done.stdout if is_kernel and _has_pvh_entry(done.stdout) else image
-
-
-def _has_pvh_entry(kernel: bytes) -> bool:
     # The note XEN_ELFNOTE_PHYS32_ENTRY: name size 4, any value size, type 18, name "Xen".
-    return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", kernel) is not None
+    entry = rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0"
+    return done.stdout if is_kernel and re.search(entry, done.stdout) else image

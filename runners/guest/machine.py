@@ -18,9 +18,7 @@ from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
-from runners.process import command
-
-User = tuple[int, int]
+from runners.process import User, command
 
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
@@ -63,10 +61,7 @@ class Ended:
 
     def panic(self) -> str | None:
         """The kernel's reason, if it panicked."""
-        for line in self.lines:
-            if match := PANIC.search(line):
-                return match[1]
-        return None
+        return next((match[1] for line in self.lines if (match := PANIC.search(line))), None)
 
 
 def command_line(

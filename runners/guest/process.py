@@ -8,9 +8,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from runners.guest.errors import GuestError
-from runners.process import command
+from runners.process import User, command
 
 PACKAGE_OF = {
     "apt-cache": "apt",
@@ -70,6 +71,12 @@ def attempt(
         env=dict(env) if env is not None else environment(),
         cwd=cwd,
     )
+
+
+def give(folder: Path, owner: User) -> None:
+    """Give `folder`, and all in it, to this user."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, *owner, follow_symlinks=False)
 
 
 def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:

@@ -59,16 +59,13 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
         packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: QEMU")
         cache.say("guest: unpacking QEMU")
         unpack(packages, partial / "root", [f"--exclude={path}" for path in UNUSED])
-        _check(Qemu(partial / "root", "", ""))
+        qemu = Qemu(partial / "root", "", "")
+        for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
+            done = attempt([*program, "--version"])
+            if done.returncode != 0:
+                raise GuestError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
         return {"packages": versions}
 
     entry = cache.entry("qemu", RECIPE, build)
     version = read_manifest(entry)["packages"]["qemu-system-x86"]
     return Qemu(entry / "root", version, entry.name)
-
-
-def _check(qemu: Qemu) -> None:
-    for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
-        done = attempt([*program, "--version"])
-        if done.returncode != 0:
-            raise GuestError(f"the unpacked QEMU does not start: {done.stderr.strip()}")

@@ -99,7 +99,7 @@ def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, obje
 def least(window: ReplayedWindow) -> Counter[str]:
     """The variant of the steady round trip with the fewest instructions."""
     counts = min((counts for counts, _ in window.steady.variants), key=lambda c: c.steps.total())
-    return window.tree.steps(counts)
+    return window.tree.by_function(counts.steps)
 
 
 @pytest.mark.emulated

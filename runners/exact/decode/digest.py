@@ -21,7 +21,11 @@ MOST_VARIANTS = 64
 
 def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
     """The results in a cell's line of cells.jsonl."""
-    checks = list(_checks(cell, window, result))
+    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
+    checks = [
+        {"name": name, "ok": ok, "detail": detail}
+        for name, ok, detail in _checks(cell, window, result)
+    ]
     return {
         "window": {
             "steps": window.total.steps.total(),
@@ -45,27 +49,21 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             }
             for shape in window.shapes
         ],
-        "variants": _variants(window),
+        # What each variant calls and steps more than the usual one; the most frequent comes first.
+        # A timer's phase may decide which variant is the usual, so an exact comparison of two cells
+        # needs the others too.
+        "variants": [
+            {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
+            for counts, iterations in others
+        ],
         "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }
 
 
-def _variants(window: ReplayedWindow) -> list[dict[str, Any]]:
-    """Each variant's difference to the usual one: call path → calls and steps more.
-
-    The most frequent comes first. A timer's phase may decide which variant is the usual, so an
-    exact comparison of two cells needs the others too.
-    """
-    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
-    return [
-        {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
-        for counts, iterations in others
-    ]
-
-
 def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
+    """Call path → calls and steps more."""
     nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
     moved = {
         node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
@@ -76,22 +74,18 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]
 
 def _checks(
     cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[str, bool, str]]:
     """The checks that a valid cell passes, each with the figures that it compares."""
-
-    def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
-        return {"name": name, "ok": ok, "detail": detail}
-
     summed = window.total.steps.total()
-    yield check(
+    yield (
         "the tree's self counts sum to the window",
         summed == window.counted,
         f"{summed} in the tree, {window.counted} counted by the emulator",
     )
     send = SEND[cell.transport]
-    sent = window.tree.calls(window.total)[send]
+    sent = window.tree.by_function(window.total.calls)[send]
     partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
-    yield check(
+    yield (
         f"calls of {send} are messages",
         sent == cell.messages + partial,
         f"{sent} calls, {cell.messages} messages and {partial} partial sends",
@@ -99,16 +93,16 @@ def _checks(
     apart = window.counted - result["window_ns"]
     probes = _probes_on_markers(window)
     cost = result["clock_cost_ns"]
-    yield check(
+    yield (
         "the window agrees with the guest's clock",
         0 <= apart - probes <= 2 * cost,
         f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
         + (f", probes on the window's marks {probes}" if probes else ""),
     )
-    calls = window.tree.calls(window.steady.counts)
+    calls = window.tree.by_function(window.steady.counts.calls)
     for pattern, must in cell.knob.evidence(cell.transport):
         called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
-        yield check(
+        yield (
             f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
             bool(called) == must,
             ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
@@ -139,7 +133,7 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     """`steady`, or what the shape has more: interrupts and tasks, else functions."""
     if shape is steady:
         return "steady"
-    usual, mine = tree.steps(steady.counts), tree.steps(shape.counts)
+    usual, mine = (tree.by_function(each.counts.steps) for each in (steady, shape))
     new = mine.keys() - usual.keys()
     entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
     present = _by_task(tree, steady.counts)

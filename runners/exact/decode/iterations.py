@@ -212,7 +212,7 @@ def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
     iterations = parts[1:-1]
     for iteration, counts in enumerate(iterations):
         if id(counts) not in keys:
-            calls = frozenset(window.tree.calls(counts).items())
+            calls = frozenset(window.tree.by_function(counts.calls).items())
             keys[id(counts)] = calls, counts.key()
         shape, variant = keys[id(counts)]
         shapes.setdefault(shape, {}).setdefault(variant, []).append(iteration)
@@ -238,14 +238,11 @@ def find_cycles(order: list[int]) -> list[Cycle]:
             while end < len(order) and order[end] == order[end - length]:
                 end += 1
             if end >= at + 2 * length:
-                found[_rotated(tuple(order[at : at + length]))] += end - at
+                shapes = tuple(order[at : at + length])
+                # The key is equal for one cycle, at whichever shape it is entered.
+                found[min(shapes[n:] + shapes[:n] for n in range(length))] += end - at
                 at = end
                 break
         else:
             at += 1
-    return [Cycle(shapes, iterations) for shapes, iterations in found.most_common()]
-
-
-def _rotated(shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Equal for one cycle, at whichever shape it is entered."""
-    return min(shapes[n:] + shapes[:n] for n in range(len(shapes)))
+    return [Cycle(*row) for row in found.most_common()]

@@ -107,10 +107,7 @@ def read_record(folder: Path) -> InstructionRecord:
             tasks[int(number)] = name
         else:
             window = int(number)
-    return InstructionRecord(words, _read_blocks((folder / "blocks").read_bytes()), tasks, window)
-
-
-def _read_blocks(data: bytes) -> list[CodeBlock]:
+    data = (folder / "blocks").read_bytes()
     blocks = [CodeBlock(0, b"\x90", b"\x01")]
     at = 0
     while at < len(data):
@@ -119,4 +116,4 @@ def _read_blocks(data: bytes) -> list[CodeBlock]:
         lengths = code + size
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count
-    return blocks
+    return InstructionRecord(words, blocks, tasks, window)

@@ -120,15 +120,8 @@ class CallTree:
         """The names from the task down to the function."""
         return self._paths[node]
 
-    def calls(self, counts: Counts) -> Counter[str]:
-        """Calls of each function, whoever called it."""
-        return self._by_function(counts.calls)
-
-    def steps(self, counts: Counts) -> Counter[str]:
-        """Steps of each function itself, whoever called it."""
-        return self._by_function(counts.steps)
-
-    def _by_function(self, by_node: Counter[int]) -> Counter[str]:
+    def by_function(self, by_node: Counter[int]) -> Counter[str]:
+        """Calls of each function, or steps of the function itself, whoever called it."""
         functions: Counter[str] = Counter()
         for node, count in by_node.items():
             functions[self.functions[node]] += count
@@ -226,7 +219,10 @@ class Replay:
             return
         jump = self._jumps[last] if last else Jump.NONE
         if jump is Jump.IRET:
-            last = self._pop_barrier(stack)
+            last = 0
+            if index := _topmost_barrier(stack):
+                last = stack[index].resume
+                del stack[index:]
             jump = self._jumps[last] if last else Jump.NONE
         top = self.tree.functions[stack[-1].node]
         if jump is Jump.CALL:
@@ -244,14 +240,6 @@ class Replay:
         node = self.tree.child(stack[-1].node, function)
         counts.calls[node] += 1
         stack.append(Frame(node, back, tail, resume))
-
-    def _pop_barrier(self, stack: list[Frame]) -> int:
-        """Remove the topmost barrier; the block that it interrupted, 0 without a barrier."""
-        if index := _topmost_barrier(stack):
-            resume = stack[index].resume
-            del stack[index:]
-            return resume
-        return 0
 
     def _return(self, stack: list[Frame], number: int, counts: Counts) -> None:
         for index in range(len(stack) - 1, 0, -1):
@@ -288,10 +276,7 @@ class Replay:
 
 def _topmost_barrier(stack: list[Frame]) -> int:
     """Its index; 0 without a barrier, where the frame of user space is."""
-    for index in range(len(stack) - 1, 0, -1):
-        if stack[index].resume >= 0:
-            return index
-    return 0
+    return next((at for at in range(len(stack) - 1, 0, -1) if stack[at].resume >= 0), 0)
 
 
 def _append_steps(order: list[NodeVisit], cpu: int, node: int, steps: int) -> None:

@@ -23,14 +23,14 @@ from pathlib import Path
 from runners.exact.machine import initramfs
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Ended, User, explain, watch
+from runners.guest.machine import Ended, explain, watch
 from runners.guest.process import run
 from runners.guest.qemu import Qemu
+from runners.process import User
+from runners.targets import REPOSITORY, WORKLOAD
 
-REPOSITORY = Path(__file__).parents[3]
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
-WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 CPU = "qemu64"
 SECONDS = 300
 MEMORY = 512

@@ -20,8 +20,8 @@ from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import prepare_kernel
-from runners.guest.machine import User
 from runners.guest.qemu import prepare_qemu
+from runners.process import User
 
 SWITCH = "__switch_to_asm"
 # A stored machine has some 70 MB, and each change of kernel, options or programs makes another.
@@ -48,7 +48,7 @@ class ExactGuest:
         """What the recorder has to know about this kernel. Raises GuestError."""
         try:
             start, end = self.symbols.extent(SWITCH)
-        except KeyError:
+        except ValueError:
             raise GuestError(
                 f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
             ) from None

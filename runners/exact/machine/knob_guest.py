@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
-from runners.exact.machine.boot import REPOSITORY, digest
+from runners.exact.machine.boot import digest
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.initramfs import strip_elf
 from runners.guest import GuestError
@@ -22,6 +22,7 @@ from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.modules import module_files
 from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES
+from runners.targets import REPOSITORY
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.

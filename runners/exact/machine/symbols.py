@@ -42,11 +42,8 @@ class Symbols:
         return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
 
     def extent(self, name: str) -> tuple[int, int]:
-        """First address of a function, and of the next symbol. Raises KeyError."""
-        try:
-            index = self._names.index(name)
-        except ValueError:
-            raise KeyError(name) from None
+        """First address of a function, and of the next symbol. Raises ValueError."""
+        index = self._names.index(name)
         start = self._starts[index]
         return start, next((after for after in self._starts[index:] if after > start), start + 4096)
 
