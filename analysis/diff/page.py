@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """diff.html: two runs compared, as blocks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from analysis.diff import words
@@ -9,23 +9,10 @@ from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, ExactPair
 from analysis.diff.renames import Fates
 from analysis.drawing import Drawn
 from analysis.intervals import LEAST_REPEATS, RESAMPLES
-from analysis.report.blocks import (
-    Block,
-    Column,
-    Group,
-    Items,
-    Page,
-    Row,
-    Section,
-    Table,
-    Text,
-    numbers,  # fmt: skip
-)
+from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
-from analysis.report.sections.counts import FROM
+from analysis.report.sections.counts import FROM, Blocks
 from analysis.wording import counted
-
-Blocks = Iterator[Block]
 
 
 def diff_page(diff: Diff, figures: Sequence[Drawn]) -> Page:
