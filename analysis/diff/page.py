@@ -91,17 +91,17 @@ def _exact(diff: Diff, figures: Sequence[Drawn]) -> Blocks:
 
 
 def _pair(pair: ExactPair) -> Blocks:
-    change, before, after = pair.change, pair.before, pair.after
+    before, after = pair.before, pair.after
     yield Text("heading", pair.words)
-    if not change.valid:
+    if not pair.valid:
         broken = "; ".join(before.broken + after.broken)
         yield Text("alert", say("<strong>Invalid</strong>: {}", broken))
     yield say(
         "{}: {:,} → {:,} instructions a round trip, <strong>{}</strong>.",
         words.kernels_text(before.kernel, after.kernel), before.total, after.total,
-        signed(pair.difference),
+        signed(pair.more),
     )  # fmt: skip
-    if not (functions := change.functions()):
+    if not (functions := pair.functions()):
         return
     heads = ("first", "second", "change")
     yield Table(
@@ -109,7 +109,7 @@ def _pair(pair: ExactPair) -> Blocks:
         [
             (one.name, f"{one.before:,}", f"{one.after:,}",
              say("<strong>{}</strong>", signed(one.difference)))
-            for one in change.layers()
+            for one in pair.layers()
         ],
         "narrow",
     )  # fmt: skip

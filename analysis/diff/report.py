@@ -95,7 +95,7 @@ def functions_table(diff: Diff) -> pd.DataFrame:
         cell, found = pair.after, pair.fates()
         now = {one.old: one.new for one in found.renamed}
         fresh = set(now.values())
-        for one in pair.change.functions():
+        for one in pair.functions():
             fate = "renamed" if one.name in now or one.name in fresh else one.fate
             rows.append((cell.transport, cell.size, cell.placement, cell.scheduling, one.name, fate,
                          one.before, one.after, one.calls_before, one.calls_after,

@@ -14,11 +14,7 @@ from analysis.report.sections.counts import Blocks, Figures
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     # A journey that could not be drawn has its reason among the exact figures.
-    (
-        "journey",
-        "",
-        lambda _, drawn: (f for name, f in drawn.items() if name == "journey" and f.svg),
-    ),
+    ("journey", "", lambda _, drawn: (f for f in [drawn.get("journey")] if f and f.svg)),
     ("ledger", "", counts.first_ledger),
     ("verdicts", "Verdicts", claims.claims),
     ("counts", "What a message costs", lambda _, drawn: iter([drawn.get("ledger")])),

@@ -152,13 +152,8 @@ class Sources:
 
     def legend(self) -> str:
         lines = [f" {letter}  {source}" for source, letter in self._letters.items()]
-        return "\n".join(
-            [
-                *lines,
-                " Two letters: both say so, where both measured. A second line: they differ.",
-                "",
-            ]
-        )
+        both = " Two letters: both say so, where both measured. A second line: they differ.\n"
+        return "\n".join([*lines, both])
 
 
 def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console: Console) -> Table:

@@ -267,13 +267,12 @@ def _difference(change: Change, words: str) -> Cell:
 def _explained(row: KnobRow, change: Change) -> Blocks:
     """Which functions the difference is made of."""
     yield from (invalid(f"{row.name}, {change.transport}", why) for why in change.after.broken)
-    rows = [
-        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
-         f"{one.calls_before} → {one.calls_after}")
-        for one in change.top()
+    lines: list[tuple[str, ...]] = [
+        (code(moved.name), moved.fate, f"{moved.before:,}", f"{moved.after:,}",
+         signed(moved.difference), f"{moved.calls_before} → {moved.calls_after}")
+        for moved in change.top()
     ]  # fmt: skip
-    lines: list[tuple[str, ...]] = [*rows]
-    others = len(change.functions()) - len(rows)
+    others = len(change.functions()) - len(lines)
     if others > 0:
         lines.append((counted(others, "other function"), "", "", "", signed(change.rest()), ""))
     heads = ["function", "what became of it", *numbers("without", "with", "difference", "calls")]

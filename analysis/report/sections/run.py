@@ -73,14 +73,9 @@ def _costs(costs: Sequence[ProbeCost], caption: str) -> Table:
 
 def _cost_row(cost: ProbeCost) -> Row:
     several = len(cost.events) > 1
-    names = [f"{one.instrument} " if several else "" for one in cost.events]
-    counts, times = (
-        ", ".join(f"{name}{figure}" for name, figure in zip(names, figures, strict=True))
-        for figures in (
-            [optional(one.count) for one in cost.events],
-            [optional(one.ns, "ns") for one in cost.events],
-        )
-    )
+    named = [(f"{event.instrument} " if several else "", event) for event in cost.events]
+    counts = ", ".join(f"{name}{optional(event.count)}" for name, event in named)
+    times = ", ".join(f"{name}{optional(event.ns, 'ns')}" for name, event in named)
     return Row((
         f"{cost.transport} · {conditions_text(cost)}",
         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
@@ -125,10 +120,8 @@ def environment(analysis: Analysis, _: Figures) -> Blocks:
         ]
         yield Table(f"{target.kind} · {target.kernel}", (), rows, "narrow")
         if found.settings:
-            names = sorted(found.settings, key=str.lower)
-            given = [found.settings[name] for name in names]
-            texts = ["absent" if value is None else value for value in given]
-            values = [(code(name), text) for name, text in zip(names, texts, strict=True)]
+            settings = sorted(found.settings.items(), key=lambda setting: setting[0].lower())
+            values = [(code(name), "absent" if v is None else v) for name, v in settings]
             summary = f"{counted(len(values), 'setting')} of {target.kernel}"
             yield Group("closed", summary, [Table("Settings", (), values, "narrow")])
 

@@ -18,7 +18,7 @@ from analysis.wording import NOT_MEASURED, amount, counted, number, size_text
 def times(analysis: Analysis, figures: Figures) -> Blocks:
     cells = (cell for target in analysis.run.targets if target.timed for cell in target.cells)
     readings = (cell.result.clock_cost_ns for cell in cells if cell.result)
-    clock = max(filter(None, readings), default=0)  # the dearest one
+    clock = max(filter(None, readings), default=0)  # the most expensive one
     cost = f"; one reading of the clock cost at most {amount(clock, 'ns')}" if clock else ""
     yield (
         f"Times come from unprobed cells of the host only{cost}. An emulated guest's times are "
