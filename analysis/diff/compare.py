@@ -140,15 +140,9 @@ def compare(before: Analysis, after: Analysis) -> Diff:
     }
     shifts, alone = _shifts(before.measured, after.measured, kernels)
     pairs, exact_alone = _exact_pairs(before, after, kernels["exact"])
-    return Diff(
-        before,
-        after,
-        shifts,
-        pairs,
-        _traced(before, after, kernels),
-        tuple(_settings(before, after, kernels)),
-        (*alone, *exact_alone),
-    )
+    traced, settings = _traced(before, after, kernels), _settings(before, after, kernels)
+    alone += exact_alone
+    return Diff(before, after, shifts, pairs, traced, tuple(settings), tuple(alone))
 
 
 def _kernels(one: Analysis, target: str) -> list[str]:

@@ -118,12 +118,9 @@ def show(diff: Diff, page: Path) -> None:
         *((pair.words, pair.fates()) for pair in diff.exact),
         *((one.words, one.fates) for one in diff.traced),
     ):
-        console.print(
-            Text(
-                f"{title}: {len(found.appeared)} functions appeared, {len(found.vanished)} "
-                f"vanished, {len(found.renamed)} renamed"
-            )
-        )
+        appeared, vanished = len(found.appeared), len(found.vanished)
+        what = f"{appeared} functions appeared, {vanished} vanished, {len(found.renamed)} renamed"
+        console.print(Text(f"{title}: {what}"))
     if diff.alone:
         console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
     console.print(Text(f"\nComparison: {page}"), soft_wrap=True)
@@ -135,10 +132,7 @@ def _table(diff: Diff, terminal: bool) -> Table:
         number = name in ("first", "second", "change")
         table.add_column(name, overflow="fold", justify="right" if number else "left")
     for shift in diff.of(BEYOND)[:MOST_ROWS]:
-        texts = (
-            shift.measure.words, shift.conditions_words, words.value(shift, shift.before),
-            words.value(shift, shift.after), words.change(shift),
-            words.source(shift),
-        )  # fmt: skip
-        table.add_row(*map(Text, texts))
+        values = [words.value(shift, figure) for figure in (shift.before, shift.after)]
+        names = shift.measure.words, shift.conditions_words
+        table.add_row(*map(Text, (*names, *values, words.change(shift), words.source(shift))))
     return table

@@ -50,17 +50,14 @@ def _round_trip(pair: ExactPair) -> str:
 def _times(diff: Diff) -> Iterator[str]:
     found = [s for s in diff.shifts if s.measure.id == "rtt_p50" and s.target == "host"]
     for shift in found[:MOST_TIMES]:
-        told = f", 95 % interval of the change {interval(shift)}" if shift.low is not None else ""
+        extent, few = interval(shift), " with {} and {} repeats".format(*shift.repeats)
+        told = f", 95 % interval of the change {extent}" if extent else ""
         yield (
             f"The median round trip of {size_text(shift.size)} over {shift.transport} "
             f"{place(shift.placement)}: {value(shift, shift.before)} and "
             f"{value(shift, shift.after)} ({number(shift.ratio or 0)} times{told}): "
-            f"{shift.verdict}{repeats(shift)}."
+            f"{shift.verdict}{'' if extent else few}."
         )
-
-
-def repeats(shift: Shift) -> str:
-    return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
 
 
 def value(shift: Shift, figure: float) -> str:

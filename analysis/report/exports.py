@@ -22,9 +22,8 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
         files[f"folded/{name}.folded"] = output.text(folded(cell))
         files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
         if cell.iteration:
-            files[f"timeline/{name}.pftrace"] = output.data(
-                trace(cell, copiers(cells, cell.kernel))
-            )
+            timeline = trace(cell, copiers(cells, cell.kernel))
+            files[f"timeline/{name}.pftrace"] = output.data(timeline)
     return files
 
 
