@@ -218,15 +218,12 @@ def judge(a: Any, b: Any) -> tuple[float | None, float | None, str]:
     if min(len(a), len(b)) < LEAST_REPEATS:
         return None, None, UNKNOWN
     found = bootstrap(
-        (a, b), _change_of_medians, vectorized=True, method="percentile",
+        (a, b), lambda a, b, axis: np.median(b, axis=axis) - np.median(a, axis=axis),
+        vectorized=True, method="percentile",
         n_resamples=RESAMPLES, rng=np.random.default_rng(SEED),
     ).confidence_interval  # fmt: skip
     low, high = float(found.low), float(found.high)
     return low, high, WITHIN if low <= 0 <= high else BEYOND
-
-
-def _change_of_medians(a: Any, b: Any, axis: int) -> Any:
-    return np.median(b, axis=axis) - np.median(a, axis=axis)
 
 
 def _shift_order(one: Shift) -> tuple[object, ...]:

@@ -25,16 +25,14 @@ from analysis.report.terminal import PLAIN_WIDTH
 from analysis.wording import counted
 
 MOST_ROWS = 40  # in the terminal
-FOLDER = "diff-{}-{}"
 
 
 def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> int:
     """Read both, compare, write, show. Raises RunError."""
-    if first.resolve() == second.resolve():
+    runs = first.resolve(), second.resolve()
+    if runs[0] == runs[1]:
         raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
-    target = out or second.resolve().parent / FOLDER.format(
-        first.resolve().name, second.resolve().name
-    )
+    target = out or runs[1].parent / "diff-{}-{}".format(*(run.name for run in runs))
     if (target / "run.json").exists():
         raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
     diff = compare(analyse(read_run(first)), analyse(read_run(second)))
