@@ -174,15 +174,15 @@ def _shapes(cell: ExactCell) -> Iterator[str]:
 
 
 def _crosscheck(found: Crosscheck) -> Group:
-    words = [f"{len(rows)}: {verdict}. " for verdict in DIFFERENT if (rows := found.of(verdict))]
-    rows_ = []
+    words = [f"{len(told)}: {verdict}. " for verdict in DIFFERENT if (told := found.of(verdict))]
+    rows = []
     for row in found.told:
         counts = (row.bpftrace, row.ftrace, row.exact)
         figures = ["" if count is None else number(count) for count in counts]
-        rows_.append((code(row.function), row.layer, *figures, row.verdict))
+        rows.append((code(row.function), row.layer, *figures, row.verdict))
     table = Table(
         "Calls a message: what bpftrace counts, and every function that differs",
-        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows_,
+        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows,
     )  # fmt: skip
     text = (
         f"{''.join(words)}Exact mode alone saw {len(found.of(UNSEEN))} ({UNSEEN}); the probes "
