@@ -6,7 +6,7 @@ same instrument, in the same target, with or without probes. Kernels of one rele
 with each other; where each run has one other kernel in a target, these two are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,22 +68,12 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class ExactPair:
+class ExactPair(Change):
     """An exact cell in both runs: the most alike of their variants (analysis/exact/knobs.py)."""
 
-    change: Change
-
     @property
-    def before(self) -> ExactCell:
-        return self.change.before
-
-    @property
-    def after(self) -> ExactCell:
-        return self.change.after
-
-    @property
-    def difference(self) -> int:
-        """Instructions of a round trip, more."""
+    def more(self) -> int:
+        """Instructions that a round trip takes more in the second run."""
         return self.after.total - self.before.total
 
     @property
@@ -96,6 +86,13 @@ class ExactPair:
     def fates(self) -> Fates:
         """Functions that only one of the two round trips calls."""
         return fates(callers(self.before), callers(self.after))
+
+
+def of_first_conditions(pairs: Sequence[ExactPair]) -> list[ExactPair]:
+    """All transports of the first pair's size, placement and scheduling."""
+    cells = [pair.after for pair in pairs]
+    keys = [(cell.size, cell.placement, cell.scheduling) for cell in cells]
+    return [pair for pair, key in zip(pairs, keys, strict=True) if key == keys[0]]
 
 
 @dataclass(frozen=True)
@@ -143,15 +140,9 @@ def compare(before: Analysis, after: Analysis) -> Diff:
     }
     shifts, alone = _shifts(before.measured, after.measured, kernels)
     pairs, exact_alone = _exact_pairs(before, after, kernels["exact"])
-    return Diff(
-        before,
-        after,
-        shifts,
-        pairs,
-        _traced(before, after, kernels),
-        tuple(_settings(before, after, kernels)),
-        (*alone, *exact_alone),
-    )
+    traced, settings = _traced(before, after, kernels), _settings(before, after, kernels)
+    alone += exact_alone
+    return Diff(before, after, shifts, pairs, traced, tuple(settings), tuple(alone))
 
 
 def _kernels(one: Analysis, target: str) -> list[str]:
@@ -227,15 +218,12 @@ def judge(a: Any, b: Any) -> tuple[float | None, float | None, str]:
     if min(len(a), len(b)) < LEAST_REPEATS:
         return None, None, UNKNOWN
     found = bootstrap(
-        (a, b), _change_of_medians, vectorized=True, method="percentile",
+        (a, b), lambda a, b, axis: np.median(b, axis=axis) - np.median(a, axis=axis),
+        vectorized=True, method="percentile",
         n_resamples=RESAMPLES, rng=np.random.default_rng(SEED),
     ).confidence_interval  # fmt: skip
     low, high = float(found.low), float(found.high)
     return low, high, WITHIN if low <= 0 <= high else BEYOND
-
-
-def _change_of_medians(a: Any, b: Any, axis: int) -> Any:
-    return np.median(b, axis=axis) - np.median(a, axis=axis)
 
 
 def _shift_order(one: Shift) -> tuple[object, ...]:
@@ -282,17 +270,12 @@ def _exact_pairs(
     before: Analysis, after: Analysis, kernels: dict[str, str]
 ) -> tuple[tuple[ExactPair, ...], list[tuple[str, str]]]:
     first, second = (_exact_cells(one) for one in (before, after))
-    pairs, alone = [], []
-    met = set()
-    for key, cell in first.items():
-        other = (kernels.get(key[0], ""), *key[1:])
-        if other in second:
-            met.add(other)
-            pairs.append(ExactPair(most_alike(cell, second[other])))
-        else:
-            alone.append(("first", _exact_words(cell)))
+    wanted = [((kernels.get(key[0], ""), *key[1:]), cell) for key, cell in first.items()]
+    changes = [most_alike(cell, second[key]) for key, cell in wanted if key in second]
+    met = {key for key, _ in wanted}
+    alone = [("first", _exact_words(cell)) for key, cell in wanted if key not in second]
     alone += [("second", _exact_words(cell)) for key, cell in second.items() if key not in met]
-    return tuple(pairs), alone
+    return tuple(ExactPair(change.before, change.after) for change in changes), alone
 
 
 def _exact_cells(one: Analysis) -> dict[tuple[Any, ...], ExactCell]:

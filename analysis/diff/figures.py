@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.diff.compare import ExactPair
+from analysis.diff.compare import ExactPair, of_first_conditions
 from analysis.drawing import Drawn, drawn
 from analysis.exact.cells import ExactCell
 from analysis.exact.cells import inclusive as exact_inclusive
@@ -28,9 +28,7 @@ def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn
     """Of the first scheduling, size and placement: as wide as after, and as wide as before."""
     if not pairs:
         return ()
-    first = pairs[0].after
-    where = (first.size, first.placement, first.scheduling)
-    alike = [p for p in pairs if (p.after.size, p.after.placement, p.after.scheduling) == where]
+    alike = of_first_conditions(pairs)
     colours = (
         "Orange: it takes more itself in the second run; blue: less; grey: as much. "
         "The transports are on one scale."
@@ -92,7 +90,7 @@ def _changes(pair: ExactPair) -> Counter[Path]:
 
 def _graph(pair: ExactPair, as_after: bool) -> Graph:
     cell = pair.after if as_after else pair.before
-    title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.difference:+,})"
+    title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})"
     return Graph(title, exact_inclusive(cell.nodes))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """diff.html: two runs compared, as blocks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from analysis.diff import words
@@ -9,23 +9,10 @@ from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, ExactPair
 from analysis.diff.renames import Fates
 from analysis.drawing import Drawn
 from analysis.intervals import LEAST_REPEATS, RESAMPLES
-from analysis.report.blocks import (
-    Block,
-    Column,
-    Group,
-    Items,
-    Page,
-    Row,
-    Section,
-    Table,
-    Text,
-    numbers,  # fmt: skip
-)
+from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
-from analysis.report.sections.counts import FROM
+from analysis.report.sections.counts import FROM, Blocks
 from analysis.wording import counted
-
-Blocks = Iterator[Block]
 
 
 def diff_page(diff: Diff, figures: Sequence[Drawn]) -> Page:
@@ -104,17 +91,17 @@ def _exact(diff: Diff, figures: Sequence[Drawn]) -> Blocks:
 
 
 def _pair(pair: ExactPair) -> Blocks:
-    change, before, after = pair.change, pair.before, pair.after
+    before, after = pair.before, pair.after
     yield Text("heading", pair.words)
-    if not change.valid:
+    if not pair.valid:
         broken = "; ".join(before.broken + after.broken)
         yield Text("alert", say("<strong>Invalid</strong>: {}", broken))
     yield say(
         "{}: {:,} → {:,} instructions a round trip, <strong>{}</strong>.",
         words.kernels_text(before.kernel, after.kernel), before.total, after.total,
-        signed(pair.difference),
+        signed(pair.more),
     )  # fmt: skip
-    if not (functions := change.functions()):
+    if not (functions := pair.functions()):
         return
     heads = ("first", "second", "change")
     yield Table(
@@ -122,7 +109,7 @@ def _pair(pair: ExactPair) -> Blocks:
         [
             (one.name, f"{one.before:,}", f"{one.after:,}",
              say("<strong>{}</strong>", signed(one.difference)))
-            for one in change.layers()
+            for one in pair.layers()
         ],
         "narrow",
     )  # fmt: skip

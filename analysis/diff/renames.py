@@ -63,8 +63,10 @@ def fates(before: Callers, after: Callers) -> Fates:
 
     def placed_alike(old: str, fresh: str) -> float:
         moved = {same.get(name, name): n for name, n in before[old].items()}
-        least = MORE_ALIKE if UNKNOWN_CALLER in moved else ALIKE
-        return _likeness(old, fresh, least) if moved == dict(after[fresh]) else 0
+        if moved != dict(after[fresh]):
+            return 0
+        ratio = SequenceMatcher(None, old, fresh).ratio()
+        return ratio if ratio >= (MORE_ALIKE if UNKNOWN_CALLER in moved else ALIKE) else 0
 
     left = gone - same.keys(), new - set(same.values())
     for old, fresh in _pairs(*left, placed_alike):
@@ -92,8 +94,3 @@ def _pairs(
 
 def _suffix_only(old: str, fresh: str) -> float:
     return float(SUFFIX.sub("", old) == SUFFIX.sub("", fresh))
-
-
-def _likeness(old: str, fresh: str, least: float) -> float:
-    ratio = SequenceMatcher(None, old, fresh).ratio()
-    return ratio if ratio >= least else 0

@@ -25,16 +25,14 @@ from analysis.report.terminal import PLAIN_WIDTH
 from analysis.wording import counted
 
 MOST_ROWS = 40  # in the terminal
-FOLDER = "diff-{}-{}"
 
 
 def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> int:
     """Read both, compare, write, show. Raises RunError."""
-    if first.resolve() == second.resolve():
+    runs = first.resolve(), second.resolve()
+    if runs[0] == runs[1]:
         raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
-    target = out or second.resolve().parent / FOLDER.format(
-        first.resolve().name, second.resolve().name
-    )
+    target = out or runs[1].parent / "diff-{}-{}".format(*(run.name for run in runs))
     if (target / "run.json").exists():
         raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
     diff = compare(analyse(read_run(first)), analyse(read_run(second)))
@@ -95,7 +93,7 @@ def functions_table(diff: Diff) -> pd.DataFrame:
         cell, found = pair.after, pair.fates()
         now = {one.old: one.new for one in found.renamed}
         fresh = set(now.values())
-        for one in pair.change.functions():
+        for one in pair.functions():
             fate = "renamed" if one.name in now or one.name in fresh else one.fate
             rows.append((cell.transport, cell.size, cell.placement, cell.scheduling, one.name, fate,
                          one.before, one.after, one.calls_before, one.calls_after,
@@ -118,12 +116,9 @@ def show(diff: Diff, page: Path) -> None:
         *((pair.words, pair.fates()) for pair in diff.exact),
         *((one.words, one.fates) for one in diff.traced),
     ):
-        console.print(
-            Text(
-                f"{title}: {len(found.appeared)} functions appeared, {len(found.vanished)} "
-                f"vanished, {len(found.renamed)} renamed"
-            )
-        )
+        appeared, vanished = len(found.appeared), len(found.vanished)
+        what = f"{appeared} functions appeared, {vanished} vanished, {len(found.renamed)} renamed"
+        console.print(Text(f"{title}: {what}"))
     if diff.alone:
         console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
     console.print(Text(f"\nComparison: {page}"), soft_wrap=True)
@@ -135,10 +130,7 @@ def _table(diff: Diff, terminal: bool) -> Table:
         number = name in ("first", "second", "change")
         table.add_column(name, overflow="fold", justify="right" if number else "left")
     for shift in diff.of(BEYOND)[:MOST_ROWS]:
-        texts = (
-            shift.measure.words, shift.conditions_words, words.value(shift, shift.before),
-            words.value(shift, shift.after), words.change(shift),
-            words.source(shift),
-        )  # fmt: skip
-        table.add_row(*map(Text, texts))
+        values = [words.value(shift, figure) for figure in (shift.before, shift.after)]
+        names = shift.measure.words, shift.conditions_words
+        table.add_row(*map(Text, (*names, *values, words.change(shift), words.source(shift))))
     return table

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift
+from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift, of_first_conditions
 from analysis.exact.knobs import Moved
 from analysis.report.inline import signed
 from analysis.wording import amount, counted, listed, number, place, size_text, source_text
@@ -14,7 +14,7 @@ MOST_TIMES = 4  # sentences
 
 def answer(diff: Diff) -> list[str]:
     """A sentence for each exact round trip of the first conditions, each median time, the rest."""
-    sentences = [*_exact(diff), *_times(diff)]
+    sentences = [*map(_round_trip, of_first_conditions(diff.exact)), *_times(diff)]
     told = [shift for shift in diff.shifts if shift.verdict != UNKNOWN]
     changed = len(diff.of(BEYOND))
     if told:
@@ -34,28 +34,15 @@ def _by_luck(diff: Diff) -> str:
     )
 
 
-def _exact(diff: Diff) -> Iterator[str]:
-    if not diff.exact:
-        return
-    first = diff.exact[0].after
-    for pair in diff.exact:
-        cell = pair.after
-        if (cell.size, cell.placement, cell.scheduling) == (
-            first.size, first.placement, first.scheduling,
-        ):  # fmt: skip
-            yield _round_trip(pair)
-
-
 def _round_trip(pair: ExactPair) -> str:
     before, after = pair.before.total, pair.after.total
-    layers = pair.change.layers()
     what = f"A round trip ({pair.words})"
-    if not pair.change.functions():
+    if not pair.functions():
         return f"{what} takes the same {after:,} instructions in both, function by function."
-    why = listed([f"{one.name} {signed(one.difference)}" for one in layers[:LAYERS]])
+    why = listed([f"{one.name} {signed(one.difference)}" for one in pair.layers()[:LAYERS]])
     return (
         f"{what} takes {before:,} instructions in the first run and {after:,} in the second "
-        f"({signed(after - before)}, {(after - before) / before:+.1%})"
+        f"({signed(pair.more)}, {pair.more / before:+.1%})"
         f"{': ' + why if why else ''}."
     )
 
@@ -63,17 +50,14 @@ def _round_trip(pair: ExactPair) -> str:
 def _times(diff: Diff) -> Iterator[str]:
     found = [s for s in diff.shifts if s.measure.id == "rtt_p50" and s.target == "host"]
     for shift in found[:MOST_TIMES]:
-        told = f", 95 % interval of the change {interval(shift)}" if shift.low is not None else ""
+        extent, few = interval(shift), " with {} and {} repeats".format(*shift.repeats)
+        told = f", 95 % interval of the change {extent}" if extent else ""
         yield (
             f"The median round trip of {size_text(shift.size)} over {shift.transport} "
             f"{place(shift.placement)}: {value(shift, shift.before)} and "
             f"{value(shift, shift.after)} ({number(shift.ratio or 0)} times{told}): "
-            f"{shift.verdict}{repeats(shift)}."
+            f"{shift.verdict}{'' if extent else few}."
         )
-
-
-def repeats(shift: Shift) -> str:
-    return f" with {shift.repeats[0]} and {shift.repeats[1]} repeats" if shift.low is None else ""
 
 
 def value(shift: Shift, figure: float) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from analysis import drawing
 from analysis.drawing import Drawn
-from analysis.report.blocks import Block, Page
+from analysis.report.blocks import Page
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Colours of a figure that the page's style sheet decides.
@@ -40,12 +40,8 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(inline=_inline_svg, kind=_kind)
+    environment.filters.update(inline=_inline_svg, kind=lambda block: type(block).__name__)
     return environment.get_template("page.html.j2")
-
-
-def _kind(block: Block) -> str:
-    return "str" if isinstance(block, str) else type(block).__name__
 
 
 def _inline_svg(figure: Drawn) -> Markup:

@@ -90,9 +90,11 @@ def optional(value: float | None, unit: str = "") -> str:
     return NOT_MEASURED if value is None else amount(value, unit)
 
 
-def measure_text(measure: Measure) -> str:
+def measured(measure: Measure, entries: Iterable[Entry | None], name: str = "") -> list[str | Cell]:
+    """A measure's figures behind its own name or behind another one."""
     per = say(" {}", faint("per round trip")) if measure.per == "round trip" else ""
-    return say("{}{}", measure.words, per)
+    figures = (entry_cell(measure, entry) for entry in entries)
+    return [name or say("{}{}", measure.words, per), *figures]
 
 
 def signed(figure: int) -> str:

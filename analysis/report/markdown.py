@@ -10,7 +10,7 @@ from markupsafe import escape
 
 from analysis.drawing import Drawn
 from analysis.report import blocks
-from analysis.report.blocks import Block, Blocks, Page, Table
+from analysis.report.blocks import Blocks, Page, Table
 
 TAG = re.compile(r"(<[^>]*>)")
 # What begins and what ends an element's text. Elements that are not named leave their text alone.
@@ -55,42 +55,38 @@ def _escaped(data: str) -> str:
 
 def _written(given: Blocks) -> Iterator[str]:
     for block in given:
-        yield from _one(block)
-
-
-def _one(block: Block) -> Iterator[str]:
-    inner: Blocks = ()
-    match block:
-        case str(said):
-            yield text(said)
-        case Drawn():
-            yield from _figure(block)
-        case blocks.Text("heading", said):
-            yield f"### {text(said)}"
-        case blocks.Text("pre", said):
-            yield _literal(said)
-        case blocks.Text(_, said):
-            yield text(said)
-        case blocks.Items(texts):
-            yield "\n".join(f"- {text(item)}" for item in texts)
-        case blocks.SideBySide(parts):
-            for caption, said in parts:
-                yield f"{text(caption)}:"
+        inner: Blocks = ()
+        match block:
+            case str(said):
+                yield text(said)
+            case Drawn():
+                yield from _figure(block)
+            case blocks.Text("heading", said):
+                yield f"### {text(said)}"
+            case blocks.Text("pre", said):
                 yield _literal(said)
-        case Table():
-            yield f"**{text(block.caption)}**"
-            yield "\n".join(_table(block))
-        case blocks.Group("alert", summary, inner):
-            yield text(summary)
-        case blocks.Group(_, summary, inner):
-            yield f"**{text(summary).replace('**', '')}**"
-        case blocks.Article(_, verdict, statement, inner):
-            yield f"### {verdict}: {text(statement)}"
-        case blocks.Section(_, title, inner) if title:
-            yield f"## {text(title)}"
-        case blocks.Section(_, _, inner):
-            pass
-    yield from _written(inner)
+            case blocks.Text(_, said):
+                yield text(said)
+            case blocks.Items(texts):
+                yield "\n".join(f"- {text(item)}" for item in texts)
+            case blocks.SideBySide(parts):
+                for caption, said in parts:
+                    yield f"{text(caption)}:"
+                    yield _literal(said)
+            case Table():
+                yield f"**{text(block.caption)}**"
+                yield "\n".join(_table(block))
+            case blocks.Group("alert", summary, inner):
+                yield text(summary)
+            case blocks.Group(_, summary, inner):
+                yield f"**{text(summary).replace('**', '')}**"
+            case blocks.Article(_, verdict, statement, inner):
+                yield f"### {verdict}: {text(statement)}"
+            case blocks.Section(_, title, inner) if title:
+                yield f"## {text(title)}"
+            case blocks.Section(_, _, inner):
+                pass
+        yield from _written(inner)
 
 
 def _literal(said: str) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.drawing import Drawn
 from analysis.errors import RunError
 
-Write = Callable[[Path], None]
+Write = Callable[[Path], object]
 
 
 def write_all(folder: Path, files: dict[str, Write]) -> None:
@@ -55,11 +55,7 @@ def text(content: str) -> Write:
 
 def data(content: bytes) -> Write:
     """A writer of bytes."""
-
-    def write(path: Path) -> None:
-        path.write_bytes(content)
-
-    return write
+    return lambda path: path.write_bytes(content)
 
 
 def table(rows: pd.DataFrame) -> Write:

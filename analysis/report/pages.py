@@ -11,22 +11,13 @@ from analysis.report.blocks import Page, Section
 from analysis.report.sections import claims, counts, exact, programs, run, times
 from analysis.report.sections.counts import Blocks, Figures
 
-
-def _journey(_: Analysis, figures: Figures) -> Blocks:
-    """A journey that could not be drawn has its reason among the exact figures."""
-    yield from (f for name, f in figures.items() if name == "journey" and f.svg)
-
-
-def _costs(_: Analysis, figures: Figures) -> Blocks:
-    yield figures.get("ledger")
-
-
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
-    ("journey", "", _journey),
+    # A journey that could not be drawn has its reason among the exact figures.
+    ("journey", "", lambda _, drawn: (f for f in [drawn.get("journey")] if f and f.svg)),
     ("ledger", "", counts.first_ledger),
     ("verdicts", "Verdicts", claims.claims),
-    ("counts", "What a message costs", _costs),
+    ("counts", "What a message costs", lambda _, drawn: iter([drawn.get("ledger")])),
     ("times", "Time", times.times),
     ("programs", "In the articles' own programs", programs.programs),
     ("switches", "Context switches", counts.switches),

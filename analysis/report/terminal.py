@@ -42,9 +42,12 @@ def show(analysis: Analysis, report: Path) -> None:
     _warnings(console, analysis)
     for sentence in analysis.summary:
         console.print(Text(sentence))
+    # As many columns at once as there is room for: a table that is too wide loses its names.
+    width = COLUMN_WIDTH // 2 if console.width < NARROW else COLUMN_WIDTH
+    columns = max(1, (console.width - NAME_WIDTH - FROM_WIDTH) // width)
     for ledger in analysis.ledgers[:MOST_LEDGERS]:
         sources = Sources()
-        for page in _pages(ledger.narrow(MOST_TOGETHER), console):
+        for page in ledger.narrow(MOST_TOGETHER).pages(columns):
             console.print(_table(page, analysis.timings, sources, console))
         console.print(Text(sources.legend()), style="dim")
     _print_missing(console, analysis)
@@ -87,12 +90,6 @@ def _print_missing(console: Console, analysis: Analysis) -> None:
         console.print()
 
 
-def _pages(ledger: Ledger, console: Console) -> list[Ledger]:
-    """As many columns at once as there is room for: a table that is too wide loses its names."""
-    width = COLUMN_WIDTH // 2 if console.width < NARROW else COLUMN_WIDTH
-    return ledger.pages(max(1, (console.width - NAME_WIDTH - FROM_WIDTH) // width))
-
-
 def _print_left_out(console: Console, analysis: Analysis) -> None:
     """What the screen has no room for stands in the report, and that is said."""
     more = analysis.ledgers[MOST_LEDGERS:]
@@ -128,9 +125,8 @@ def _warnings(console: Console, analysis: Analysis) -> None:
     for c in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
         values = f"{c.first} {number(c.first_value)}, {c.second} {number(c.second_value)} a message"
         where = f"{c.transport}, {size_text(c.size)}, {c.placement}, {c.target} {c.kernel}"
-        console.print(
-            Text.assemble(("DISAGREE  ", "bold red"), f"{quantity_text(c)}: {values} ({where})")
-        )
+        said = f"{quantity_text(c)}: {values} ({where})"
+        console.print(Text.assemble(("DISAGREE  ", "bold red"), said))
     more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
     if more > 0:
         console.print(Text(f"          and {more} more: see the report"))
@@ -152,13 +148,8 @@ class Sources:
 
     def legend(self) -> str:
         lines = [f" {letter}  {source}" for source, letter in self._letters.items()]
-        return "\n".join(
-            [
-                *lines,
-                " Two letters: both say so, where both measured. A second line: they differ.",
-                "",
-            ]
-        )
+        both = " Two letters: both say so, where both measured. A second line: they differ.\n"
+        return "\n".join([*lines, both])
 
 
 def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console: Console) -> Table:
@@ -196,9 +187,8 @@ def _add_times(table: Table, ledger: Ledger, timings: tuple[Times, ...], sources
     if not latencies:
         return
     kernels = sorted({latency.kernel for latency in latencies.values()})
-    source = sources.letter(
-        f"the workload's clock, no probe attached · host · {', '.join(kernels)}"
-    )
+    clock = "the workload's clock, no probe attached · host"
+    source = sources.letter(f"{clock} · {', '.join(kernels)}")
     for words, field, unit in TIMES:
         spreads = [getattr(latencies.get(column), field, None) for column in ledger.columns]
         texts = [NOT_MEASURED if one is None else amount(one.value, unit) for one in spreads]
@@ -223,14 +213,9 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
                 break
         else:
             lines.append((figures, letter))
-    for number_of_line, (figures, letters) in enumerate(lines):
-        first = number_of_line == 0
-        table.add_row(
-            words if first else Text(""),
-            *map(Text, figures),
-            Text(letters),
-            style="" if first else "dim",
-        )
+    for place, (figures, letters) in enumerate(lines):
+        name, style = (Text(""), "dim") if place else (words, "")
+        table.add_row(name, *map(Text, figures), Text(letters), style=style)
 
 
 def says_no_more(figures: tuple[str, ...], shown: tuple[str, ...]) -> bool:

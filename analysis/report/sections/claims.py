@@ -2,6 +2,7 @@
 """The verdicts on what the sources claim, each with its evidence, and the cell runs behind them."""
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from analysis.analyse import Analysis
 from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
@@ -37,14 +38,12 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
 
 
 def _by_source(analysis: Analysis, verdicts: Iterable[Verdict]) -> Blocks:
-    before = ""
-    for verdict in verdicts:
-        source = verdict.claim.source
-        if source.id != before:
-            name = '<strong translate="no">{}</strong>: {}'
-            yield Text("source", say(name, source.id, source.description))
-        before = source.id
-        yield _article(analysis, verdict)
+    name = '<strong translate="no">{}</strong>: {}'
+    for _, found in groupby(verdicts, lambda verdict: verdict.claim.source.id):
+        first, *rest = found
+        source = first.claim.source
+        yield Text("source", say(name, source.id, source.description))
+        yield from (_article(analysis, verdict) for verdict in (first, *rest))
 
 
 def _article(analysis: Analysis, verdict: Verdict) -> Article:

@@ -10,16 +10,7 @@ from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions.table import FunctionTable
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
-from analysis.report.inline import (  # fmt: skip
-    above,
-    code,
-    conditions_text,
-    entry_cell,
-    hidden,
-    joined,
-    measure_text,
-    say,
-)
+from analysis.report.inline import above, code, conditions_text, hidden, joined, measured, say
 from analysis.wording import NOT_MEASURED, counted, number, size_text, source_text
 
 SHOWN_DISAGREEMENTS = 4
@@ -60,10 +51,10 @@ def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
     lines = row.best() if short else row.lines
     if not lines:
         yield Row((row.measure.words, *[NOT_MEASURED] * len(ledger.columns), row.why_missing))
-    name, kind = measure_text(row.measure), ""
+    name = kind = ""
     for line in lines:
-        figures = [entry_cell(row.measure, line.entries.get(column)) for column in ledger.columns]
-        yield Row((name, *figures, line_source(line)), kind)
+        cells = measured(row.measure, map(line.entries.get, ledger.columns), name)
+        yield Row((*cells, line_source(line)), kind)
         name, kind = hidden(f"another source: {row.measure.words}"), "second"
 
 
@@ -120,12 +111,8 @@ def kernels(analysis: Analysis, _: Figures) -> Blocks:
         yield Table(
             f"{conditions_text(table, ', ')}, in guests: per message unless noted",
             [hidden("measure"), *(Column(kernel, "n", name) for name, kernel in table.columns)],
-            [
-                (measure_text(row.measure), *(entry_cell(row.measure, entry) for entry in entries))
-                for row, entries in table.rows
-            ],
-            "ledger",
-        )
+            [measured(row.measure, entries) for row, entries in table.rows], "ledger",
+        )  # fmt: skip
     if analysis.kernels.tables and (changes := analysis.kernels.changes):
         names = ((c, ", ".join(c.appeared), ", ".join(c.vanished)) for c in changes)
         yield Table(

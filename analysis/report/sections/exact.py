@@ -174,15 +174,15 @@ def _shapes(cell: ExactCell) -> Iterator[str]:
 
 
 def _crosscheck(found: Crosscheck) -> Group:
-    words = [f"{len(rows)}: {verdict}. " for verdict in DIFFERENT if (rows := found.of(verdict))]
-    rows_ = []
+    words = [f"{len(told)}: {verdict}. " for verdict in DIFFERENT if (told := found.of(verdict))]
+    rows = []
     for row in found.told:
         counts = (row.bpftrace, row.ftrace, row.exact)
         figures = ["" if count is None else number(count) for count in counts]
-        rows_.append((code(row.function), row.layer, *figures, row.verdict))
+        rows.append((code(row.function), row.layer, *figures, row.verdict))
     table = Table(
         "Calls a message: what bpftrace counts, and every function that differs",
-        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows_,
+        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows,
     )  # fmt: skip
     text = (
         f"{''.join(words)}Exact mode alone saw {len(found.of(UNSEEN))} ({UNSEEN}); the probes "
@@ -267,13 +267,12 @@ def _difference(change: Change, words: str) -> Cell:
 def _explained(row: KnobRow, change: Change) -> Blocks:
     """Which functions the difference is made of."""
     yield from (invalid(f"{row.name}, {change.transport}", why) for why in change.after.broken)
-    rows = [
-        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
-         f"{one.calls_before} → {one.calls_after}")
-        for one in change.top()
+    lines: list[tuple[str, ...]] = [
+        (code(moved.name), moved.fate, f"{moved.before:,}", f"{moved.after:,}",
+         signed(moved.difference), f"{moved.calls_before} → {moved.calls_after}")
+        for moved in change.top()
     ]  # fmt: skip
-    lines: list[tuple[str, ...]] = [*rows]
-    others = len(change.functions()) - len(rows)
+    others = len(change.functions()) - len(lines)
     if others > 0:
         lines.append((counted(others, "other function"), "", "", "", signed(change.rest()), ""))
     heads = ["function", "what became of it", *numbers("without", "with", "difference", "calls")]

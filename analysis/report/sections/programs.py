@@ -62,14 +62,13 @@ def _figures(rows: Sequence[table.ProgramRow], caption: str) -> Table:
 
 def _survivals(found: Sequence[Survival]) -> Blocks:
     rows = []
-    for one in found:
-        for side in one.programs:
-            rows.append(_side(above(conditions_text(side), one.unit), side))
-        for side in one.twins:
-            why = say(" {}", faint(f"({one.why})")) if one.why else ""
-            rows.append(
-                _side(say("{} {}{}", faint("in C:"), conditions_text(side), why), side, "twin")
-            )
+    for group in found:
+        why = say(" {}", faint(f"({group.why})")) if group.why else ""
+        for side in group.programs:
+            rows.append(_side(above(conditions_text(side), group.unit), side))
+        for side in group.twins:
+            name = say("{} {}{}", faint("in C:"), conditions_text(side), why)
+            rows.append(_side(name, side, "twin"))
     heads = ("unix", "tcp", "tcp takes longer by", "tcp / unix", *COSTS.values())
     yield Table(
         "How much survives: each program, and the same pattern in C below it",
@@ -90,9 +89,8 @@ def _survivals(found: Sequence[Survival]) -> Blocks:
 
 def _side(name: str, side: Side, kind: str = "") -> Row:
     times = [spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra)]
-    by_measure = [side.costs.get(measure) for measure in COSTS]
     costs = [
         f"{number(by.get('unix', 0))} / {number(by.get('tcp', 0))}" if by else NOT_MEASURED
-        for by in by_measure
+        for by in map(side.costs.get, COSTS)
     ]
     return Row((name, *times, spanned(side.ratio), *costs), kind)

@@ -7,7 +7,6 @@ from itertools import groupby
 
 from analysis import loopback
 from analysis.analyse import Analysis
-from analysis.raw.run import Target
 from analysis.report.blocks import Column, Group, Row, Table, Text, numbers
 from analysis.report.inline import code, conditions_text, faint, optional, say, spanned
 from analysis.report.sections.counts import Blocks, Figures, disagreement_texts
@@ -74,14 +73,9 @@ def _costs(costs: Sequence[ProbeCost], caption: str) -> Table:
 
 def _cost_row(cost: ProbeCost) -> Row:
     several = len(cost.events) > 1
-    names = [f"{one.instrument} " if several else "" for one in cost.events]
-    counts, times = (
-        ", ".join(f"{name}{figure}" for name, figure in zip(names, figures, strict=True))
-        for figures in (
-            [optional(one.count) for one in cost.events],
-            [optional(one.ns, "ns") for one in cost.events],
-        )
-    )
+    named = [(f"{event.instrument} " if several else "", event) for event in cost.events]
+    counts = ", ".join(f"{name}{optional(event.count)}" for name, event in named)
+    times = ", ".join(f"{name}{optional(event.ns, 'ns')}" for name, event in named)
     return Row((
         f"{cost.transport} · {conditions_text(cost)}",
         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
@@ -113,27 +107,23 @@ def validity(analysis: Analysis, _: Figures) -> Blocks:
 
 def environment(analysis: Analysis, _: Figures) -> Blocks:
     for target in analysis.run.targets:
-        yield from _target(target)
-
-
-def _target(target: Target) -> Blocks:
-    found = target.environment
-    facts = {name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT}
-    facts |= {
-        "strongest probes": target.probe_level,
-        "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
-        "also active on lo": loopback.row(target) or None,
-        "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
-    }
-    rows = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]
-    yield Table(f"{target.kind} · {target.kernel}", (), rows, "narrow")
-    if found.settings:
-        names = sorted(found.settings, key=str.lower)
-        given = [found.settings[name] for name in names]
-        texts = ["absent" if value is None else value for value in given]
-        values = [(code(name), text) for name, text in zip(names, texts, strict=True)]
-        summary = f"{counted(len(values), 'setting')} of {target.kernel}"
-        yield Group("closed", summary, [Table("Settings", (), values, "narrow")])
+        found = target.environment
+        facts = {name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT}
+        facts |= {
+            "strongest probes": target.probe_level,
+            "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
+            "also active on lo": loopback.row(target) or None,
+            "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
+        }
+        rows = [
+            (name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None
+        ]
+        yield Table(f"{target.kind} · {target.kernel}", (), rows, "narrow")
+        if found.settings:
+            settings = sorted(found.settings.items(), key=lambda setting: setting[0].lower())
+            values = [(code(name), "absent" if v is None else v) for name, v in settings]
+            summary = f"{counted(len(values), 'setting')} of {target.kernel}"
+            yield Group("closed", summary, [Table("Settings", (), values, "narrow")])
 
 
 def reproduce(analysis: Analysis, figures: Figures) -> Blocks:

@@ -16,7 +16,9 @@ from analysis.wording import NOT_MEASURED, amount, counted, number, size_text
 
 
 def times(analysis: Analysis, figures: Figures) -> Blocks:
-    clock = _clock_cost(analysis)
+    cells = (cell for target in analysis.run.targets if target.timed for cell in target.cells)
+    readings = (cell.result.clock_cost_ns for cell in cells if cell.result)
+    clock = max(filter(None, readings), default=0)  # the most expensive one
     cost = f"; one reading of the clock cost at most {amount(clock, 'ns')}" if clock else ""
     yield (
         f"Times come from unprobed cells of the host only{cost}. An emulated guest's times are "
@@ -37,17 +39,6 @@ def times(analysis: Analysis, figures: Figures) -> Blocks:
             yield Group("closed", size_text(one.size), list(_decomposition(one)))
     yield Text("heading", "And with the size of the message")
     yield figures.get("sizes")
-
-
-def _clock_cost(analysis: Analysis) -> float | None:
-    """The dearest clock reading of the host's cells, in nanoseconds."""
-    costs = [
-        cell.result.clock_cost_ns
-        for target in analysis.run.targets
-        for cell in target.cells
-        if target.timed and cell.result and cell.result.clock_cost_ns is not None
-    ]
-    return max(costs, default=None)
 
 
 def _absent(analysis: Analysis) -> str | None:
