@@ -4,6 +4,9 @@
 from pathlib import Path
 
 from analysis.__main__ import main
+from analysis.counts.ledger import why_missing
+from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.raw.run import Missing
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import PLACEMENTS, Cell, MadeUp, make_run
 
@@ -30,6 +33,15 @@ def test_the_report_lists_it(tmp_path: Path) -> None:
     text = (run / "report.md").read_text(encoding="utf-8")
     assert f"**transport tcp** (host): {WHY}; a guest has it, for counts: --target guest\n" in text
     assert "one reading of the clock cost at most" in text
+
+
+def test_a_reason_is_of_the_quantities_that_it_names_and_of_no_longer_name() -> None:
+    def why(*quantities: str) -> str:
+        lack = Missing(", ".join(quantities), "host", WHY, quantities=quantities)
+        return why_missing(MEASURE_BY_ID["switches"], (lack,))
+
+    assert why("machine_switches_per_s", "switches") == WHY.rstrip(".")
+    assert why("machine_switches_per_s") == "not measured in this run"
 
 
 def test_what_only_some_cells_cannot_do_is_said_of_them(analysed: Analyse) -> None:

@@ -88,6 +88,15 @@ def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
     assert one.softirq == {"the client's write()": 50}
 
 
+def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
+    """With messages of 64 KiB it runs within the reader's call too."""
+    readers = Span(0, (*SERVER, *READ, "tcp_recvmsg", *SOFTIRQ[1:]), 9)
+    nobodys = Span(0, (*SERVER, *SOFTIRQ[1:]), 4)
+    iteration = a_iteration()
+    (one,) = journeys(a_cell((*iteration[:11], readers, nobodys, *iteration[11:])))
+    assert one.softirq == {"the client's write()": 50, "the server's read()": 9, "server": 4}
+
+
 def test_stages_are_whole_where_two_cpus_take_turns() -> None:
     """The server's CPU runs its idle task between the client's spans."""
     idle = Span(1, ("swapper/1", "[user]", "do_idle"), 8)

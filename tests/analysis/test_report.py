@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What lies in the folder afterwards, and what the report says."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,10 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
+from analysis.analyse import analyse
+from analysis.raw.run import read_run
+from analysis.report.blocks import Group, Table
+from analysis.report.sections.run import environment
 from probes.reasons import missing, reason
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -46,6 +51,19 @@ def test_the_same_bytes_again(tmp_path: Path) -> None:
     first = files(run)
     assert main([str(run), "--quiet"]) == 0
     assert files(run) == first
+
+
+def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
+    run = make_run(tmp_path, MadeUp(guest=False))
+    file = run / "raw/host/environment.json"
+    settings = {"/empty": "", "/absent": None, "/made/up": "1"}
+    text = json.dumps(json.loads(file.read_text()) | {"settings": settings})
+    file.write_text(text, encoding="utf-8")
+    blocks = environment(analyse(read_run(run)), {})
+    groups = [block for block in blocks if isinstance(block, Group)]
+    (table,) = (block for group in groups for block in group.blocks if isinstance(block, Table))
+    values = [row.cells[1] for row in table.rows]
+    assert values == ["absent", "", "1"]
 
 
 def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.text import Text
 
 from analysis.__main__ import main
+from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.report.terminal import says_no_more
 from analysis.verdicts.files import load_claims
 from analysis.wording import NOT_MEASURED
@@ -60,6 +61,7 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
         missing(["call_tree"], needs),
         missing(["lsm_hooks", "audit_calls"], reason("needs-function-probes", script="lsm")),
         missing(["made_up"], reason("not-run", script="made_up"), requested=False),
+        missing(["migrations"], reason("not-run", script="migrations"), requested=False),
     ]
     assert main([str(make_run(tmp_path, MadeUp(missing=lacks)))]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -67,6 +69,9 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     (row,) = (line for line in lines if line.startswith("calls of security hooks"))
     assert row.split()[-4:] == ["lsm", "needs", "function", "probes"]
     assert not any("made_up" in line for line in lines)
+    # Nobody asked for it: a row without figures would hide what was measured.
+    words = MEASURE_BY_ID["migrations"].words
+    assert not any(line.startswith(words) for line in lines)
 
 
 def test_a_table_too_wide_for_the_screen_is_shown_in_parts(

@@ -27,6 +27,18 @@ def test_help_needs_nothing() -> None:
 
 
 @pytest.mark.slow
+def test_modules_of_the_current_folder_are_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "runners").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (tmp_path / "runners" / name).write_text('raise SystemExit("not ours")\n')
+    done = subprocess.run(
+        [RUN, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("pathcost ")
+
+
+@pytest.mark.slow
 def test_list_names_what_can_be_asked_for() -> None:
     """Names, and where the workload is built a reason beside each that is not possible here."""
     listed = [line.split()[0] for line in shown("--list").splitlines() if line.startswith("  ")]

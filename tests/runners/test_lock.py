@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -46,6 +47,34 @@ def test_each_other_run_is_told_who_measures(holder: subprocess.Popen[str]) -> N
     finally:
         holder.kill()
         holder.wait()
+
+
+def test_a_holder_that_answers_nobody_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection to a full queue would block for ever."""
+    monkeypatch.setattr(lock, "NAME", f"\0pathcost-test-full-{os.getpid()}")
+
+    def overdue(*_: object) -> None:
+        raise AssertionError("it waits for the holder")  # no OSError: that is an answer
+
+    with (
+        socket.socket(socket.AF_UNIX) as held,
+        socket.socket(socket.AF_UNIX) as first,
+        socket.socket(socket.AF_UNIX) as second,
+    ):
+        held.bind(lock.NAME)
+        held.listen(0)
+        first.connect(lock.NAME)
+        second.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            second.connect(lock.NAME)
+        before = signal.signal(signal.SIGALRM, overdue)
+        signal.alarm(10)
+        try:
+            with pytest.raises(RunError, match="which does not answer"), lock.measuring():
+                pass
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def test_a_killed_run_frees_the_lock(holder: subprocess.Popen[str]) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -229,6 +230,39 @@ def test_a_server_that_does_not_come_up_is_a_sentence() -> None:
         serving("a server", ["false"], None, {"tcp": "9"}),
     ):
         pass
+
+
+# It binds its path, and listens once it is told to.
+LATE_SERVER = """
+import pathlib, socket, sys, time
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+listening.listen()
+while True:
+    listening.accept()
+"""
+
+
+def test_a_server_is_waited_for_until_it_listens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The file of its socket is there a moment before."""
+    path, told, sleep = tmp_path / "s", tmp_path / "told", time.sleep
+
+    def wait(seconds: float) -> None:
+        sleep(seconds)
+        if path.exists():
+            told.touch()
+
+    monkeypatch.setattr(time, "sleep", wait)
+    server = [sys.executable, "-c", LATE_SERVER, str(path), str(told)]
+    with (
+        serving("a server", server, None, {"unix": str(path)}),
+        socket.socket(socket.AF_UNIX) as connection,
+    ):
+        connection.connect(str(path))
 
 
 def test_a_thread_that_ends_takes_nothing_away() -> None:

@@ -32,6 +32,7 @@ BAD = {
     "CPUs not numbers": (["--cpus", "a,b"], "--cpus"),
     "three CPUs": (["--cpus", "0,1,2"], "--cpus"),
     "one CPU twice": (["--placement", "cross-cpu", "--cpus", "0,0"], "two different CPUs"),
+    "spinning on one CPU": (["--wait", "spin"], "two sides that spin need a CPU each"),
     "free with CPUs": (["--placement", "free", "--cpus", "0"], "leave --cpus out"),
     "no such directory": (["--dir", "/nonexistent/dir"], "cannot use --dir"),
     "directory is a file": (["--dir", "/proc/version"], "is not a directory"),
