@@ -14,18 +14,17 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
     """Files of a report by their names: see docs/run-folder.md."""
     files: dict[str, output.Write] = {}
     for profile in analysis.profiles:
-        name, stacks = profile.folded()
-        files[name] = output.text(stacks)
+        name, lines = profile.folded()
+        files[name] = output.text(lines)
     cells = [cell for comparison in analysis.exact for cell in comparison.cells]
     for cell in cells:
         name = cell_name(cell)
-        # A line for each call path: the path, a blank, its own instructions.
-        lines = (f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_)
-        files[f"folded/{name}.folded"] = output.text("".join(lines))
+        files[f"folded/{name}.folded"] = output.text(folded(cell))
         files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
         if cell.iteration:
-            timeline = trace(cell, copiers(cells, cell.kernel))
-            files[f"timeline/{name}.pftrace"] = output.data(timeline)
+            files[f"timeline/{name}.pftrace"] = output.data(
+                trace(cell, copiers(cells, cell.kernel))
+            )
     return files
 
 
@@ -42,3 +41,8 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 
 def cell_name(cell: ExactCell) -> str:
     return f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+
+
+def folded(cell: ExactCell) -> str:
+    """A line for each call path: the path, a blank, its own instructions."""
+    return "".join(f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_)
