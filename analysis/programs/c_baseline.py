@@ -51,7 +51,7 @@ class Survival:
 
     unit: str  # what the times are of
     programs: tuple[Side, ...]
-    twins: tuple[Side, ...]
+    c_cells: tuple[Side, ...]
     why: str
 
 
@@ -85,8 +85,8 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
             alone = not Conditions.parse(placement).unusual  # C has no cell with 20 clients
             cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
             in_c = (_side(rows, where, speed) for where, rows in groups(cells, *CONDITIONS))
-            twins = tuple(filter(None, in_c)) if alone else ()
-            found.append(Survival(SPEEDS[speed], (program,), twins, why))
+            c_cells = tuple(filter(None, in_c)) if alone else ()
+            found.append(Survival(SPEEDS[speed], (program,), c_cells, why))
     return _together(sorted(found, key=lambda survival: program_order(survival.programs[0])))
 
 
@@ -95,7 +95,7 @@ def _together(found: Iterable[Survival]) -> tuple[Survival, ...]:
     shared: list[Survival] = []
     for new in found:
         for i, old in enumerate(shared):
-            if new.twins and (old.unit, old.twins, old.why) == (new.unit, new.twins, new.why):
+            if new.c_cells and (old.unit, old.c_cells, old.why) == (new.unit, new.c_cells, new.why):
                 shared[i] = replace(old, programs=(*old.programs, *new.programs))
                 break
         else:

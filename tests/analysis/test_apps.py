@@ -340,10 +340,10 @@ def test_the_same_in_c_stands_beside_a_program(
     (program,) = found.programs
     took = {name: time.value for name, time in program.ns.items()}
     assert took == pytest.approx({"unix": 1e6, "tcp": 1.006e6}, rel=1e-3)
-    assert {one.placement for one in found.twins} == {"same-cpu", "cross-cpu"}
-    assert {(one.pattern, one.size) for one in found.twins} == {("pingpong", SIZE)}
-    for twin in found.twins:
-        assert twin.ratio.value > program.ratio.value  # what redis does is the same for both
+    assert {one.placement for one in found.c_cells} == {"same-cpu", "cross-cpu"}
+    assert {(one.pattern, one.size) for one in found.c_cells} == {("pingpong", SIZE)}
+    for in_c in found.c_cells:
+        assert in_c.ratio.value > program.ratio.value  # what redis does is the same for both
     page = pages.html(analysis, [])
     assert "How much survives" in page
     assert page.count("in C:</span>") == 2
@@ -387,11 +387,11 @@ def test_programs_with_the_same_twins_stand_together(
     ]
     (run / "raw/host/programs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     found = analyse(read_run(run)).survivals
-    assert [[one.pattern for one in group.programs] for group in found if group.twins] == [
+    assert [[one.pattern for one in group.programs] for group in found if group.c_cells] == [
         list(both)
     ]
-    # Twenty clients have no twin in C, and so nothing to share.
-    assert [len(group.programs) for group in found if not group.twins] == [1, 1]
+    # Twenty clients have no cell in C, and so nothing to share.
+    assert [len(group.programs) for group in found if not group.c_cells] == [1, 1]
 
 
 def test_every_program_but_one_question_has_a_twin() -> None:

@@ -66,7 +66,7 @@ def _survivals(found: Sequence[Survival]) -> Blocks:
         why = say(" {}", faint(f"({group.why})")) if group.why else ""
         for side in group.programs:
             rows.append(_side(above(conditions_text(side), group.unit), side))
-        for side in group.twins:
+        for side in group.c_cells:
             name = say("{} {}{}", faint("in C:"), conditions_text(side), why)
             rows.append(_side(name, side, "twin"))
     heads = ("unix", "tcp", "tcp takes longer by", "tcp / unix", *COSTS.values())
