@@ -146,13 +146,13 @@ def _cell_text(cell: Cell) -> str:
     return _run_text(what, probes_text(*cell.probes))
 
 
-RUN_WORDS = ("transport", "pattern", "size", "placement", "repeat")
+RUN_WORDS = ("transport", "pattern", "size", "conditions", "repeat")
 
 
 def _run_text(what: list[Any], probes: str) -> str:
     """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
-    transport, pattern, size, placement, repeat = what
-    return f"{transport} · {pattern} · {size_text(size)} · {placement} · repeat {repeat} · {probes}"
+    transport, pattern, size, where, repeat = what
+    return f"{transport} · {pattern} · {size_text(size)} · {where} · repeat {repeat} · {probes}"
 
 
 def analyse(run: Run) -> Analysis:
@@ -191,7 +191,7 @@ def _requested(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell])
     What a knob changes has a table of its own: elsewhere it would pass for another placement.
     """
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
-    tidy = tables.tidy[~tables.tidy["placement"].isin(turned)]
+    tidy = tables.tidy[~tables.tidy["conditions"].isin(turned)]
     extra = {
         (target.kind, target.kernel, cell.id)
         for target in run.targets

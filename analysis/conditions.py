@@ -62,11 +62,11 @@ KernelKey = tuple[str, int, str, str, str]
 
 @dataclass(frozen=True)
 class Workload:
-    """What the cells of one table have in common; `placement` holds the conditions as a string."""
+    """What the cells of one table have in common; `conditions` is `str` of `Conditions`."""
 
     pattern: str
     size: int
-    placement: str
+    conditions: str
 
 
 @dataclass(frozen=True)
@@ -83,4 +83,4 @@ class KernelWorkload(Workload):
     @property
     def where(self) -> str:
         """`guest 6.12 · pingpong · 64 B · cross-cpu`."""
-        return f"{self.kernel_text} · {self.pattern} · {self.size} B · {self.placement}"
+        return f"{self.kernel_text} · {self.pattern} · {self.size} B · {self.conditions}"

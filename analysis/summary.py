@@ -41,7 +41,7 @@ def summary(
         timing
         for timing in timings
         if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
-        and timing.placement in ledger.placements
+        and timing.conditions in ledger.conditions
     ]
     counts, durations = _counts(ledger), [*_times(ledger.size, timed), *_gap(ledger.size, parts)]
     if not durations and (instructions := _instructions(ledger)):
@@ -117,7 +117,7 @@ def _medians(timing: Times) -> str:
         for latency in _first(timing)
         if latency.p50
     ]
-    text = f"{place(timing.placement)} {listed(medians)}"
+    text = f"{place(timing.conditions)} {listed(medians)}"
     if not (timing.ratios and timing.ratios[0].both == _first(timing)):
         return text
     ratio = timing.ratios[0]
@@ -128,8 +128,8 @@ def _timing(timings: Sequence[Times]) -> str:
     """What a ratio means nothing without: said once where it is the same for all placements."""
     said: list[str] = []
     for texts in (
-        {place(timing.placement): ways(timing.placement) for timing in timings},
-        {place(timing.placement): packing(_first(timing)) for timing in timings},
+        {place(timing.conditions): ways(timing.conditions) for timing in timings},
+        {place(timing.conditions): packing(_first(timing)) for timing in timings},
     ):
         if len(set(texts.values())) == 1:
             said.append(next(iter(texts.values())))
@@ -140,7 +140,7 @@ def _timing(timings: Sequence[Times]) -> str:
 
 def _modes(timings: Sequence[Times]) -> str:
     """Where latency has several modes: the table of times has the share of each."""
-    gathered = [gathering(place(timing.placement), _first(timing)) for timing in timings]
+    gathered = [gathering(place(timing.conditions), _first(timing)) for timing in timings]
     if any(gathered):
         return f"Latency has several modes: {'; '.join(filter(None, gathered))}."
     known = {latency.transport for r in timings for latency in _first(r) if latency.modality}

@@ -21,7 +21,7 @@ from analysis.raw.run import Missing, Run, Target
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
-    "placement", "repeat", "cell", "probed", "quantity", "key", "value", "unit", "messages",
+    "conditions", "repeat", "cell", "probed", "quantity", "key", "value", "unit", "messages",
     "valid",
 )  # fmt: skip
 

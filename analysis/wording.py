@@ -82,15 +82,15 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
-def ways(placement: str) -> str:
+def ways(text: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
-    conditions = Conditions.parse(placement)
+    conditions = Conditions.parse(text)
     return ", ".join(WAYS[w] for w in (conditions.wait, conditions.sched, conditions.topology))
 
 
-def place(placement: str) -> str:
+def place(text: str) -> str:
     """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
-    conditions = Conditions.parse(placement)
+    conditions = Conditions.parse(text)
     where = PLACEMENTS.get(conditions.placement, conditions.placement)
     words = [WAYS[word] for word in conditions.unusual if word in WAYS]
     return where + (f" ({', '.join(words)})" if words else "")

@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.conditions import KernelKey, KernelWorkload
 from analysis.counts.ledger import transport_order
-from analysis.counts.measures import CONDITIONS, groups
+from analysis.counts.measures import WORKLOAD, groups
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
@@ -27,7 +27,7 @@ WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
 WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
-CELL = ("target", "kernel", *CONDITIONS, "transport", "quantity", "key")
+CELL = ("target", "kernel", *WORKLOAD, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; validity compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
 APART = ("bpftrace", "ftrace")
@@ -117,7 +117,7 @@ def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
     table = table[table.notna().sum(axis=1) > 1]
     if table.empty:
         return ()
-    cells = groups(table, "target", "kernel", *CONDITIONS)
+    cells = groups(table, "target", "kernel", *WORKLOAD)
     return tuple(_agreement((*key[2:], *key[:2]), group) for key, group in cells)
 
 
@@ -162,7 +162,7 @@ def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
         table.groupby(level=level)[name].transform("count") > 0
         for name, level in (
             ("bpftrace", ["target", "kernel", "quantity", "key"]),
-            ("ftrace", ["target", "kernel", *CONDITIONS, "transport", "quantity"]),
+            ("ftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are

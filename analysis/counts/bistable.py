@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.conditions import Workload
-from analysis.counts.ledger import placement_order, transport_order
-from analysis.counts.measures import CONDITIONS, best_source, groups, source_of
+from analysis.counts.ledger import conditions_order, transport_order
+from analysis.counts.measures import WORKLOAD, best_source, groups, source_of
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.wording import number
 
@@ -57,13 +57,13 @@ def switch_modes(measured: pd.DataFrame) -> tuple[SwitchModes, ...]:
 
 
 def _modes(rows: pd.DataFrame) -> Iterator[SwitchModes]:
-    for (_, *key), cell in groups(rows, "kernel", *CONDITIONS, "transport"):
+    for (_, *key), cell in groups(rows, "kernel", *WORKLOAD, "transport"):
         best = best_source(cell, MEASURE_BY_ID["switches"]).sort_values("repeat")
-        pattern, size, placement, transport = key
+        pattern, size, conditions, transport = key
         values, source = tuple(best["value"]), source_of(best)
-        yield SwitchModes(pattern, size, placement, transport, values, source)
+        yield SwitchModes(pattern, size, conditions, transport, values, source)
 
 
 def _order(modes: SwitchModes) -> tuple[object, ...]:
     transport = transport_order(modes.transport)
-    return modes.pattern, modes.size, placement_order(modes.placement), transport
+    return modes.pattern, modes.size, conditions_order(modes.conditions), transport

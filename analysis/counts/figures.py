@@ -14,7 +14,7 @@ from analysis.counts.ledger import (
     Ledger,
     Line,
     Row,
-    placement_order,
+    conditions_order,
     transport_order,
 )
 from analysis.counts.measures import best_source, source_of
@@ -71,12 +71,12 @@ def _best(rows: list[Row]) -> list[tuple[Row, Line]]:
 
 
 def _points(
-    lines: list[tuple[str, Line]], placement: str, transports: list[str]
+    lines: list[tuple[str, Line]], conditions: str, transports: list[str]
 ) -> Iterator[Point]:
     for label, line in lines:
         entries = sorted(line.entries.items(), key=lambda item: transport_order(item[0][1]))
         for (where, transport), e in entries:
-            if where == placement and transport in transports and e.valid:
+            if where == conditions and transport in transports and e.valid:
                 yield Point(transport, label, e.value, e.low, e.high)
 
 
@@ -86,7 +86,7 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     labelled = [(row.measure.words, line) for row, line in best]
     panels = tuple(
         Panel(place, points)
-        for place in ledger.placements
+        for place in ledger.conditions
         if (points := tuple(_points(labelled, place, ledger.transports)))
     )
     if not panels:
@@ -127,13 +127,13 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
 
 
 def _repeats(rows: pd.DataFrame) -> Iterator[Point]:
-    columns = (rows[name] for name in ("placement", "transport", "repeat", "value"))
+    columns = (rows[name] for name in ("conditions", "transport", "repeat", "value"))
     found = sorted(
         zip(*columns, strict=True),
-        key=lambda row: (placement_order(row[0]), transport_order(row[1]), row[2:]),
+        key=lambda row: (conditions_order(row[0]), transport_order(row[1]), row[2:]),
     )
-    for placement, transport, _, value in found:
-        yield Point(transport, placement, value, value, value)
+    for conditions, transport, _, value in found:
+        yield Point(transport, conditions, value, value, value)
 
 
 def _functions(ledger: Ledger, conditions: str) -> Drawn:
@@ -143,7 +143,7 @@ def _functions(ledger: Ledger, conditions: str) -> Drawn:
         return not_drawn("functions", title, "no function trace")
     panels = []
     for row, line in best:
-        points = (_points([(place, line)], place, ledger.transports) for place in ledger.placements)
+        points = (_points([(place, line)], place, ledger.transports) for place in ledger.conditions)
         panels.append(Panel(FUNCTIONS[row.measure.id], tuple(chain.from_iterable(points))))
     caption = (
         "Left, how many different kernel functions ran at least once a round trip; right, how "

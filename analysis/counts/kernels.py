@@ -89,9 +89,9 @@ def _table(
     return KernelTable(*conditions, columns, tuple(rows))
 
 
-def _entry(row: Row | None, placement: str, transport: str) -> Entry | None:
+def _entry(row: Row | None, conditions: str, transport: str) -> Entry | None:
     """The best source's figure; None where this kernel did not measure it."""
-    entries = (line.entries.get((placement, transport)) for line in (row.lines if row else ()))
+    entries = (line.entries.get((conditions, transport)) for line in (row.lines if row else ()))
     return next(filter(None, entries), None)
 
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.conditions import Conditions
-from analysis.counts.measures import CONDITIONS, SOURCE, groups, source_rank
+from analysis.counts.measures import SOURCE, WORKLOAD, groups, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
 
-Column = tuple[str, str]  # placement, transport
+Column = tuple[str, str]  # conditions, transport
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
 FIRST_PATTERNS = ("pingpong",)
 FIRST_TRANSPORTS = ("unix", "tcp")
@@ -83,8 +83,8 @@ class Ledger:
         return list(dict.fromkeys(transport for _, transport in self.columns))
 
     @property
-    def placements(self) -> list[str]:
-        return list(dict.fromkeys(placement for placement, _ in self.columns))
+    def conditions(self) -> list[str]:
+        return list(dict.fromkeys(where for where, _ in self.columns))
 
     def narrow(self, most: int) -> "Ledger":
         """The first two transports only, where there are more than `most`."""
@@ -96,8 +96,8 @@ class Ledger:
     def pages(self, most: int) -> list["Ledger"]:
         """The ledger in parts of at most `most` columns, a placement's transports together."""
         pages: list[list[Column]] = [[]]
-        for placement in self.placements:
-            some = [column for column in self.columns if column[0] == placement]
+        for where in self.conditions:
+            some = [column for column in self.columns if column[0] == where]
             if pages[-1] and len(pages[-1]) + len(some) > most:
                 pages.append([])
             pages[-1] += some
@@ -118,17 +118,17 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
 
 
 def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
-    pairs = set(zip(group["placement"], group["transport"], strict=True))
-    columns = sorted(pairs, key=lambda c: (*placement_order(c[0]), *transport_order(c[1])))
+    pairs = set(zip(group["conditions"], group["transport"], strict=True))
+    columns = sorted(pairs, key=lambda c: (*conditions_order(c[0]), *transport_order(c[1])))
     rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
     return Ledger(pattern, size, tuple(columns), rows)
 
 
-def placement_order(placement: str) -> tuple[object, ...]:
+def conditions_order(conditions: str) -> tuple[object, ...]:
     """A sort key: one CPU before two, and the usual way before what is not as usual."""
-    conditions = Conditions.parse(placement)
-    unusual = conditions.unusual
-    return (*order(conditions.placement, FIRST_PLACEMENTS), len(unusual), *unusual)
+    parsed = Conditions.parse(conditions)
+    unusual = parsed.unusual
+    return (*order(parsed.placement, FIRST_PLACEMENTS), len(unusual), *unusual)
 
 
 def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
@@ -152,7 +152,7 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
 
 def _line(source: pd.DataFrame) -> Line:
     rows = source.to_dict("records")
-    entries = {(row["placement"], row["transport"]): Entry.of(row) for row in rows}
+    entries = {(row["conditions"], row["transport"]): Entry.of(row) for row in rows}
     return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
 
 
@@ -195,10 +195,10 @@ def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
 
 def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
     """The conditions that a table of figures holds, in reading order."""
-    found = set(zip(*(figures[name] for name in CONDITIONS), strict=True))
-    return sorted(found, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], placement_order(c[2])))
+    found = set(zip(*(figures[name] for name in WORKLOAD), strict=True))
+    return sorted(found, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], conditions_order(c[2])))
 
 
 def in_conditions(rows: pd.DataFrame, conditions: tuple[str, int, str]) -> pd.DataFrame:
     """The rows of one element of `all_conditions`."""
-    return rows[(rows[list(CONDITIONS)] == list(conditions)).all(axis=1)]
+    return rows[(rows[list(WORKLOAD)] == list(conditions)).all(axis=1)]

@@ -17,13 +17,13 @@ from analysis.counts.quantities import (
 from analysis.wording import listed, source_text
 
 # The conditions of a figure, and where it comes from.
-CONDITIONS = ("pattern", "size", "placement")
+WORKLOAD = ("pattern", "size", "conditions")
 SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
 # Probes on one probe level, the best first. perf has one window for both processes.
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
-RUN_OF_CELL = (*CONDITIONS, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
+RUN_OF_CELL = (*WORKLOAD, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
 
 
 def groups(rows: pd.DataFrame, *by: str) -> Iterator[tuple[Any, pd.DataFrame]]:
@@ -131,7 +131,7 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
     `valid`.
     """
-    by = ["measure", *CONDITIONS, "transport", *SOURCE]
+    by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
     return (

@@ -16,7 +16,7 @@ from scipy.stats import bootstrap
 
 from analysis import loopback
 from analysis.analyse import Analysis
-from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, order, placement_order
+from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, conditions_order, order
 from analysis.counts.measures import measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
@@ -27,7 +27,7 @@ from analysis.raw.run import Target
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
-CONDITIONS = ("pattern", "size", "placement", "transport")
+WORKLOAD = ("pattern", "size", "conditions", "transport")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Shift:
     measure: Measure
     pattern: str
     size: int
-    placement: str
+    conditions: str
     transport: str
     instrument: str
     target: str
@@ -56,7 +56,7 @@ class Shift:
 
     @property
     def conditions_words(self) -> str:
-        return f"{self.pattern} · {size_text(self.size)} · {self.placement} · {self.transport}"
+        return f"{self.pattern} · {size_text(self.size)} · {self.conditions} · {self.transport}"
 
     @property
     def change(self) -> float:
@@ -182,24 +182,24 @@ def _shifts(
 def _groups(measured: pd.DataFrame) -> dict[Any, pd.DataFrame]:
     """By measure, conditions, instrument, target, probed, kernel; valid figures, exact apart"""
     rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
-    by = ["measure", *CONDITIONS, "instrument", "probed", "target", "kernel"]
+    by = ["measure", *WORKLOAD, "instrument", "probed", "target", "kernel"]
     return dict(iter(rows.groupby(by, sort=True)))
 
 
 def _conditions_words(key: Any) -> str:
-    _, pattern, size, placement, transport, *_, target, kernel = key
-    return f"{pattern}, {size} B, {placement}, {transport} ({target} {kernel})"
+    _, pattern, size, conditions, transport, *_, target, kernel = key
+    return f"{pattern}, {size} B, {conditions}, {transport} ({target} {kernel})"
 
 
 def _shift(key: Any, other: Any, first: pd.DataFrame, second: pd.DataFrame) -> Shift | None:
-    measure_id, pattern, size, placement, transport, instrument, probed, target, kernel = key
+    measure_id, pattern, size, conditions, transport, instrument, probed, target, kernel = key
     measure = measure_of(measure_id)
     if measure is None or measure.again or (measure.quantity in TIMES and target != "host"):
         return None  # said by another row, or a time of an emulated CPU
     a, b = (table["value"].to_numpy(dtype=float) for table in (first, second))
     low, high, verdict = judge(a, b)
     return Shift(
-        measure, pattern, int(size), placement, transport, instrument, target, bool(probed),
+        measure, pattern, int(size), conditions, transport, instrument, target, bool(probed),
         (kernel, other[-1]), float(np.median(a)), float(np.median(b)), (len(a), len(b)),
         low, high, verdict,
     )  # fmt: skip
@@ -227,15 +227,15 @@ def judge(a: Any, b: Any) -> tuple[float | None, float | None, str]:
 
 
 def _shift_order(one: Shift) -> tuple[object, ...]:
-    where = _cell_order((one.pattern, one.size, one.placement, one.transport))
+    where = _cell_order((one.pattern, one.size, one.conditions, one.transport))
     return *where, one.target, one.instrument, one.probed, one.kernels
 
 
 def _cell_order(key: Any) -> tuple[object, ...]:
     """By pattern, size, placement and transport as everywhere, then by what follows."""
-    pattern, size, placement, transport, *rest = key
+    pattern, size, conditions, transport, *rest = key
     return (
-        order(pattern, FIRST_PATTERNS), size, placement_order(placement),
+        order(pattern, FIRST_PATTERNS), size, conditions_order(conditions),
         order(transport, FIRST_TRANSPORTS), *rest,
     )  # fmt: skip
 
@@ -246,10 +246,10 @@ def _traced(
     first, second = (_hit(one.tables.tidy) for one in (before, after))
     found = []
     for key in sorted(first, key=_cell_order):
-        pattern, size, placement, transport, target, kernel = key
+        pattern, size, conditions, transport, target, kernel = key
         other = kernels.get(target, {}).get(kernel, "")
         if now := second.get((*key[:-1], other)):
-            words = f"{pattern} · {size_text(int(size))} · {placement} · {transport} · {target}"
+            words = f"{pattern} · {size_text(int(size))} · {conditions} · {transport} · {target}"
             found.append(Traced(words, (kernel, other), fates(first[key], now)))
     return tuple(found)
 
@@ -261,7 +261,7 @@ def _hit(tidy: pd.DataFrame) -> dict[Any, dict[str, dict[str, float]]]:
     rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
     return {
         key: {str(name): {UNKNOWN_CALLER: calls} for name, calls in medians.items()}
-        for key, group in rows.groupby([*CONDITIONS, "target", "kernel"], sort=True)
+        for key, group in rows.groupby([*WORKLOAD, "target", "kernel"], sort=True)
         for medians in (group.groupby("key")["calls"].median(),)
     }
 

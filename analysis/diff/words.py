@@ -54,7 +54,7 @@ def _times(diff: Diff) -> Iterator[str]:
         told = f", 95 % interval of the change {extent}" if extent else ""
         yield (
             f"The median round trip of {size_text(shift.size)} over {shift.transport} "
-            f"{place(shift.placement)}: {value(shift, shift.before)} and "
+            f"{place(shift.conditions)}: {value(shift, shift.before)} and "
             f"{value(shift, shift.after)} ({number(shift.ratio or 0)} times{told}): "
             f"{shift.verdict}{'' if extent else few}."
         )

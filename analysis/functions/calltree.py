@@ -116,7 +116,7 @@ def messages(run: Run) -> tuple[Message, ...]:
                 where = (cell.pattern, cell.size, str(cell.conditions), target.kind)
                 found.append(Message(*where, target.kernel, cell.transport, send, receive))
     found.sort(
-        key=lambda m: (m.kernel, m.pattern, m.size, m.placement, transport_order(m.transport))
+        key=lambda m: (m.kernel, m.pattern, m.size, m.conditions, transport_order(m.transport))
     )
     return tuple(found)
 

@@ -24,7 +24,7 @@ PROBES = ("bpftrace", "ftrace")
 CALLS_AROUND = 12.0
 # A tracer opens and closes its window for both processes at once: either can be inside a call.
 EDGES = 2.0
-CELL = ["kernel", "transport", "pattern", "size", "placement"]
+CELL = ["kernel", "transport", "pattern", "size", "conditions"]
 SCHEDULING = {"sched", "idle"}
 HELPERS = {"lock", "rcu", "time", "interrupt", "softirq", "memory", CALLER}
 
@@ -62,7 +62,7 @@ class Crosscheck:
     kernel: str
     transport: str
     size: int
-    placement: str
+    conditions: str
     rows: tuple[FunctionRow, ...]
 
     def of(self, *verdicts: str) -> tuple[FunctionRow, ...]:
@@ -90,9 +90,9 @@ def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
     for cell, counted in groups(exact, *CELL):
         same = (probed[CELL] == list(cell)).all(axis=1)
         if same.any():
-            kernel, transport, _, size, placement = cell
+            kernel, transport, _, size, conditions = cell
             both = tuple(_rows(counted, probed[same]))
-            found.append(Crosscheck(kernel, transport, size, placement, both))
+            found.append(Crosscheck(kernel, transport, size, conditions, both))
     return tuple(found)
 
 

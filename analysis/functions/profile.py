@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from analysis.conditions import KernelWorkload
-from analysis.counts.ledger import MOST_TOGETHER, placement_order, transport_order
+from analysis.counts.ledger import MOST_TOGETHER, conditions_order, transport_order
 from analysis.drawing import Drawn, drawn
 from analysis.functions.flame import Graph, Path, flame_plot, inclusive
 from analysis.functions.layers import USER
@@ -40,11 +40,11 @@ class Profile(KernelWorkload):
     @property
     def where(self) -> str:
         size = size_text(self.size)
-        return f"{self.kernel_text} · {self.pattern} · {size} · {self.placement}"
+        return f"{self.kernel_text} · {self.pattern} · {size} · {self.conditions}"
 
     def folded(self) -> tuple[str, str]:
         """A file's name, and its lines, for any flame graph program."""
-        cell = f"{self.transport}-{self.pattern}-{self.size}-{self.placement}"
+        cell = f"{self.transport}-{self.pattern}-{self.size}-{self.conditions}"
         lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
         return f"folded/profile-{self.target}-{self.kernel}-{cell}.folded", "".join(lines)
 
@@ -77,7 +77,7 @@ def read_folded(text: str) -> Counter[Path]:
 
 
 def _order(p: Profile) -> tuple[object, ...]:
-    conditions = (p.pattern, p.size, placement_order(p.placement))
+    conditions = (p.pattern, p.size, conditions_order(p.conditions))
     return p.target != "host", p.kernel, *conditions, transport_order(p.transport)
 
 
@@ -87,18 +87,18 @@ def draw_profiles(found: tuple[Profile, ...]) -> tuple[Drawn, ...]:
         return ()
     shared = attrgetter("target", "kernel", "pattern", "size")
     first = filter(lambda profile: shared(profile) == shared(found[0]), found)
-    by_placement = groupby(first, attrgetter("placement"))
-    return tuple(_draw(placement, list(some)) for placement, some in by_placement)
+    by_placement = groupby(first, attrgetter("conditions"))
+    return tuple(_draw(conditions, list(some)) for conditions, some in by_placement)
 
 
-def _draw(placement: str, some: list[Profile]) -> Drawn:
+def _draw(conditions: str, some: list[Profile]) -> Drawn:
     shown = some[:MOST_TOGETHER]
     graphs = [
         Graph(f"{p.transport}: {counted(p.samples, 'sample')}", inclusive(p.stacks)) for p in shown
     ]
-    title = f"Where the time on the CPU goes, {placement}"
+    title = f"Where the time on the CPU goes, {conditions}"
     alt = "A flame graph of samples for each transport."
-    name = f"profile-{placement.replace('+', '-')}"
+    name = f"profile-{conditions.replace('+', '-')}"
     return drawn(name, title, _caption(some[0]), alt, flame_plot, graphs, "samples")
 
 

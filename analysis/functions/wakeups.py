@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import transport_order
-from analysis.counts.measures import CONDITIONS, groups
+from analysis.counts.measures import WORKLOAD, groups
 from analysis.counts.quantities import ELSEWHERE
 
 PARTS = ("send-wakeup", "wakeup-running", "running-return", "send-return")
@@ -103,6 +103,6 @@ def wakeups(tidy: pd.DataFrame) -> tuple[Wakeups, ...]:
 
 def _cells(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Kernel and conditions in words, transport, and the cell's rows, in reading order."""
-    cells = groups(rows, *CONDITIONS, "target", "kernel", "transport")
+    cells = groups(rows, *WORKLOAD, "target", "kernel", "transport")
     found = [(KernelWorkload(*key[:-1]).where, key[-1], group) for key, group in cells]
     return sorted(found, key=lambda cell: (cell[0], transport_order(cell[1])))

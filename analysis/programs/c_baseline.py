@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.conditions import Conditions, Workload
 from analysis.counts.ledger import Entry
-from analysis.counts.measures import CONDITIONS, best_source, groups
+from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
 from analysis.programs.table import OVER, UNDER, Paired, difference, program_order, ratio
 from analysis.tsv import read_rows
@@ -77,14 +77,14 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     known = read_c_baseline()
     found = []
     own = valid[valid["pattern"].isin(PROGRAMS)]
-    for (pattern, size, placement), rows in groups(own, *CONDITIONS):
-        sides = ((_side(rows, (pattern, size, placement), speed), speed) for speed in SPEEDS)
+    for (pattern, size, conditions), rows in groups(own, *WORKLOAD):
+        sides = ((_side(rows, (pattern, size, conditions), speed), speed) for speed in SPEEDS)
         program, speed = next(((side, speed) for side, speed in sides if side), (None, ""))
         if program is not None:
             name, other, why = known.get(pattern, ("", None, ""))
-            alone = not Conditions.parse(placement).unusual  # C has no cell with 20 clients
+            alone = not Conditions.parse(conditions).unusual  # C has no cell with 20 clients
             cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
-            in_c = (_side(rows, where, speed) for where, rows in groups(cells, *CONDITIONS))
+            in_c = (_side(rows, where, speed) for where, rows in groups(cells, *WORKLOAD))
             c_cells = tuple(filter(None, in_c)) if alone else ()
             found.append(Survival(SPEEDS[speed], (program,), c_cells, why))
     return _together(sorted(found, key=lambda survival: program_order(survival.programs[0])))
@@ -142,10 +142,10 @@ def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
     rows = tidy[tidy["pattern"].isin(PROGRAMS) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
     found = []
-    for (pattern, size, placement, transport), group in groups(rows, *CONDITIONS, "transport"):
+    for (pattern, size, conditions, transport), group in groups(rows, *WORKLOAD, "transport"):
         # A call that a repeat did not make is 0 there.
         medians = group.pivot_table("each", "key", "repeat", fill_value=0.0).median(axis=1)
         ranked = medians.sort_values(ascending=False, kind="stable").head(most)
         calls = tuple(zip(ranked.index, map(float, ranked), strict=True))
-        found.append(Calls(pattern, size, placement, transport, calls))
+        found.append(Calls(pattern, size, conditions, transport, calls))
     return tuple(sorted(found, key=program_order))

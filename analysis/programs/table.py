@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.conditions import Workload
 from analysis.counts.ledger import Entry, transport_order
-from analysis.counts.measures import CONDITIONS, best_source, groups, over_repeats
+from analysis.counts.measures import WORKLOAD, best_source, groups, over_repeats
 from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES, Measure
 from analysis.intervals import Values, median_with_ends
 
@@ -56,12 +56,12 @@ def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
     """
     own = measured[measured["pattern"].isin(PROGRAMS)]
     found = []
-    for (pattern, size, placement, name), rows in groups(own, *CONDITIONS, "measure"):
+    for (pattern, size, conditions, name), rows in groups(own, *WORKLOAD, "measure"):
         measure = MEASURE_BY_ID[name]
         best = best_source(rows, measure)
         valid = best[best["valid"].astype(bool)]
         entries = {row["transport"]: Entry.of(row) for row in over_repeats(best).to_dict("records")}
-        found.append(ProgramRow(pattern, size, placement, measure, entries, ratio(valid)))
+        found.append(ProgramRow(pattern, size, conditions, measure, entries, ratio(valid)))
     found.sort(key=lambda row: (*program_order(row), MEASURES.index(row.measure)))
     return tuple(found)
 

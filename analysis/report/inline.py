@@ -26,7 +26,7 @@ class Placed(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def placement(self) -> str: ...
+    def conditions(self) -> str: ...
 
 
 class Ranged(Protocol):
@@ -68,7 +68,7 @@ def above(text: str, below: str) -> str:
 
 
 def conditions_text(placed: Placed, joint: str = " · ") -> str:
-    return joint.join((placed.pattern, size_text(placed.size), placed.placement))
+    return joint.join((placed.pattern, size_text(placed.size), placed.conditions))
 
 
 def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:

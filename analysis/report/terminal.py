@@ -124,7 +124,7 @@ def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
 def _warnings(console: Console, analysis: Analysis) -> None:
     for c in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
         values = f"{c.first} {number(c.first_value)}, {c.second} {number(c.second_value)} a message"
-        where = f"{c.transport}, {size_text(c.size)}, {c.placement}, {c.target} {c.kernel}"
+        where = f"{c.transport}, {size_text(c.size)}, {c.conditions}, {c.target} {c.kernel}"
         said = f"{quantity_text(c)}: {values} ({where})"
         console.print(Text.assemble(("DISAGREE  ", "bold red"), said))
     more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
@@ -157,8 +157,8 @@ def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console
     lines = box.SIMPLE_HEAD if console.is_terminal else None
     table = Table(title=title, title_justify="left", box=lines, padding=(0, 1), pad_edge=False)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
-    for placement, transport in ledger.columns:
-        head = placement.replace("+", "\n+")
+    for conditions, transport in ledger.columns:
+        head = conditions.replace("+", "\n+")
         table.add_column(f"{head}\n{transport}", justify="right", no_wrap=True)
     table.add_column("from", style="dim", min_width=4)
     for row in ledger.once():
@@ -179,7 +179,7 @@ def _nothing_elsewhere(row: Row) -> bool:
 def _add_times(table: Table, ledger: Ledger, timings: tuple[Times, ...], sources: Sources) -> None:
     """p50, p99 and throughput: of unprobed cells of the host, or not at all."""
     latencies = {
-        (timing.placement, latency.transport): latency
+        (timing.conditions, latency.transport): latency
         for timing in timings
         if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
         for latency in timing.latencies

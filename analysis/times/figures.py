@@ -40,12 +40,12 @@ def draw_times(
     kernels = sorted({latency.kernel for times in same for latency in times.latencies})
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     # The placements that the run was started for.
-    requested = {placement for placement, _ in ledger.columns}
+    requested = {conditions for conditions, _ in ledger.columns}
     decomposed = next((part for part in parts if part.size == size), None)
     return (
         _latency(ledger, requested, iterations, source),
         _waterfall(decomposed, source),
-        _sizes([times for times in same if times.placement in requested], source),
+        _sizes([times for times in same if times.conditions in requested], source),
     )
 
 
@@ -58,12 +58,12 @@ def _latency(ledger: Ledger, requested: set[str], iterations: Iterations, source
     many = len({transport for _, transport in here}) > MOST_TOGETHER
     share = np.linspace(0, 100, QUANTILES)
     curves = {
-        (placement, name): [
+        (conditions, name): [
             Curve(name, _floats(np.percentile(times, share) / 1000), _floats(share))
             for times in ([np.concatenate(repeats)] if many else repeats)
         ]
-        for (placement, name), repeats in here.items()
-        if not many or placement in requested
+        for (conditions, name), repeats in here.items()
+        if not many or conditions in requested
     }
     rows = _multiples(curves, beside_all=many)
     lines, agree = "repeat", " Lines of one colour that lie on each other: repeats agree."
@@ -95,7 +95,7 @@ def _floats(values: Iterable[float]) -> tuple[float, ...]:
 def _multiples(
     curves: Mapping[tuple[str, str], Sequence[Curve]], beside_all: bool
 ) -> list[list[Multiple]]:
-    """A row for each family, or one for all; a column for each placement."""
+    """A row for each family, or one for all; a column for each of the conditions."""
     places = sorted({place for place, _ in curves}, key=lambda name: order(name, FIRST_PLACEMENTS))
     names = sorted({name for _, name in curves}, key=lambda name: order(name, FIRST_TRANSPORTS))
     groups: dict[str, list[str]] = {}
@@ -120,18 +120,18 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
     title = "The median by message size"
     table = pd.DataFrame(
         [
-            (times.placement, latency.transport, times.size, spread.value, spread.low,
+            (times.conditions, latency.transport, times.size, spread.value, spread.low,
              spread.high, spread.repeats)
             for times in timings
             for latency in times.latencies
             if (spread := latency.p50)
         ],
-        columns=["placement", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
+        columns=["conditions", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
     )  # fmt: skip
     if table["bytes"].nunique() < 2:
         return not_drawn("sizes", title, f"one message size; {ALL_SIZES} gives the whole range")
     curves: dict[tuple[str, str], list[Curve]] = {}
-    for (place, name), rows in table.sort_values("bytes").groupby(["placement", "transport"]):
+    for (place, name), rows in table.sort_values("bytes").groupby(["conditions", "transport"]):
         micro = [_floats(rows[column] / 1000) for column in ("p50_ns", "low_ns", "high_ns")]
         curves[str(place), str(name)] = [Curve(str(name), _floats(rows["bytes"]), *micro)]
     many = table["transport"].nunique() > MOST_TOGETHER

@@ -88,7 +88,7 @@ def _small_multiples(
 
 
 def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
-    """Share of iterations of at most x. A row for each group, a column for each placement."""
+    """Share of iterations of at most x. A row for each group, a column for all conditions."""
     figure, grid, looks = _small_multiples(rows, (3.1, 2.3), 0.6, linewidth=1.3, alpha=0.8)
     for axes, look in zip(grid, looks, strict=True):
         axes[0].set_ylabel("share of iterations, %")

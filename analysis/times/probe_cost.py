@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import FIRST_PLACEMENTS, order, transport_order
-from analysis.counts.measures import CONDITIONS, PROBES, round_trips
+from analysis.counts.measures import PROBES, WORKLOAD, round_trips
 from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
 from analysis.times.timing import Spread
 
@@ -75,7 +75,7 @@ def probe_costs(
     attached = [probes[folders[target, kernel], cell] for target, kernel, cell in cells]
     instruments, scripts = zip(*attached, strict=True) if attached else ((), ())
     rows = rows.assign(instruments=instruments, scripts=scripts)
-    keys = [*CONDITIONS, "target", "kernel", "transport", "instruments", "scripts"]
+    keys = [*WORKLOAD, "target", "kernel", "transport", "instruments", "scripts"]
     # p50, which the tail of a busy machine does not move; the median over repeats.
     p50 = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
     rtt, switches = _over_repeats(p50.groupby(keys)["value"]), _switches(rows, keys)
@@ -130,8 +130,8 @@ def _sums(rows: pd.DataFrame, keys: list[str], column: str) -> dict[Cell, float]
 
 
 def _reading_order(cell: Cell) -> tuple[Any, ...]:
-    pattern, size, placement, target, kernel, transport, instruments, scripts = cell
+    pattern, size, conditions, target, kernel, transport, instruments, scripts = cell
     names = instruments.split(", ")
     watched = (len(names), order(names[0], PROBES), scripts)
-    where = (order(placement, FIRST_PLACEMENTS), transport_order(transport))
+    where = (order(conditions, FIRST_PLACEMENTS), transport_order(transport))
     return (target, kernel, pattern, size, *watched, *where)

@@ -93,8 +93,8 @@ def decompose(tidy: pd.DataFrame) -> tuple[Decomposition, ...]:
 
 def _size(times: pd.DataFrame, size: int) -> Decomposition:
     columns = {
-        name: iteration_times(_cell(times, pattern, placement), pattern) / MESSAGES
-        for name, (pattern, placement) in CELLS.items()
+        name: iteration_times(_cell(times, pattern, conditions), pattern) / MESSAGES
+        for name, (pattern, conditions) in CELLS.items()
     }
     names = {str(name) for table in columns.values() for name in table.columns}
     tables = {
@@ -108,8 +108,8 @@ def _size(times: pd.DataFrame, size: int) -> Decomposition:
     return Decomposition(size, waterfalls, tuple(filter(None, gaps)))
 
 
-def _cell(times: pd.DataFrame, pattern: str, placement: str) -> pd.DataFrame:
-    return times[(times["pattern"] == pattern) & (times["placement"] == placement)]
+def _cell(times: pd.DataFrame, pattern: str, conditions: str) -> pd.DataFrame:
+    return times[(times["pattern"] == pattern) & (times["conditions"] == conditions)]
 
 
 def _segments(times: pd.DataFrame, transport: str) -> tuple[float, float] | None:

@@ -34,11 +34,11 @@ WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is 
 
 def conditions_text(times: Times) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = place(Conditions.parse(times.placement).placement)
+    name = place(Conditions.parse(times.conditions).placement)
     where = f"{times.pattern}, {size_text(times.size)}, {name}"
     if times.pattern in PROGRAMS:
         return f"{where}; an article's own program, an event loop on either side"
-    return f"{where}; {ways(times.placement)}"
+    return f"{where}; {ways(times.conditions)}"
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -30,7 +30,7 @@ from analysis.verdicts.rules import Across, CheckRule, Measured, Option
 from analysis.wording import listed
 
 # Where a claim does not say: the pattern, size and placements of the main job.
-USUAL = {"pattern": ("pingpong",), "size": (64,), "placement": ("same-cpu", "cross-cpu")}
+USUAL = {"pattern": ("pingpong",), "size": (64,), "conditions": ("same-cpu", "cross-cpu")}
 IN_FLIGHT = "-in-flight"
 
 
@@ -66,21 +66,21 @@ def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
     where = USUAL | {key: allowed for key, allowed in claim.where.items() if key in USUAL}
     transports = rule.transports if isinstance(rule, Across) else rule.labels
     patterns = [name for name in where["pattern"] if name not in PROGRAMS]
-    return product(patterns, where["size"], where["placement"], transports)
+    return product(patterns, where["size"], where["conditions"], transports)
 
 
-def _cell(pattern: str, size: int, placement: str, transport: str) -> dict[str, Any]:
-    return {"pattern": pattern, "size": size, "transport": transport, **conditions(placement)}
+def _cell(pattern: str, size: int, where: str, transport: str) -> dict[str, Any]:
+    return {"pattern": pattern, "size": size, "transport": transport, **cell_conditions(where)}
 
 
-def conditions(placement: str) -> dict[str, Any]:
+def cell_conditions(where: str) -> dict[str, Any]:
     """The fields of `cross-cpu+spin`. Raises RunError for a word that is not known."""
-    found = asdict(Conditions.parse(placement))
+    found = asdict(Conditions.parse(where))
     clients, knob = found.pop("clients"), found.pop("knob")
     if clients != 1 or knob:
         word = knob or f"{clients}-clients"
-        raise RunError(f"a claim needs the placement '{placement}': '{word}' is not known.")
-    return found if IN_FLIGHT in placement else found | {"in_flight": None}
+        raise RunError(f"a claim needs the conditions '{where}': '{word}' is not known.")
+    return found if IN_FLIGHT in where else found | {"in_flight": None}
 
 
 def _counted(claim: Claim) -> Iterator[str]:

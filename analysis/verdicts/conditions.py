@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One verdict from many conditions: what flips a mixed one, and what each kernel alone says.
 
-Every condition (pattern, size, placement, kernel …) has its own figures, and in each the claim
+Every condition (pattern, size, conditions, kernel …) has its own figures, and in each the claim
 holds, does not hold, or is left open. Where they do not all say the same, the variable that tells
 the sides apart is looked for, then the pair of variables.
 """
@@ -14,7 +14,7 @@ from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
 from analysis.wording import listed, size_text
 
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = ("placement", "size", "pattern", "transport", "kernel", "run")
+SEPARATING = ("conditions", "size", "pattern", "transport", "kernel", "run")
 # What is said of a condition that is neither: of counts, and of a ratio of times.
 FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 

@@ -52,7 +52,7 @@ class Scope(Model):
 
     pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
     size: Annotated[tuple[int, ...], Field(strict=False)] = ()
-    placement: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    conditions: Annotated[tuple[str, ...], Field(strict=False)] = ()
     target: Annotated[tuple[str, ...], Field(strict=False)] = ()
     kernel: Annotated[tuple[str, ...], Field(strict=False)] = ()
 

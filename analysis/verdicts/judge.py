@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import why_missing
-from analysis.counts.measures import CONDITIONS, SOURCE, groups, measure_of, source_rank
+from analysis.counts.measures import SOURCE, WORKLOAD, groups, measure_of, source_rank
 from analysis.counts.quantities import PROGRAMS, TIMES, Measure
 from analysis.intervals import median_with_ends
 from analysis.raw.run import Missing
@@ -46,7 +46,7 @@ from analysis.verdicts.verdict import (
 from analysis.wording import amount, capital, counted, extent, listed
 
 # `run` where the figures of several runs are judged together.
-CONDITION = ("pattern", "size", "placement", "target", "kernel", "run")
+CONDITION = ("pattern", "size", "conditions", "target", "kernel", "run")
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
 
 
@@ -302,6 +302,6 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     ranks = [source_rank(measure, row) for row in figures.itertuples()]
     order = {rank: place for place, rank in enumerate(sorted(set(ranks)))}
     figures = figures.assign(rank=[order[rank] for rank in ranks])
-    first = figures.groupby(list(CONDITIONS))["rank"].transform("min")
+    first = figures.groupby(list(WORKLOAD))["rank"].transform("min")
     best = figures[figures["rank"] == first]["value"]
     return extent(best.min(), best.max(), measure.unit)

@@ -169,7 +169,7 @@ class Across(Quotient):
     """One transport in two patterns, placements or sizes: the first divided by the second."""
 
     kind: Literal["across"]
-    key: Literal["pattern", "placement", "size"]
+    key: Literal["pattern", "conditions", "size"]
     transports: Names
 
 

@@ -52,7 +52,7 @@ class Evidence:
             "size": size_text(size) if isinstance(size, int) else f"{size} B",
             "instrument": self.instrument,
         }
-        what, where = ("pattern", "size", "placement", "transport"), ("target", "kernel", "run")
+        what, where = ("pattern", "size", "conditions", "transport"), ("target", "kernel", "run")
         names = (*what, "instrument", *where)
         return " · ".join(str(texts[name]) for name in names if name in texts)
 

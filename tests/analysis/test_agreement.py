@@ -52,7 +52,7 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
 def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
     """One window of a cell: instrument → key → count."""
     where = {"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
-    cell = {"placement": "same-cpu", "transport": "tcp", "repeat": 0, "cell": 1, "messages": 8}
+    cell = {"conditions": "same-cpu", "transport": "tcp", "repeat": 0, "cell": 1, "messages": 8}
     return pd.DataFrame(
         where
         | cell
@@ -70,7 +70,7 @@ def test_bpftrace_against_ftrace(analysed: Analyse) -> None:
 
 def test_ftrace_counts_a_short_window_and_its_edges() -> None:
     cell = {"target": "guest", "kernel": "6.12.1", "pattern": "pingpong", "size": 64, "valid": True}
-    cell |= {"placement": "same-cpu", "transport": "tcp", "repeat": 0, "key": "skb_release_data"}
+    cell |= {"conditions": "same-cpu", "transport": "tcp", "repeat": 0, "key": "skb_release_data"}
     cell |= {"quantity": "function_calls"}
     # 1.9995 a message is 92 calls in 46 messages, and not 91.98: two fewer than the tracer's.
     counted = {"bpftrace": (1, 2000, 3999), "ftrace": (2, 46, 94)}
@@ -98,7 +98,7 @@ def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) 
 def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
     conditions = ("host", "9.9.0", "pingpong", 10, "same-cpu", "unix", "lo_packets", "")
     watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
-    names = ["target", "kernel", "pattern", "size", "placement", "transport", "quantity", "key"]
+    names = ["target", "kernel", "pattern", "size", "conditions", "transport", "quantity", "key"]
     rows = [
         (*conditions, 0, cell, 8, instrument, 7.0, True)
         for cell, instruments in watched.items()

@@ -340,7 +340,7 @@ def test_the_same_in_c_stands_beside_a_program(
     (program,) = found.programs
     took = {name: time.value for name, time in program.ns.items()}
     assert took == pytest.approx({"unix": 1e6, "tcp": 1.006e6}, rel=1e-3)
-    assert {one.placement for one in found.c_cells} == {"same-cpu", "cross-cpu"}
+    assert {one.conditions for one in found.c_cells} == {"same-cpu", "cross-cpu"}
     assert {(one.pattern, one.size) for one in found.c_cells} == {("pingpong", SIZE)}
     for in_c in found.c_cells:
         assert in_c.ratio.value > program.ratio.value  # what redis does is the same for both

@@ -4,7 +4,7 @@
 import pytest
 
 from analysis.counts.bistable import BISTABLE, MIXED, ONCE, STEADY, SwitchModes
-from analysis.counts.ledger import placement_order
+from analysis.counts.ledger import conditions_order
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -28,7 +28,7 @@ def test_kinds(values: tuple[float, ...], kind: str) -> None:
 
 def test_repeats_in_two_modes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
     found = analysed(MadeUp(switches=lambda t, _, repeat: (2 if t == "tcp" or repeat else 4, 0)))
-    kinds = {(one.transport, one.placement): one.kind for one in found.switching}
+    kinds = {(one.transport, one.conditions): one.kind for one in found.switching}
     assert kinds["unix", "cross-cpu"] == BISTABLE
     assert kinds["tcp", "cross-cpu"] == STEADY
 
@@ -42,6 +42,6 @@ def test_the_usual_way_stands_before_the_unusual_one() -> None:
         "same-cpu",
         "same-cpu+batch",
     ]
-    assert sorted(names, key=placement_order) == [
+    assert sorted(names, key=conditions_order) == [
         "same-cpu", "same-cpu+batch", "same-cpu+two", "same-cpu+batch+two", "cross-cpu", "free",
     ]  # fmt: skip

@@ -39,7 +39,7 @@ def measured(
             "measure": measure,
             "transport": transport,
             "pattern": pattern,
-            "placement": placement,
+            "conditions": placement,
             "repeat": repeat,
             "probe_level": "function",
             "probed": False,
@@ -88,7 +88,7 @@ ACROSS = {
         (RATIO, "rtt_p50", lambda t, p, c, r: 160.0 + r if t == "tcp" else 100, "REFUTED", ""),
         (
             *(RATIO, "rtt_p50", lambda t, p, c, r: 400.0 if t == "tcp" else MIXED[c]),
-            *("CONDITIONAL", "placement: holds for cross-cpu, does not hold for same-cpu"),
+            *("CONDITIONAL", "conditions: holds for cross-cpu, does not hold for same-cpu"),
         ),
         (ACROSS, "rtt_p50", lambda t, p, *_: 300.0 if p == "connect" else 100, "CONFIRMED", ""),
         (ACROSS, "rtt_p50", lambda *_: 111.0, "REFUTED", ""),
@@ -137,7 +137,7 @@ def of_one(wanted: str, wrong: Callable[[str], float]) -> Callable[[str, str], F
         ),
         (
             of_one("8.8", lambda c: 1.0 if c == "same-cpu" else 20.0), "CONDITIONAL",
-            "placement and kernel: holds for cross-cpu, same-cpu (guest 7.7) and same-cpu "
+            "conditions and kernel: holds for cross-cpu, same-cpu (guest 7.7) and same-cpu "
             "(host 9.9), "
             "does not hold for same-cpu (guest 8.8)",
             ["CONFIRMED", "CONFIRMED", "CONDITIONAL"],
@@ -164,11 +164,11 @@ def test_kernels_are_compared_where_all_of_them_were_measured() -> None:
         return (1.0 if placement == "same-cpu" else 20.0) if transport == "tcp" else 5.0
 
     both = measured("segments_data", placed).assign(kernel="7.7")
-    only = both[both["placement"] == "cross-cpu"].assign(kernel="8.8")
+    only = both[both["conditions"] == "cross-cpu"].assign(kernel="8.8")
     (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([both, only]), [])
-    assert found.condition == "placement: holds for cross-cpu, does not hold for same-cpu"
+    assert found.condition == "conditions: holds for cross-cpu, does not hold for same-cpu"
     assert found.kernels == (("host 7.7", "CONFIRMED"), ("host 8.8", "CONFIRMED"))
-    elsewhere = both[both["placement"] == "same-cpu"].assign(kernel="9.9")
+    elsewhere = both[both["conditions"] == "same-cpu"].assign(kernel="9.9")
     (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([elsewhere, only]), [])
     assert found.kernels == ()
 

@@ -44,7 +44,7 @@ def test_placement_that_flips_it_is_named(analysed: Analyse) -> None:
     made = MadeUp(switches=lambda t, p, r: as_claimed(t) if p == "same-cpu" else (9, 0))
     found = verdict(analysed, made)
     assert found.verdict == "CONDITIONAL"
-    assert found.condition == "placement: holds for same-cpu, does not hold for cross-cpu"
+    assert found.condition == "conditions: holds for same-cpu, does not hold for cross-cpu"
     assert "Where it does not: tcp 9.00 (claimed: 4.00)" in found.why
 
 

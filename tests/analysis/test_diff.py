@@ -83,7 +83,7 @@ def test_a_slower_transport_is_beyond_the_noise_and_the_other_is_not(
 
     other = MadeUp(repeats=6, rtt=slower, kernel="9.9.1-made-up", cpu="Another CPU", guest=False)
     found = compare(six, analysed(other))
-    times = [s for s in found.shifts if s.measure.id == "rtt_p50" and s.placement == "same-cpu"]
+    times = [s for s in found.shifts if s.measure.id == "rtt_p50" and s.conditions == "same-cpu"]
     assert {s.transport: s.verdict for s in times} == {"unix": WITHIN, "tcp": BEYOND}
     assert {s.transport: s.change for s in times} == {"unix": 0, "tcp": 111_000}
     assert {s.target for s in found.shifts if s.measure.id.startswith("rtt")} == {"host"}

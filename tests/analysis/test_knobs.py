@@ -119,7 +119,7 @@ def test_what_one_more_costs(run: Path) -> None:
 
 def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis) -> None:
     tidy = analysis.tables.tidy
-    assert set(tidy["placement"]) == {
+    assert set(tidy["conditions"]) == {
         "same-cpu", "same-cpu+nft=1", "same-cpu+nft=10", "same-cpu+noack", "same-cpu+probe",
         "same-cpu+idle",
     }  # fmt: skip

@@ -20,7 +20,7 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
         guest=False,
     )
     costs = analysed(made).costs
-    (cost,) = (c for c in costs if (c.transport, c.placement) == ("unix", "same-cpu"))
+    (cost,) = (c for c in costs if (c.transport, c.conditions) == ("unix", "same-cpu"))
     assert cost.alone
     assert (cost.instruments, cost.scripts) == ("bpftrace", "")
     assert cost.rtt_without == Spread(111_000.5, 111_000, 111_001, 2)
@@ -63,7 +63,7 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
         guest=False,
     )
     costs = analysed(made).costs
-    cells = len({(cost.transport, cost.placement) for cost in costs})
+    cells = len({(cost.transport, cost.conditions) for cost in costs})
     assert [cost.instruments for cost in costs[::cells]] == ["bpftrace", "perf", "bpftrace, perf"]
     assert [cost.alone for cost in costs[::cells]] == [True, True, False]
     assert [cost.added for cost in costs[::cells]] == [20_000, -5_000, 40_000]

@@ -41,7 +41,7 @@ def one(tidy: pd.DataFrame, **wanted: object) -> float:
 )
 def test_host_cell(plain: Analysis, instrument: str, quantity: str, key: str, value: float) -> None:
     tidy = plain.tables.tidy
-    cell = {"target": "host", "transport": "tcp", "placement": "cross-cpu", "repeat": 1}
+    cell = {"target": "host", "transport": "tcp", "conditions": "cross-cpu", "repeat": 1}
     assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
 
 

@@ -144,7 +144,7 @@ def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(change=break_host, guest=False))
     (invalid,) = analysis.tables.invalid
     assert "the client sent 40 bytes, and the server received 39" in invalid.reasons
-    (timing,) = (r for r in analysis.timings if r.placement == "same-cpu")
+    (timing,) = (r for r in analysis.timings if r.conditions == "same-cpu")
     assert [(one.transport, one.p50.repeats) for one in timing.latencies if one.p50] == [
         ("unix", 3),
         ("tcp", 2),

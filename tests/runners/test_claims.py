@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import analysis.errors
-from analysis.tools.required_cells import chosen, conditions, needs
+from analysis.tools.required_cells import cell_conditions, chosen, needs
 from probes.reasons import missing, reason
 from runners import options, show
 from runners.collect import checks
@@ -33,7 +33,7 @@ from tests.build import make
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
     """A cell that a claim needs, as analysis.tools.required_cells prints it."""
     fields = {"transport": transport, "pattern": pattern, "size": size}
-    return fields | conditions(placement)
+    return fields | cell_conditions(placement)
 
 
 WANTED: dict[str, Any] = {

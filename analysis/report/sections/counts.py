@@ -39,7 +39,7 @@ def full_ledgers(analysis: Analysis, _: Figures) -> Blocks:
 
 
 def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title: str) -> Table:
-    heads = [Column(transport, "n", placement) for placement, transport in ledger.columns]
+    heads = [Column(transport, "n", conditions) for conditions, transport in ledger.columns]
     return Table(
         f"{title}: {ledger.pattern}, {size_text(ledger.size)}, per message unless noted",
         [hidden("measure"), *heads, FROM],
@@ -129,7 +129,7 @@ def kernels(analysis: Analysis, _: Figures) -> Blocks:
 def disagreement_texts(analysis: Analysis) -> Items:
     """The disagreements that the page begins with."""
     found = [
-        f"{quantity_text(one)}, {one.transport} · {size_text(one.size)} · {one.placement} · "
+        f"{quantity_text(one)}, {one.transport} · {size_text(one.size)} · {one.conditions} · "
         f"{one.target} {one.kernel}: {one.first} {number(one.first_value)}, {one.second} "
         f"{number(one.second_value)} a message"
         for one in analysis.disagreements

@@ -189,7 +189,7 @@ def _crosscheck(found: Crosscheck) -> Group:
         f"alone {len(found.of(OUTSIDE))} ({OUTSIDE})."
     )
     summary = (
-        f"{found.transport} · {size_text(found.size)} · {found.placement} · {found.kernel}: "
+        f"{found.transport} · {size_text(found.size)} · {found.conditions} · {found.kernel}: "
         f"{len(found.of(EQUAL))} of the {len(found.both)} functions that both saw are called "
         f"{EQUAL}"
     )
