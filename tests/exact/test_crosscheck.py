@@ -29,7 +29,7 @@ def tidy() -> pd.DataFrame:
         "transport": "tcp",
         "pattern": "pingpong",
         "size": 64,
-        "placement": "same-cpu",
+        "conditions": "same-cpu",
         "quantity": "function_calls",
         "valid": True,
     }
