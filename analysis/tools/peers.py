@@ -12,7 +12,7 @@ from analysis.errors import RunError
 from analysis.intervals import interval
 from analysis.tools import print_result
 
-CELL = ["conditions", "transport", "peer", "size", "statistic"]
+CELL = ["placement", "transport", "peer", "size", "statistic"]
 
 
 def main(arguments: list[str]) -> int:
