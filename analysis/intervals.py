@@ -1,57 +1,99 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How sure a median over repeats is.
+"""How sure a mean over repeats is, and what is computed from several of them.
 
 Repeats are the independent unit: round trips of one repeat share its luck (which CPU was warm, who
-else ran), and a thousand of them say little more about it than one does.
+else ran), and a thousand of them say little more about it than one does. Neighbouring repeats share
+some of it as well, since a machine drifts. So the interval is Student's, made wider for repeats
+whose noise correlates by DRIFT from one to the next (a first-order autoregression; the variance of
+its mean: Bayley and Hammersley, JRSS Supplement 8, 1946).
+
+What several means make together (a ratio, a part of a difference) has its interval from the
+jackknife's pseudo-values (Tukey, Annals of Mathematical Statistics 29, 1958): repeats are left out
+whole, so what a repeat did to all columns alike cancels in a difference.
+
+tests/analysis/test_intervals.py simulates how often the interval covers the truth.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import bootstrap
+from scipy.stats import t
 
-# The true median lies outside the range of n values with a chance of 2 in 2^n: five repeats cannot
-# give 95 %, whatever is done with them. From six up a bootstrap of the median covers 93 %
-# (normal, skewed and heavy-tailed values; tests/analysis/test_timing.py).
+# Below six repeats no rule covers drifting repeats without intervals that say nothing.
 LEAST_REPEATS = 6
-RESAMPLES = 9999
-SEED = 0  # the same report for the same run
+DRIFT = 0.6
+# Of Student's distribution, upper end. More than the 0.975 of independent repeats: what a variance
+# under drift is wrong by in few repeats is paid for here.
+QUANTILE = 0.98
 
 Values = npt.NDArray[Any]
 
 
-def interval(values: Values) -> tuple[float | None, float | None]:
-    """The 95 % interval of the median of one figure's repeats; None where they are too few."""
-    found = joint_interval(lambda medians: medians[:1], values)
-    return (None, None) if found is None else (float(found[0][0]), float(found[1][0]))
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its 95 % interval; no interval below LEAST_REPEATS."""
+
+    value: float
+    low: float | None
+    high: float | None
+    repeats: int
+
+    def spans(self, limit: float) -> bool:
+        """Whether the interval leaves open on which side of `limit` the figure lies."""
+        return self.low is None or self.high is None or self.low <= limit <= self.high
+
+    def __neg__(self) -> "Estimate":
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return Estimate(-self.value, low, high, self.repeats)
 
 
-def median_with_ends(values: Values) -> tuple[float, float, float]:
-    """The median and its interval; the range of the values where they are too few for one."""
-    low, high = interval(values)
-    ends = (values.min(), values.max()) if low is None or high is None else (low, high)
-    return float(np.median(values)), float(ends[0]), float(ends[1])
+def reach(repeats: int) -> float:
+    """Half the interval's width for a standard deviation of 1 over so many repeats."""
+    lags = np.arange(1, repeats)
+    inflation = 1 + 2 * np.sum((1 - lags / repeats) * DRIFT**lags)
+    # Drifting repeats lie nearer to their own mean than to the truth.
+    shrinkage = (repeats - inflation) / (repeats - 1)
+    return float(t.ppf(QUANTILE, repeats - 1) * np.sqrt(inflation / (repeats * shrinkage)))
 
 
-def joint_interval(
-    figures: Callable[[Values], Values], *columns: Values
-) -> tuple[Values, Values] | None:
-    """Lower and upper ends of the 95 % intervals of figures that are made of several medians.
+def estimates(figures: Callable[[Values], Values], *columns: Values) -> list[Estimate]:
+    """The figures that `figures` makes of the means of `columns`.
 
-    `columns` hold one value for each repeat; repeats are drawn whole, so what a repeat did to all
-    columns alike cancels in a difference. `figures` turns the medians of the columns (first axis)
-    into as many figures as it likes.
+    `columns` hold one value for each repeat, paired. `figures` takes the means along the first axis
+    and gives as many figures as it likes along the first axis; it must work for several at once.
     """
-    if len(columns[0]) < LEAST_REPEATS:
-        return None
+    values = np.stack([np.asarray(column, dtype=float) for column in columns])
+    repeats = values.shape[1]
+    found = figures(values.mean(axis=1, keepdims=True))[:, 0]
+    if repeats < LEAST_REPEATS:
+        return [Estimate(float(value), None, None, repeats) for value in found]
+    without = figures((values.sum(axis=1, keepdims=True) - values) / (repeats - 1))
+    pseudo = repeats * found[:, np.newaxis] - (repeats - 1) * without
+    half = reach(repeats) * pseudo.std(axis=1, ddof=1)
+    return [
+        Estimate(float(value), float(value - h), float(value + h), repeats)
+        for value, h in zip(found, half, strict=True)
+    ]
 
-    def statistic(*drawn: Values, axis: int) -> Any:
-        return figures(np.stack([np.median(column, axis=axis) for column in drawn]))
 
-    found = bootstrap(
-        columns, statistic, paired=True, vectorized=True, method="percentile",
-        n_resamples=RESAMPLES, rng=np.random.default_rng(SEED),
-    ).confidence_interval  # fmt: skip
-    return found.low, found.high
+def mean(values: Values) -> Estimate:
+    """The mean over repeats."""
+    return estimates(lambda means: means, values)[0]
+
+
+def quotient(over: Values, under: Values) -> Estimate:
+    """The quotient of the two means, paired by repeat: what the two figures beside it give."""
+    return estimates(lambda means: means[:1] / means[1:], over, under)[0]
+
+
+def change(before: Values, after: Values) -> Estimate:
+    """The difference of two means that are not paired, of two runs."""
+    first, second = mean(before), mean(after)
+    value, repeats = second.value - first.value, min(len(before), len(after))
+    if first.high is None or second.high is None:
+        return Estimate(value, None, None, repeats)
+    half = float(np.hypot(first.high - first.value, second.high - second.value))
+    return Estimate(value, value - half, value + half, repeats)

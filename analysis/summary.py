@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.times.timing import Latency, Times
-from analysis.times.waterfall import Decomposition
-from analysis.times.words import gap_text, gathering, interval_text, packing
+from analysis.times.waterfall import Parts
+from analysis.times.words import gap_text, gathering, interval_text, packing, whole_text
 from analysis.wording import (
     amount,
     capital,
@@ -32,7 +32,7 @@ NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran
 
 
 def summary(
-    ledger: Ledger | None, timings: Iterable[Times], parts: Iterable[Decomposition]
+    ledger: Ledger | None, timings: Iterable[Times], parts: Iterable[Parts]
 ) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if ledger is None:
@@ -102,7 +102,7 @@ def _times(size: int, timings: Sequence[Times]) -> list[str]:
     if not shown:
         return []
     medians = listed([_medians(timing) for timing in shown])
-    takes = f"A {shown[0].iteration} of {size_text(size)} takes, at the median, {medians}."
+    takes = f"A {shown[0].iteration} of {size_text(size)} takes, by its median, {medians}."
     return [takes, _timing(shown), *filter(None, [_modes(shown)])]
 
 
@@ -121,7 +121,10 @@ def _medians(timing: Times) -> str:
     if not (timing.ratios and timing.ratios[0].both == _first(timing)):
         return text
     ratio = timing.ratios[0]
-    return f"{text} ({number(ratio.value)} times as long, {interval_text(ratio)})"
+    return (
+        f"{text} ({number(ratio.median.value)} times as long, {interval_text(ratio.median)}; "
+        f"{whole_text(ratio)})"
+    )
 
 
 def _timing(timings: Sequence[Times]) -> str:
@@ -147,7 +150,8 @@ def _modes(timings: Sequence[Times]) -> str:
     return f"Latency has one mode ({', '.join(sorted(known))})." if known else ""
 
 
-def _gap(size: int, parts: Iterable[Decomposition]) -> list[str]:
-    """What the difference between the first two transports is made of."""
-    gaps = [gap for part in parts if part.size == size for gap in part.gaps]
-    return [gap_text(gap, size) for gap in gaps[:1]]
+def _gap(size: int, parts: Iterable[Parts]) -> list[str]:
+    """What the difference between the first two transports is made of, in each placement."""
+    gaps = [part for part in parts if part.size == size and part.than]
+    first = gaps[0].transport if gaps else ""
+    return [gap_text(gap) for gap in gaps if gap.transport == first]

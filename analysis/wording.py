@@ -50,6 +50,11 @@ def amount(value: float, unit: str) -> str:
     return f"{number(value)} {'' if unit == RATE else unit}".strip()
 
 
+def signed_amount(value: float, unit: str) -> str:
+    """With its sign: `+12.0 ns`."""
+    return f"{'+' if value > 0 else ''}{amount(value, unit)}"
+
+
 def spread(low: float, high: float, unit: str = "") -> str:
     """`1.00` to `2.00` with a dash between where the two are written differently, else empty.
 

@@ -126,7 +126,7 @@ def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
 
 
 def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
-    """Median, lowest and highest over repeats; valid repeats only, where any is valid.
+    """Median of counts, mean of times, lowest and highest over repeats; valid ones if any is.
 
     Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
     `valid`.
@@ -134,10 +134,11 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    return (
+    found = (
         used.groupby(by, sort=True)
         .agg(
             value=("value", "median"),
+            mean=("value", "mean"),
             low=("value", "min"),
             high=("value", "max"),
             repeats=("value", "size"),
@@ -145,6 +146,10 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
+    measures = {name: measure_of(name) for name in set(found["measure"])}
+    times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
+    timed = found["measure"].isin(times)
+    return found.assign(value=found["value"].mask(timed, found["mean"])).drop(columns="mean")
 
 
 def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:

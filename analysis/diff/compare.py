@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap
 
 from analysis import loopback
 from analysis.analyse import Analysis
@@ -22,7 +21,7 @@ from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
 from analysis.exact.cells import ExactCell, scheduling_text
 from analysis.exact.knobs import Change, most_alike
-from analysis.intervals import LEAST_REPEATS, RESAMPLES, SEED
+from analysis.intervals import Values, change
 from analysis.raw.run import Target
 from analysis.wording import size_text
 
@@ -32,10 +31,10 @@ WORKLOAD = ("pattern", "size", "conditions", "transport")
 
 @dataclass(frozen=True)
 class Shift:
-    """A measure in both runs: medians over valid repeats, and what can be said of the change.
+    """A measure in both runs: means over valid repeats, and what can be said of the change.
 
-    `low` and `high` are the 95 % interval of the change of medians (bootstrap over repeats, each
-    run drawn by itself), None where it was not needed or there are too few repeats.
+    `low` and `high` are the 95 % interval of the change of means, each run by itself; None where it
+    was not needed or there are too few repeats.
     """
 
     measure: Measure
@@ -200,30 +199,26 @@ def _shift(key: Any, other: Any, first: pd.DataFrame, second: pd.DataFrame) -> S
     low, high, verdict = judge(a, b)
     return Shift(
         measure, pattern, int(size), conditions, transport, instrument, target, bool(probed),
-        (kernel, other[-1]), float(np.median(a)), float(np.median(b)), (len(a), len(b)),
+        (kernel, other[-1]), float(a.mean()), float(b.mean()), (len(a), len(b)),
         low, high, verdict,
     )  # fmt: skip
 
 
-def judge(a: Any, b: Any) -> tuple[float | None, float | None, str]:
-    """Interval of the change of medians, and the verdict.
+def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
+    """Interval of the change of means, and the verdict.
 
     What came out as one figure in every repeat of both runs has no noise: it is the same or it is
-    not. Else the bootstrap decides, from intervals.LEAST_REPEATS repeats of each run up.
+    not. Else the interval decides, from intervals.LEAST_REPEATS repeats of each run up.
     """
-    if np.median(a) == np.median(b) and np.ptp(a) == np.ptp(b) == 0:
-        return None, None, SAME
-    if min(len(a), len(b)) > 1 and np.ptp(a) == np.ptp(b) == 0:
-        return None, None, BEYOND
-    if min(len(a), len(b)) < LEAST_REPEATS:
+    if np.ptp(a) == np.ptp(b) == 0:
+        if a[0] == b[0]:
+            return None, None, SAME
+        if min(len(a), len(b)) > 1:
+            return None, None, BEYOND
+    found = change(a, b)
+    if found.low is None:
         return None, None, UNKNOWN
-    found = bootstrap(
-        (a, b), lambda a, b, axis: np.median(b, axis=axis) - np.median(a, axis=axis),
-        vectorized=True, method="percentile",
-        n_resamples=RESAMPLES, rng=np.random.default_rng(SEED),
-    ).confidence_interval  # fmt: skip
-    low, high = float(found.low), float(found.high)
-    return low, high, WITHIN if low <= 0 <= high else BEYOND
+    return found.low, found.high, WITHIN if found.spans(0) else BEYOND
 
 
 def _shift_order(one: Shift) -> tuple[object, ...]:

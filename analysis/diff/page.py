@@ -8,7 +8,7 @@ from analysis.diff import words
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, ExactPair, Shift, Traced
 from analysis.diff.renames import Fates
 from analysis.drawing import Drawn
-from analysis.intervals import LEAST_REPEATS, RESAMPLES
+from analysis.intervals import LEAST_REPEATS
 from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
 from analysis.report.sections.counts import FROM, Blocks
@@ -33,12 +33,12 @@ def diff_page(diff: Diff, figures: Sequence[Drawn]) -> Page:
 
 def _changed(diff: Diff) -> Blocks:
     yield (
-        "What came out as one figure in every repeat of both runs has no noise: it is the same or "
-        "it changed. What varies is judged by the 95 % interval of the change of medians, a "
-        f"bootstrap of {RESAMPLES} resamples over repeats, each run drawn by itself, from "
-        f"{LEAST_REPEATS} repeats of each up. Repeats of one run share their machine and their "
-        "hour: an interval over them does not know what changes from one run to the next, such as "
-        "another load. To be sure of a time, make both runs twice."
+        "What came out as one figure in every repeat of both runs has no noise: it is the same "
+        "or it changed. What varies is judged by the 95 % interval of the change of means over "
+        f"repeats, each run by itself, from {LEAST_REPEATS} repeats of each up. Repeats of one "
+        "run share their machine and their hour: an interval over them does not know what "
+        "changes from one run to the next, such as another load. To be sure of a time, make both "
+        "runs twice."
     )
     if changed := diff.of(BEYOND):
         yield _shifts(changed, "Changed beyond the noise")

@@ -16,7 +16,8 @@ from analysis.conditions import Conditions, Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
-from analysis.programs.table import OVER, UNDER, Paired, difference, program_order, ratio
+from analysis.intervals import Estimate
+from analysis.programs.table import OVER, UNDER, difference, program_order, ratio
 from analysis.tsv import read_rows
 from analysis.wording import RATE
 
@@ -40,8 +41,8 @@ class Side(Workload):
     """The program, or the C workload at one placement: a time, and what a message cost."""
 
     ns: dict[str, Entry]  # transport → how long one takes
-    extra: Paired  # how much longer over TCP, in ns
-    ratio: Paired  # tcp / unix
+    extra: Estimate  # how much longer over TCP, in ns
+    ratio: Estimate  # tcp / unix
     costs: dict[str, dict[str, float]]  # measure → transport → for each message
 
 
@@ -109,7 +110,7 @@ def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side |
     if extra is None or factor is None:
         return None
     ns = {
-        str(name): Entry(float(of.median()), float(of.min()), float(of.max()), len(of), True)
+        str(name): Entry(float(of.mean()), float(of.min()), float(of.max()), len(of), True)
         for name, of in times.groupby("transport")["value"]
     }
     costs = {measure: found for measure in COSTS if (found := _costs(rows, measure))}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The articles' own programs: how much of a difference between transports survives in them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -11,22 +10,11 @@ from analysis.conditions import Workload
 from analysis.counts.ledger import Entry, transport_order
 from analysis.counts.measures import WORKLOAD, best_source, groups, over_repeats
 from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES, Measure
-from analysis.intervals import Values, median_with_ends
+from analysis.intervals import Estimate, Values, mean, quotient
 
 OVER, UNDER = "tcp", "unix"
 # These are times, but say what a message costs: the report shows them with the counts.
 COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
-
-
-class Paired(NamedTuple):
-    """A figure of both transports: its median over interleaved repeats, each made of one pair.
-
-    `low` and `high` are the 95 % interval, or the range where repeats are too few for an interval.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -35,7 +23,7 @@ class ProgramRow(Workload):
 
     measure: Measure
     entries: dict[str, Entry]
-    ratio: Paired | None  # tcp / unix
+    ratio: Estimate | None  # tcp / unix
 
     @property
     def words(self) -> str:
@@ -75,23 +63,22 @@ def transports(rows: Iterable[ProgramRow]) -> list[str]:
     return sorted({name for row in rows for name in row.entries}, key=transport_order)
 
 
-def ratio(rows: pd.DataFrame) -> Paired | None:
+def ratio(rows: pd.DataFrame) -> Estimate | None:
     """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
-    return _paired(rows, lambda over, under: over / under if under.all() else None)
+    pairs = _pairs(rows)
+    return quotient(*pairs) if pairs and pairs[1].all() else None
 
 
-def difference(rows: pd.DataFrame) -> Paired | None:
+def difference(rows: pd.DataFrame) -> Estimate | None:
     """How much more it is over TCP."""
-    return _paired(rows, lambda over, under: over - under)
+    pairs = _pairs(rows)
+    return mean(pairs[0] - pairs[1]) if pairs else None
 
 
-def _paired(rows: pd.DataFrame, figure: Callable[[Values, Values], Values | None]) -> Paired | None:
-    """The figure of the repeats in which both were measured."""
+def _pairs(rows: pd.DataFrame) -> tuple[Values, Values] | None:
+    """TCP's and a Unix socket's, of the repeats in which both were measured."""
     pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
     if not {OVER, UNDER} <= set(pairs):
         return None
     pairs = pairs[[OVER, UNDER]].dropna()
-    found = figure(*(pairs[name].to_numpy(dtype=float) for name in (OVER, UNDER)))
-    if found is None or not found.size:
-        return None
-    return Paired(*median_with_ends(found))
+    return None if pairs.empty else (pairs[OVER].to_numpy(), pairs[UNDER].to_numpy())

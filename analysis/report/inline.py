@@ -30,14 +30,14 @@ class Placed(Protocol):
 
 
 class Ranged(Protocol):
-    """A figure with its range."""
+    """A figure with its range or interval; None where there is none."""
 
     @property
     def value(self) -> float: ...
     @property
-    def low(self) -> float: ...
+    def low(self) -> float | None: ...
     @property
-    def high(self) -> float: ...
+    def high(self) -> float | None: ...
 
 
 def say(text: str, *values: object) -> Markup:
@@ -76,7 +76,10 @@ def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:
     if figure is None:
         return NOT_MEASURED
     text = amount(figure.value, unit)
-    return above(say("{}{}", text, mark) if mark else text, spread(figure.low, figure.high, unit))
+    below = ""
+    if figure.low is not None and figure.high is not None:
+        below = spread(figure.low, figure.high, unit)
+    return above(say("{}{}", text, mark) if mark else text, below)
 
 
 def entry_cell(measure: Measure, entry: Entry | None) -> str | Cell:

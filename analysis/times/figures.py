@@ -9,11 +9,19 @@ import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.times.plots import Bar, Curve, Multiple, cdf_plot, sizes_plot, waterfall_plot
+from analysis.times.plots import (
+    Bar,
+    Curve,
+    Multiple,
+    Panel,
+    cdf_plot,
+    sizes_plot,
+    waterfall_plot,
+)
 from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
-from analysis.times.waterfall import CELLS, PATH, Decomposition, Gap, Part
-from analysis.times.words import STEPS, lacking, uneven
-from analysis.wording import amount, listed, size_text
+from analysis.times.waterfall import Parts
+from analysis.times.words import REST, STACK_OF, lacking, uneven
+from analysis.wording import amount, listed, place, size_text
 
 QUANTILES = 300
 FAMILIES = {
@@ -31,7 +39,7 @@ ALL_SIZES = "--target host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 def draw_times(
     ledger: Ledger,
     timings: Sequence[Times],
-    parts: Sequence[Decomposition],
+    parts: Sequence[Parts],
     iterations: Iterations,
 ) -> tuple[Drawn, ...]:
     """The figures of a ledger's pattern and size, in the order of the report."""
@@ -41,10 +49,10 @@ def draw_times(
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     # The placements that the run was started for.
     requested = {conditions for conditions, _ in ledger.columns}
-    decomposed = next((part for part in parts if part.size == size), None)
+    shown = [p for p in parts if p.size == size and p.transport in FIRST_TRANSPORTS]
     return (
         _latency(ledger, requested, iterations, source),
-        _waterfall(decomposed, source),
+        _waterfall(shown, source),
         _sizes([times for times in same if times.conditions in requested], source),
     )
 
@@ -131,73 +139,74 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
     if table["bytes"].nunique() < 2:
         return not_drawn("sizes", title, f"one message size; {ALL_SIZES} gives the whole range")
     curves: dict[tuple[str, str], list[Curve]] = {}
-    for (place, name), rows in table.sort_values("bytes").groupby(["conditions", "transport"]):
-        micro = [_floats(rows[column] / 1000) for column in ("p50_ns", "low_ns", "high_ns")]
-        curves[str(place), str(name)] = [Curve(str(name), _floats(rows["bytes"]), *micro)]
+    for (where, name), rows in table.sort_values("bytes").groupby(["conditions", "transport"]):
+        ends = rows[["p50_ns", "low_ns", "high_ns"]].astype(float) / 1000
+        ends = ends.T.fillna(ends["p50_ns"]).T  # no interval, no band
+        micro = [_floats(ends[column]) for column in ends]
+        curves[str(where), str(name)] = [Curve(str(name), _floats(rows["bytes"]), *micro)]
     many = table["transport"].nunique() > MOST_TOGETHER
     p50 = f"p50 of a {timings[0].iteration}"
     caption = (
-        f"{p50} against the payload, both logarithmic; the band spans the repeats. Flat: what a "
-        "message costs whatever it carries. Rising along a diagonal: the bytes are what costs. A "
-        "line that ends early: the transport carries no larger message, see what is missing."
-        f"{GREY if many else ''} {source}"
+        f"{p50} against the payload, both logarithmic; the band is the 95 % interval of the mean "
+        "over repeats. Flat: what a message costs whatever it carries. Rising along a diagonal: "
+        "the bytes are what costs. A line that ends early: the transport carries no larger "
+        f"message, see what is missing.{GREY if many else ''} {source}"
     )
     alt = f"{p50} by message size for each transport, by placement."
     multiples = _multiples(curves, beside_all=many)
     return drawn("sizes", title, caption, alt, sizes_plot, multiples, f"{p50}, µs", data=table)
 
 
-def _waterfall(decomposed: Decomposition | None, source: str) -> Drawn:
+def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     title = "What the time of a message is made of"
-    waterfalls = decomposed.waterfalls if decomposed else ()
-    complete = [w for w in waterfalls if len(w.steps) > 1]
-    short = [w for w in waterfalls if w.missing and w.transport in FIRST_TRANSPORTS]
-    if decomposed is None or not complete:
+    whole = [part for part in parts if part.stack and part.rest]
+    alone = [part for part in parts if not part.than]
+    why = [text for part in alone for text in (uneven(part), lacking(part)) if text]
+    if not whole:
         none = not_drawn("waterfall", title, "not the cells for it")
-        why = [lacking(w, decomposed.size) for w in short] if decomposed else []
         return replace(none, caption=" ".join([none.caption, *why]))
-    size, shown = decomposed.size, complete[:2]
-    panels = {w.transport: _bars(w.steps) for w in shown}
-    gaps = [g for g in decomposed.gaps if [g.than, g.transport] == [w.transport for w in shown]]
-    panels |= {f"{gap.transport} minus {gap.than}": _gap_bars(gap) for gap in gaps}
-    panels |= {w.transport: _bars(w.steps) for w in complete[2:]}
-    steps = "; ".join(f"“{step}”: {cells}" for step, cells in (STEPS[name] for name in CELLS))
+    rows = [
+        [_panel(part) for part in whole if part.placement == placement]
+        for placement in dict.fromkeys(part.placement for part in whole)
+    ]
+    cells = "; ".join(f"{place(where)}, the stack is {words}" for where, words in STACK_OF.items())
     caption = " ".join(
         [
-            f"Read from top to bottom ({size_text(size)}): each bar is what one more difference "
-            "between two cells costs a message, and begins where the one above ends. "
-            f"{steps}. A round trip is two messages. Black: 95 % interval, where there are repeats "
-            "enough.",
-            *(text for w in complete if (text := uneven(w))),
-            *(lacking(w, size) for w in short),
+            f"What a message of {size_text(whole[0].size)} takes, by cells that differ in one "
+            f"thing: {cells}; below it, what the usual pair takes longer. A bar begins where the "
+            "one above ends. The difference has an axis of its own. Black: 95 % interval, where "
+            "there are repeats enough.",
+            *why,
             source,
         ]
     )
     table = pd.DataFrame(
         [
-            (w.transport, size, name, kind, part.value, part.low, part.high, w.repeats)
-            for w in waterfalls
-            for kind, parts in (("level", w.levels), ("step", w.steps))
-            for name, part in parts.items()
+            (p.placement, p.transport, p.than, p.size, name, e.value, e.low, e.high, e.repeats)
+            for p in parts
+            for name, e in (("total", p.total), ("stack", p.stack), ("rest", p.rest))
+            if e
         ],
-        columns=["transport", "bytes", "part", "kind", "ns", "low_ns", "high_ns", "repeats"],
+        columns=[
+            *("placement", "transport", "than", "bytes", "part"),
+            *("ns", "low_ns", "high_ns", "repeats"),
+        ],
     )
-    names = listed([w.transport for w in complete])
-    alt = f"Waterfall of a message's time for {names}."
-    return drawn("waterfall", title, caption, alt, waterfall_plot, panels, data=table)
+    names = listed(list(dict.fromkeys(part.transport for part in whole)))
+    alt = f"Stack, and switching or sleeping, of a message's time for {names}."
+    return drawn("waterfall", title, caption, alt, waterfall_plot, rows, data=table)
 
 
-def _bars(steps: Mapping[str, Part]) -> tuple[Bar, ...]:
+def _panel(part: Parts) -> Panel:
+    title = f"{part.transport} minus {part.than}" if part.than else part.transport
     bars: list[Bar] = []
-    for name, step in steps.items():
-        start = bars[-1].end if bars else 0.0
-        ends = [None if end is None else start + end / 1000 for end in (step.low, step.high)]
-        words, text = STEPS[name][0], amount(step.value, "ns")
-        bars.append(Bar(words, start, start + step.value / 1000, text, *ends))
-    return tuple(bars)
-
-
-def _gap_bars(gap: Gap) -> tuple[Bar, ...]:
-    first, *others = _bars(gap.parts)
-    text = first.text if PATH in gap.parts else f"{first.text} with path"
-    return (replace(first, text=text), *others)
+    labels = (f"stack, {place(part.placement)}", REST[part.placement])
+    for label, figure in zip(labels, (part.stack, part.rest), strict=True):
+        if figure:
+            start = bars[-1].end if bars else 0.0
+            ends = [
+                None if end is None else start + end / 1000 for end in (figure.low, figure.high)
+            ]
+            text = amount(figure.value, "ns")
+            bars.append(Bar(label, start, start + figure.value / 1000, text, *ends))
+    return Panel(title, "" if part.than else part.transport, tuple(bars))

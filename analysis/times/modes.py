@@ -28,6 +28,10 @@ from analysis.wording import amount, listed
 
 MOST_VALUES = 20_000
 LEAST_VALUES = 6
+LEAST_OF_A_MODE = 2  # values: a repeat that stands alone is an outlier
+# Of the modified z-score, 0.6745 (x - median) / MAD (Iglewicz and Hoaglin, How to Detect and Handle
+# Outliers, 1993). Half a percent of the median at least: a clock's ticks make a MAD of 0.
+OUTLYING, LEAST_MAD = 3.5, 0.005
 SEED = 0
 SIGNIFICANT = 0.01
 LEAST_SHARE, LEAST_FACTOR, DEEPEST_VALLEY = 0.05, 1.1, 0.8
@@ -63,16 +67,11 @@ class Modes:
 
     def words(self) -> str:
         """`2 modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
-        if not self.several:
-            return "one mode"
-        places = listed(
-            [f"{amount(mode.at, 'ns')} ({mode.share * 100:.0f} %)" for mode in self.modes]
-        )
-        return f"{len(self.modes)} modes at {places}"
+        return f"{len(self.modes)} modes at {self.places()}" if self.several else "one mode"
 
     def places(self) -> str:
-        """`22.0 µs and 41.0 µs`."""
-        return listed([amount(mode.at, "ns") for mode in self.modes])
+        """`22.0 µs (61 %) and 41.0 µs (39 %)`."""
+        return listed([f"{amount(m.at, 'ns')} ({m.share * 100:.0f} %)" for m in self.modes])
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,7 @@ class Modality:
 
     modes: dict[str, Modes | None]  # of iterations, of medians of blocks, of medians of repeats
     rhythm: str  # how iterations of different modes follow on each other
+    outliers: tuple[str, ...] = ()  # repeats whose medians stand alone, in words
 
     def several(self) -> tuple[str, Modes] | None:
         """What has several modes: iterations, else medians of blocks, else of repeats."""
@@ -88,13 +88,12 @@ class Modality:
         return next(found, None)
 
     def words(self) -> str:
-        """One clause about what has several modes."""
-        found = self.several()
-        if found is None:
-            return "one mode"
-        what, modes = found
-        words = modes.words()
-        return f"{words}, {self.rhythm}" if what == ITERATIONS else f"{what} have {words}"
+        """A clause about what has several modes, and one about repeats that stand alone."""
+        what, modes = self.several() or (ITERATIONS, None)
+        words = modes.words() if modes else "one mode"
+        if modes:
+            words = f"{words}, {self.rhythm}" if what == ITERATIONS else f"{what} have {words}"
+        return "; ".join((words, *self.outliers))
 
 
 def modality(repeats: Sequence[Values]) -> Modality | None:
@@ -111,7 +110,22 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
         for what, parts in medians.items()
     }
     rhythm = _rhythm(repeats, blocks, iterations.cuts) if iterations.several else ""
-    return Modality({ITERATIONS: iterations, **modes}, rhythm)
+    return Modality({ITERATIONS: iterations, **modes}, rhythm, _outliers(repeats))
+
+
+def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
+    """`repeat 4 of 6 is an outlier at 305 µs`, by the modified z-score."""
+    medians = np.array([np.median(times) for times in repeats])
+    if len(medians) < LEAST_VALUES:
+        return ()
+    usual = np.median(medians)
+    apart = np.abs(medians - usual)
+    limit = OUTLYING / 0.6745 * max(np.median(apart), LEAST_MAD * usual)
+    return tuple(
+        f"repeat {number} of {len(medians)} is an outlier at {amount(float(median), 'ns')}"
+        for number, median in enumerate(medians, 1)
+        if abs(median - usual) > limit
+    )
 
 
 def find_modes(values: Values) -> Modes | None:
@@ -179,7 +193,7 @@ class _Density:
             if unfit is None:
                 shares = self.shares(self.valleys(peaks))
                 unfit = int(np.argmin(shares))
-                if shares[unfit] >= LEAST_SHARE:
+                if shares[unfit] >= max(LEAST_SHARE, LEAST_OF_A_MODE / self._count):
                     break
             peaks.pop(unfit)
         return peaks

@@ -183,34 +183,50 @@ def _spread(cluster: list[float]) -> list[float]:
     return [first + n * LABEL_APART for n in range(len(cluster))]
 
 
-BESIDE = 3  # waterfalls in a row
+@dataclass(frozen=True)
+class Panel:
+    """Bars of one transport, or of a difference, which has an axis of its own."""
+
+    title: str
+    transport: str
+    bars: tuple[Bar, ...]
 
 
-def waterfall_plot(panels: dict[str, tuple[Bar, ...]]) -> Figure:
-    """Bars that begin where the one above ends: each is what one more difference costs."""
-    labels = list(dict.fromkeys(bar.label for bars in panels.values() for bar in bars))
-    rows, columns = -(-len(panels) // BESIDE), min(BESIDE, len(panels))
-    figure = Figure(figsize=(9, rows * (1.2 + 0.42 * len(labels))), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=True).flat)
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
-    furthest = max(max(bar.start, bar.end, bar.high or 0) for b in panels.values() for bar in b)
-    for ax, (title, bars) in zip(axes, panels.items(), strict=False):
-        ax.set_title(title)
-        for before, bar in zip((None, *bars), bars, strict=False):
-            row = labels.index(bar.label)
-            fill = STEP_DOWN if bar.end < bar.start else COLOURS.get(title, STEP_UP)
-            ax.barh(row, bar.end - bar.start, 0.55, left=bar.start, color=fill)
-            if bar.low is not None and bar.high is not None:
-                ax.hlines(row, bar.low, bar.high, color=INK, linewidth=1.2)
-            if before:
-                ax.vlines(bar.start, labels.index(before.label), row, color=FAINT, linewidth=0.7)
-            edge = max(bar.start, bar.end, bar.high or 0)
-            ax.annotate(bar.text, (edge, row), xytext=(5, 0), textcoords="offset points",
-                        va="center", fontsize=9)  # fmt: skip
-        ax.set_xlim(right=furthest * 1.45)
+def waterfall_plot(rows: Sequence[Sequence[Panel]]) -> Figure:
+    """Bars that begin where the one above ends. A row for each placement, differences last."""
+    figure = Figure(figsize=(9, 1.6 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), max(map(len, rows)), squeeze=False)
+    for axes, panels in zip(grid, rows, strict=True):
+        ends = [(_furthest(panel), panel.transport) for panel in panels]
+        shared = max((end for end, transport in ends if transport), default=0)
+        for ax in axes[len(panels) :]:
+            ax.set_axis_off()
+        for ax, panel, (own, transport) in zip(axes, panels, ends, strict=False):
+            _draw_bars(ax, panel)
+            ax.set_xlim(right=(shared if transport else own) * 1.5)
+        for ax in axes[1 : len(panels)]:
+            ax.tick_params(labelleft=False)
+    for ax in grid[-1]:
         ax.set_xlabel("µs a message")
-        ax.grid(axis="y", visible=False)
-    axes[0].set_yticks(range(len(labels)), labels)
-    axes[0].invert_yaxis()
     return figure
+
+
+def _furthest(panel: Panel) -> float:
+    return max(max(bar.start, bar.end, bar.high or 0) for bar in panel.bars)
+
+
+def _draw_bars(ax: Axes, panel: Panel) -> None:
+    ax.set_title(panel.title)
+    for row, (before, bar) in enumerate(zip((None, *panel.bars), panel.bars, strict=False)):
+        fill = STEP_DOWN if bar.end < bar.start else COLOURS.get(panel.transport, STEP_UP)
+        ax.barh(row, bar.end - bar.start, 0.55, left=bar.start, color=fill)
+        if bar.low is not None and bar.high is not None:
+            ax.hlines(row, bar.low, bar.high, color=INK, linewidth=1.2)
+        if before:
+            ax.vlines(bar.start, row - 1, row, color=FAINT, linewidth=0.7)
+        edge = max(bar.start, bar.end, bar.high or 0)
+        ax.annotate(bar.text, (edge, row), xytext=(5, 0), textcoords="offset points",
+                    va="center", fontsize=9)  # fmt: skip
+    ax.set_yticks(range(len(panel.bars)), [bar.label for bar in panel.bars])
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)

@@ -11,10 +11,19 @@ from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import FIRST_PLACEMENTS, order, transport_order
 from analysis.counts.measures import PROBES, WORKLOAD, round_trips
 from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
-from analysis.times.timing import Spread
 
 # The fields of ProbeCost, up to what its runs counted and took.
 Cell = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, lowest and highest over repeats."""
+
+    value: float
+    low: float
+    high: float
+    repeats: int
 
 
 @dataclass(frozen=True)

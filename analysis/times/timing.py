@@ -4,13 +4,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from analysis.conditions import Workload
 from analysis.counts.ledger import all_conditions, in_conditions, transport_order
 from analysis.counts.quantities import SAMPLED
-from analysis.intervals import Values, interval
+from analysis.intervals import Estimate, Values, mean, quotient
 from analysis.raw.probe_files import read_samples
 from analysis.raw.run import Run
 from analysis.times.modes import Modality, modality
@@ -25,39 +24,34 @@ QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "re
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Median, lowest and highest over repeats."""
-
-    value: float
-    low: float
-    high: float
-    repeats: int
-
-
-@dataclass(frozen=True)
 class Latency:
-    """A transport's times under one set of conditions; p50 and p99 of an iteration, in ns."""
+    """A transport's times under one set of conditions: means over repeats.
+
+    p50 and p99 are of the iterations of each repeat, in ns.
+    """
 
     transport: str
     kernel: str
-    p50: Spread | None
-    p99: Spread | None
-    messages_per_s: Spread | None
-    per_segment: Spread | None  # messages in a TCP segment with payload, by TCP_INFO
-    per_read: Spread | None  # messages for each receiving call
+    p50: Estimate | None
+    p99: Estimate | None
+    messages_per_s: Estimate | None
+    per_segment: Estimate | None  # messages in a TCP segment with payload, by TCP_INFO
+    per_read: Estimate | None  # messages for each receiving call
     modality: Modality | None  # None: too few iterations to tell
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long `transport` takes as `than`, under the same conditions."""
+    """How many times as long `transport` takes as `than`, under the same conditions.
+
+    `median` compares the p50 beside it; `all` the time of all iterations, slow ones included (the
+    inverse of messages a second). In a stream both are that.
+    """
 
     transport: Latency
     than: Latency
-    value: float
-    low: float | None
-    high: float | None
-    repeats: int
+    median: Estimate
+    all: Estimate
 
     @property
     def both(self) -> tuple[Latency, Latency]:
@@ -102,9 +96,9 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
             _latency(rows[rows["transport"] == name], iterations.get((*where, name), ()))
             for name in sorted(set(rows["transport"]), key=transport_order)
         )
-        by_repeat = iteration_times(rows, where[0])
-        measured = [latency for latency in latencies if latency.transport in by_repeat.columns]
-        ratios = (_ratio(by_repeat, latency, measured[0]) for latency in measured[1:])
+        medians, windows = iteration_times(rows, where[0]), message_times(rows)
+        measured = [latency for latency in latencies if latency.transport in medians.columns]
+        ratios = (_ratio(medians, windows, latency, measured[0]) for latency in measured[1:])
         found.append(Times(*where, latencies, tuple(filter(None, ratios))))
     return tuple(found)
 
@@ -112,11 +106,16 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
 def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
     """What is compared: nanoseconds, a row for each repeat and a column for each transport."""
     if pattern in BY_THROUGHPUT:
-        rows = times[times["quantity"] == "messages_per_s"]
-        rows = rows.assign(value=1e9 / rows["value"])
-    else:
-        rows = times[times["quantity"] == SAMPLED.get(pattern, "rtt_ns")]
-        rows = rows[rows["key"] == "p50"]
+        return message_times(times)
+    rows = times[times["quantity"] == SAMPLED.get(pattern, "rtt_ns")]
+    rows = rows[rows["key"] == "p50"]
+    return rows.pivot_table(index="repeat", columns="transport", values="value")
+
+
+def message_times(times: pd.DataFrame) -> pd.DataFrame:
+    """The whole window's nanoseconds for each message, in the same shape."""
+    rows = times[times["quantity"] == "messages_per_s"]
+    rows = rows.assign(value=1e9 / rows["value"])
     return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 
@@ -125,34 +124,35 @@ def _latency(rows: pd.DataFrame, iterations: Sequence[Values]) -> Latency:
     return Latency(
         str(rows["transport"].iloc[0]),
         str(rows["kernel"].iloc[0]),
-        _spread(rows, iteration, "p50"),
-        _spread(rows, iteration, "p99"),
-        _spread(rows, "messages_per_s", ""),
+        _estimate(rows, iteration, "p50"),
+        _estimate(rows, iteration, "p99"),
+        _estimate(rows, "messages_per_s", ""),
         _messages_per(rows, "tcp_segments"),
         _messages_per(rows, "reads"),
         modality(iterations),
     )
 
 
-def _messages_per(rows: pd.DataFrame, quantity: str) -> Spread | None:
+def _messages_per(rows: pd.DataFrame, quantity: str) -> Estimate | None:
     """How many messages each of them carried; None where they were not counted or were none."""
     counted = rows[(rows["quantity"] == quantity) & (rows["value"] > 0)]
-    return _over_repeats(counted["messages"] / counted["value"])
+    return _mean(counted["messages"] / counted["value"])
 
 
-def _spread(rows: pd.DataFrame, quantity: str, key: str) -> Spread | None:
-    return _over_repeats(rows[(rows["quantity"] == quantity) & (rows["key"] == key)]["value"])
+def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
+    return _mean(rows[(rows["quantity"] == quantity) & (rows["key"] == key)]["value"])
 
 
-def _over_repeats(values: "pd.Series[float]") -> Spread | None:
-    if values.empty:
+def _mean(values: "pd.Series[float]") -> Estimate | None:
+    return None if values.empty else mean(values.to_numpy())
+
+
+def _ratio(
+    medians: pd.DataFrame, windows: pd.DataFrame, latency: Latency, than: Latency
+) -> Ratio | None:
+    """Of the repeats in which both were measured: they are interleaved, and met one machine."""
+    names = [latency.transport, than.transport]
+    pairs = [table[names].dropna() for table in (medians, windows)]
+    if any(table.empty for table in pairs):
         return None
-    return Spread(float(values.median()), float(values.min()), float(values.max()), len(values))
-
-
-def _ratio(by_repeat: pd.DataFrame, latency: Latency, than: Latency) -> Ratio | None:
-    """Repeats are interleaved, so each repeat's two medians met the same machine: pair them."""
-    ratios = (by_repeat[latency.transport] / by_repeat[than.transport]).dropna().to_numpy()
-    if not len(ratios):
-        return None
-    return Ratio(latency, than, float(np.median(ratios)), *interval(ratios), len(ratios))
+    return Ratio(latency, than, *(quotient(*table.to_numpy().T) for table in pairs))

@@ -5,30 +5,28 @@ from collections.abc import Mapping, Sequence
 
 from analysis.conditions import Conditions
 from analysis.counts.quantities import PROGRAMS
+from analysis.intervals import Estimate
 from analysis.times.modes import ITERATIONS
 from analysis.times.timing import Latency, Ratio, Times
-from analysis.times.waterfall import CELLS, PATH, SLEEP, SWITCH, WAKEUP, Gap, Part, Waterfall
+from analysis.times.waterfall import CELLS, STACK, Parts
 from analysis.wording import (
-    MINUS,
     amount,
+    capital,
     counted,
-    listed,
     number,
     place,
+    signed_amount,
     size_text,
     transport_text,
     ways,
 )
 
-# What the step to a cell adds, and which cells it compares.
-STEPS = {
-    PATH: ("the path alone", "selfecho, one thread that holds both ends and answers itself"),
-    SWITCH: ("+ the switch", "two processes on one CPU"),
-    WAKEUP: ("+ wake-up, idle exit", "on two CPUs, each asleep until its message comes"),
-    SLEEP: (f"{MINUS} sleep", "on two CPUs that poll and never sleep"),
+# What the stack's cell is, and what the whole cell has besides, by placement.
+STACK_OF = {
+    "same-cpu": "one thread that holds both ends and answers itself (selfecho)",
+    "cross-cpu": "two processes on two CPUs that poll and never sleep",
 }
-# What a part of a gap is.
-PARTS = {PATH: "stack", SWITCH: "the switch", WAKEUP: "wake-up and idle exit"}
+REST = {"same-cpu": "switching between the processes", "cross-cpu": "sleeping and waking"}
 WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
 
 
@@ -42,19 +40,26 @@ def conditions_text(times: Times) -> str:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix`, interval and repeats; the conditions stand beside."""
+    """`tcp takes 1.60 times as long as unix at the median (…)`; its conditions stand beside."""
     return (
-        f"{ratio.transport.transport} takes {number(ratio.value)} times as long as "
-        f"{ratio.than.transport}, {interval_text(ratio)}"
+        f"{ratio.transport.transport} takes {number(ratio.median.value)} times as long as "
+        f"{ratio.than.transport} at the median ({interval_text(ratio.median)}), "
+        f"{whole_text(ratio)}"
     )
 
 
-def interval_text(ratio: Ratio) -> str:
+def whole_text(ratio: Ratio) -> str:
+    """`1.72 times in the time of all iterations (95 % interval 1.60 to 1.84)`."""
+    sure = "" if ratio.all.low is None else f" ({interval_text(ratio.all, repeats=False)})"
+    return f"{number(ratio.all.value)} times in the time of all iterations{sure}"
+
+
+def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
     """`95 % interval 1.55 to 1.66, 6 repeats`."""
-    repeats = counted(ratio.repeats, "repeat")
-    if ratio.low is None or ratio.high is None:
-        return f"{repeats}, too few for an interval"
-    return f"95 % interval {number(ratio.low)} to {number(ratio.high)}, {repeats}"
+    said = [counted(figure.repeats, "repeat")] if repeats else []
+    if figure.low is None or figure.high is None:
+        return ", ".join([*said, "too few for an interval"])
+    return ", ".join([f"95 % interval {number(figure.low)} to {number(figure.high)}", *said])
 
 
 def packing(latencies: Sequence[Latency]) -> str:
@@ -102,9 +107,9 @@ def timing_of_ratio(times: Times, ratio: Ratio) -> str:
     return "; ".join(filter(None, parts))
 
 
-def part_text(part: Part) -> str:
+def part_text(part: Estimate, *, signed: bool = False) -> str:
     """`2.51 µs (2.40 to 2.60)`: the ends without a unit where it is the same."""
-    value = amount(part.value, "ns")
+    value = (signed_amount if signed else amount)(part.value, "ns")
     if part.low is None or part.high is None:
         return value
     ends = [amount(part.low, "ns"), amount(part.high, "ns")]
@@ -114,70 +119,64 @@ def part_text(part: Part) -> str:
     return f"{value} ({ends[0]} to {ends[1]})"
 
 
-def gap_text(gap: Gap, size: int) -> str:
-    """`Of the 7.1 µs (…) that a message of 64 B takes longer over TCP …, 2.5 µs (…) is stack, …`"""
-    factor, longer = (-1, "less") if gap.total.value < 0 else (1, "longer")
-    parts = listed([_part_of_gap(gap, name, factor) for name in gap.parts])
-    repeats = f"median of {counted(gap.repeats, 'repeat')}"
-    intervals = (
-        ", too few for intervals" if gap.total.low is None else "; in brackets 95 % intervals"
-    )
+def conditions_name(parts: Parts) -> str:
+    """`tcp minus unix, across two CPUs`."""
+    name = f"{parts.transport} minus {parts.than}" if parts.than else parts.transport
+    return f"{name}, {place(parts.placement)}"
+
+
+def gap_text(gap: Parts) -> str:
+    """`Across two CPUs a message of 64 B takes 7.1 µs (…) longer over TCP …: +2.5 µs (…) …`"""
+    less = gap.total.value < 0
     said = (
-        f"Of the {part_text(_times(gap.total, factor))} that a message of {size_text(size)} takes "
-        f"{longer} over {transport_text(gap.transport)} than over {transport_text(gap.than)} "
-        f"across two CPUs, {parts} ({repeats}{intervals})."
+        f"{capital(place(gap.placement))} a message of {size_text(gap.size)} takes "
+        f"{part_text(-gap.total if less else gap.total)} {'less' if less else 'longer'} over "
+        f"{transport_text(gap.transport)} than over {transport_text(gap.than)}"
     )
-    doubt = " Whether there is such a difference at all, this run cannot tell."
-    return f"{said}{doubt if _doubtful(gap) else ''}"
+    if gap.stack and gap.rest:
+        stack, rest = part_text(gap.stack, signed=True), part_text(gap.rest, signed=True)
+        share = _share(gap)
+        of_stack, of_rest = (f", {part} %," if part else "" for part in share)
+        said += f": {stack}{of_stack} of stack and {rest}{of_rest} of {REST[gap.placement]}"
+    if gap.total.low is None:
+        said += f" ({interval_text(gap.total)})"
+    elif gap.total.spans(0):
+        said += ". Whether there is such a difference at all, this run cannot tell"
+    return f"{said}."
 
 
-def _part_of_gap(gap: Gap, name: str, factor: int) -> str:
-    """`2.5 µs (2.4 to 2.6), 35 %, is stack`; without its share where that is not known well."""
-    what = "stack and switch" if name == SWITCH and PATH not in gap.parts else PARTS[name]
-    time, share = part_text(_times(gap.parts[name], factor)), _share(gap, name)
-    return f"{time}, {share} %, is {what}" if share else f"{time} is {what}"
-
-
-def _doubtful(gap: Gap) -> bool:
-    total = gap.total
-    return total.low is not None and total.high is not None and total.low <= 0 <= total.high
-
-
-def _share(gap: Gap, name: str) -> str:
-    """Percent of the whole, where that is known well: shares of what may be 0 mean nothing."""
-    share = gap.shares[name]
-    if _doubtful(gap) or share.low is None or share.high is None:
-        return ""
+def _share(gap: Parts) -> tuple[str, str]:
+    """Percent of stack and rest, where both are parts of a whole and the share is known well."""
+    share = gap.stack_share
+    if share is None or share.low is None or share.high is None or gap.total.spans(0):
+        return "", ""
+    parts = gap.stack, gap.rest
+    if any(part is None or part.value / gap.total.value < 0 for part in parts):
+        return "", ""
+    stack = round(share.value * 100)
     known = share.high - share.low <= WIDEST_SHARE
-    return f"{share.value * 100:.0f}".replace("-", MINUS) if known else ""
+    return (f"{stack}", f"{100 - stack}") if known else ("", "")
 
 
-def _times(part: Part, factor: int) -> Part:
-    if factor == 1 or part.low is None or part.high is None:
-        return Part(part.value * factor, part.low, part.high)
-    return Part(-part.value, -part.high, -part.low)
-
-
-def uneven(waterfall: Waterfall) -> str:
-    """Why the path alone is not that of a ping-pong message; empty where it is."""
-    if not waterfall.segments:
+def uneven(parts: Parts) -> str:
+    """Why the stack's cell is not the stack of a ping-pong message; empty where it is."""
+    if not parts.segments:
         return ""
-    alone, answered = map(number, waterfall.segments)
+    stack, whole = map(number, parts.segments)
     return (
-        f"Over {waterfall.transport} selfecho sends {alone} segments a message and ping-pong "
-        f"{answered}: ACKs travel alone in one of them. So the path alone is not that of a "
-        "ping-pong message, and what it is wrong by is in the switch; their sum is not touched."
+        f"Over {parts.transport}, {place(parts.placement)}, the cell of the stack sends {stack} "
+        f"segments a message and ping-pong {whole}: ACKs travel alone in one of them. So it is not "
+        "the stack of a ping-pong message, and the time is not divided."
     )
 
 
-def lacking(waterfall: Waterfall, size: int) -> str:
-    """Which cells a waterfall lacks, and the command that gives them."""
-    cells = [" ".join(CELLS[name]) for name in waterfall.missing]
-    options = (
-        f"--transports {waterfall.transport} --sizes {size} --patterns pingpong,selfecho "
-        "--wait block,spin"
-    )
+def lacking(parts: Parts) -> str:
+    """Which cell the division lacks, and the command that gives it; empty where it lacks none."""
+    if parts.stack or parts.segments:
+        return ""
+    pattern, conditions = CELLS[parts.placement][STACK]
     return (
-        f"{waterfall.transport} has no {listed(cells, 'or')} of {size_text(size)}: {options} gives "
-        "all four cells."
+        f"There is no {pattern} {conditions} of {size_text(parts.size)} over {parts.transport}: "
+        f"--transports {parts.transport} --sizes {parts.size} --patterns pingpong,selfecho --wait "
+        "block,spin gives all cells."
     )

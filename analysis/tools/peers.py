@@ -5,11 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from analysis.errors import RunError
-from analysis.intervals import interval
+from analysis.intervals import quotient
 from analysis.tools import print_result
 
 CELL = ["placement", "transport", "peer", "size", "statistic"]
@@ -33,10 +32,10 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def table(runs: pd.DataFrame) -> str:
-    """Markdown: medians over blocks (ns), and our time over the peer's.
+    """Markdown: means over blocks (ns), and our time over the peer's.
 
-    The two runs of a block met the same machine, so the ratio is the median over blocks of theirs,
-    with its 95 % bootstrap interval where there are blocks enough.
+    The two runs of a block met the same machine: the ratio's 95 % interval pairs them, where there
+    are blocks enough.
     """
     lines = [
         "| placement | transport | peer | size | compared | ours, µs | peer, µs | ratio | 95 % |",
@@ -44,13 +43,10 @@ def table(runs: pd.DataFrame) -> str:
     ]
     for cell, of_cell in runs.groupby(CELL, sort=True):
         pairs = of_cell.pivot_table(index="block", columns="who", values="ns").dropna()
-        ratios = (pairs["ours"] / pairs["peer"]).to_numpy()
-        low, high = interval(ratios)
-        known = low is not None and high is not None
-        sure = f"{low:.2f}-{high:.2f}" if known else "too few blocks"
-        times = f"{pairs['ours'].median() / 1000:.2f} | {pairs['peer'].median() / 1000:.2f}"
-        ratio = f"{float(np.median(ratios)):.2f}"
-        lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio} | {sure} |")
+        ratio = quotient(pairs["ours"].to_numpy(), pairs["peer"].to_numpy())
+        sure = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
+        times = f"{pairs['ours'].mean() / 1000:.2f} | {pairs['peer'].mean() / 1000:.2f}"
+        lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {sure} |")
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import SOURCE, WORKLOAD, groups, measure_of, source_rank
 from analysis.counts.quantities import PROGRAMS, TIMES, Measure
-from analysis.intervals import median_with_ends
+from analysis.intervals import quotient
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
 from analysis.verdicts.files import FIGURE, Claim
@@ -192,8 +192,10 @@ def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
     under = by_repeat[rule.under].to_numpy(dtype=float)
     if not under.all():
         return None
-    values = by_repeat[rule.over].to_numpy(dtype=float) / under
-    return Figure(f"{rule.over} / {rule.under}", *median_with_ends(values), quotient=True)
+    over = by_repeat[rule.over].to_numpy(dtype=float)
+    found, each = quotient(over, under), over / under
+    ends = (each.min(), each.max()) if found.low is None else (found.low, found.high)
+    return Figure(f"{rule.over} / {rule.under}", found.value, *map(float, ends), quotient=True)
 
 
 def _by_interval(rule: Quotient, found: Figure) -> bool | None:

@@ -12,9 +12,9 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.counts.quantities import PROGRAMS, TIMES
 from analysis.errors import RunError
+from analysis.intervals import Estimate
 from analysis.programs import c_baseline
 from analysis.programs.records import INSTRUMENT
-from analysis.programs.table import Paired
 from analysis.raw.run import read_run
 from analysis.report import pages
 from analysis.verdicts.verdict import Verdict
@@ -230,7 +230,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     speed = [row.measure.id for row in analysis.programs if row.speed]
     assert speed == ["requests_per_s", "rtt_p50", "rtt_mean", "rtt_p99"]
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
-    assert rows["rtt_mean"].ratio == Paired(1.5, 1.5, 1.5)
+    assert rows["rtt_mean"].ratio == Estimate(1.5, None, None, 2)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
     page = pages.html(analysis, [])
     assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page

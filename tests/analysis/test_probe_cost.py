@@ -4,7 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.times.timing import Spread
+from analysis.times.probe_cost import Spread
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 

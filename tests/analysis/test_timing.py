@@ -3,55 +3,57 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import Analysis
-from analysis.intervals import LEAST_REPEATS, interval
+from analysis.intervals import LEAST_REPEATS
 from analysis.times import words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp, make_run
 
 
 def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
-    """Repeat r: tcp takes r + 2 times as long as unix."""
+    """Both take longer with each repeat, and tcp always twice as long: that is no noise."""
 
     def rtt(transport: str, _: str, repeat: int) -> int:
-        return 1000 * (repeat + 2 if transport == "tcp" else 1)
+        return 1000 * (repeat + 1) * (2 if transport == "tcp" else 1)
 
     (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).timings[0].ratios
     assert [one.transport for one in ratio.both] == ["unix", "tcp"]
-    assert (ratio.value, ratio.repeats) == (5.0, 7)
-    assert ratio.low is not None
-    assert ratio.high is not None
-    assert 2.0 <= ratio.low < 5.0 < ratio.high <= 8.0
+    found = ratio.median
+    assert (found.value, found.low, found.high, found.repeats) == pytest.approx((2, 2, 2, 7))
+
+
+def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> None:
+    """Where the two do not rise together, the mean of the repeats' ratios is another number."""
+
+    def rtt(transport: str, _: str, repeat: int) -> int:
+        return 1000 * (repeat + 1 if transport == "tcp" else 7 - repeat)
+
+    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=6)).timings[0].ratios
+    than, transport = ratio.both
+    assert than.p50
+    assert transport.p50
+    assert ratio.median.value == transport.p50.value / than.p50.value
+
+
+def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
+    analysed: Analyse,
+) -> None:
+    def iterations(transport: str, _: str, __: int) -> list[int]:
+        slow = 9_000 if transport == "tcp" else 1_000
+        return [1_000] * (TRIPS - 1) + [slow]
+
+    (ratio,) = analysed(MadeUp(iterations=iterations, repeats=6, guest=False)).timings[0].ratios
+    assert ratio.median.value == 1
+    assert ratio.all.value == pytest.approx((TRIPS + 8) / TRIPS)
 
 
 def test_too_few_repeats_give_no_interval(analysed: Analyse) -> None:
     (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).timings[0].ratios
-    assert (ratio.low, ratio.high) == (None, None)
-    assert words.interval_text(ratio) == "5 repeats, too few for an interval"
-
-
-@pytest.mark.parametrize("spread", ["normal", "skewed"])
-def test_interval_covers_the_truth(spread: str) -> None:
-    """Of 200 made-up runs of eight repeats, nine in ten intervals hold the true median."""
-    chance = np.random.default_rng(17)
-    held = 0
-    for _ in range(200):
-        noise = chance.normal(0, 1, 8) if spread == "normal" else chance.exponential(1, 8)
-        truth = 0 if spread == "normal" else np.log(2)
-        low, high = interval(1.6 * np.exp(0.05 * noise))
-        assert low is not None
-        assert high is not None
-        held += low <= 1.6 * np.exp(0.05 * truth) <= high
-    assert 180 <= held < 200
-
-
-def test_the_same_interval_again() -> None:
-    values = np.array([1.1, 1.2, 1.3, 1.4, 9.9, 1.0])
-    assert interval(values) == interval(values)
+    assert (ratio.median.low, ratio.median.high) == (None, None)
+    assert words.interval_text(ratio.median) == "5 repeats, too few for an interval"
 
 
 def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
@@ -66,7 +68,7 @@ def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
         cell["result"]["server"] |= silent
 
     (ratio,) = analysed(MadeUp(change=stream, guest=False)).timings[0].ratios
-    assert ratio.value == pytest.approx(3.0)
+    assert ratio.median.value == pytest.approx(3.0)
 
 
 def test_no_ratio_without_its_timing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

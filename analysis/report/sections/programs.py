@@ -25,10 +25,10 @@ def programs(analysis: Analysis, _: Figures) -> Blocks:
         return
     yield say(
         "How much of the difference survives where a runtime, an event loop or a protocol stands "
-        "around the path: <code>--program</code>. Medians over repeats, the range below; the ratio "
-        "pairs the two of each repeat, with its 95 % interval. Times are the programs' own, of "
-        "runs without probes; counts are the kernel's, and of runs of their own with probes "
-        "attached (segments and packets are the whole machine's)."
+        "around the path: <code>--program</code>. Times are means over repeats, counts medians, "
+        "the range below; the ratio is of the two means, with its 95 % interval. Times are the "
+        "programs' own, of runs without probes; counts are the kernel's, and of runs of their "
+        "own with probes attached (segments and packets are the whole machine's)."
     )
     if analysis.survivals:
         yield from _survivals(analysis.survivals)
@@ -76,14 +76,13 @@ def _survivals(found: Sequence[Survival]) -> Blocks:
     )  # fmt: skip
     yield Text("note", say(
         "Costs are for each message, unix / tcp; a request or a line and its answer are two "
-        "messages. Times: medians over runs without probes, each with its range. How much longer, "
-        "and the ratio: of the two of each repeat, so that what a repeat did to both alike is not "
-        "in it; below, the 95 % interval. System calls and wake-ups: runs of their own, with "
-        "probes on all threads of client and server and on what they start; in C by the target "
-        "that counts. A program's system calls have its event loop's in them, and in "
-        "<code>-new</code> those that connect and close. Where TCP takes longer by about as much "
-        "as in C but the ratio is smaller, the difference is all there, and the program's own work "
-        "stands around it."
+        "messages. Times: means over runs without probes, each with its range. How much longer, "
+        "and the ratio: of the two means; below, the 95 % interval, paired by repeat. System "
+        "calls and wake-ups: runs of their own, with probes on all threads of client and server "
+        "and on what they start; in C by the target that counts. A program's system calls have "
+        "its event loop's in them, and in <code>-new</code> those that connect and close. Where "
+        "TCP takes longer by about as much as in C but the ratio is smaller, the difference is "
+        "all there, and the program's own work stands around it."
     ))  # fmt: skip
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.intervals import LEAST_REPEATS, RESAMPLES
+from analysis.intervals import LEAST_REPEATS, Estimate
 from analysis.report.blocks import Column, Group, SideBySide, Table, Text, numbers
 from analysis.report.inline import above, conditions_text, hidden, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.times import words
 from analysis.times.timing import Times
-from analysis.times.waterfall import Decomposition
+from analysis.times.waterfall import Parts
 from analysis.wording import NOT_MEASURED, amount, counted, number, size_text
 
 
@@ -32,11 +32,11 @@ def times(analysis: Analysis, figures: Figures) -> Blocks:
         yield "No times: this run has no valid, unprobed cell on the host."
     yield Text("heading", "What it is made of")
     yield figures.get("waterfall")
-    for one in analysis.parts:
-        if len(analysis.parts) == 1 or one.size == analysis.ledgers[0].size:
-            yield from _decomposition(one)
-        else:
-            yield Group("closed", size_text(one.size), list(_decomposition(one)))
+    for size in dict.fromkeys(part.size for part in analysis.parts):
+        parts = [part for part in analysis.parts if part.size == size]
+        if size == analysis.ledgers[0].size:
+            yield from (words.gap_text(part) for part in parts if part.than)
+        yield Group("closed", f"All transports, {size_text(size)}", [_parts_table(parts, size)])
     yield Text("heading", "And with the size of the message")
     yield figures.get("sizes")
 
@@ -65,12 +65,13 @@ def _timings(analysis: Analysis) -> Blocks:
     else:
         yield _times_table(main)
     yield Text("note", say(
-        "Medians over repeats, with the range over them. p50 and p99 are of an iteration: a round "
-        "trip; in selfloop a message, in stream a send. A ratio pairs the two medians of each "
-        "interleaved repeat; its 95 % interval is a bootstrap of the median over repeats ({} "
-        "resamples), given from {} repeats up. Modes: Hartigan's dip test says whether there are "
-        "several; only such are named as hold 5 % of the iterations and lie 10 % apart "
-        "(<code>analysis/times/modes.py</code>).", RESAMPLES, LEAST_REPEATS,
+        "p50 and p99 are those of each repeat's iterations (a round trip; in selfloop a message, "
+        "in stream a send); the figure is their mean over repeats, below it its 95 % interval, "
+        "from {} repeats up. A ratio is the quotient of two such means, its interval paired by "
+        "repeat. Intervals hold for this run: <code>docs/reading-times.md</code> says what they "
+        "cover. Modes: Hartigan's dip test says whether there are several; only such are named "
+        "as hold 5 % of the iterations and lie 10 % apart "
+        "(<code>analysis/times/modes.py</code>).", LEAST_REPEATS,
     ))  # fmt: skip
     if others:
         summary = f"{counted(len(others), 'more timing')}: other patterns and sizes"
@@ -112,31 +113,18 @@ def _times_table(timings: Sequence[Times]) -> Table:
     return Table("Times, unprobed, host", heads, rows)
 
 
-def _decomposition(one: Decomposition) -> Blocks:
-    yield from (words.gap_text(gap, one.size) for gap in one.gaps)
-    if any(waterfall.steps for waterfall in one.waterfalls):
-        note = (
-            "Medians over repeats, for one message; in brackets the 95 % bootstrap interval, "
-            "repeats drawn whole."
+def _parts_table(parts: Sequence[Parts], size: int) -> Table:
+    def figure(part: Estimate | None) -> str:
+        return words.part_text(part) if part else NOT_MEASURED
+
+    rows = [
+        (
+            words.conditions_name(part), figure(part.total), figure(part.stack), figure(part.rest)
         )
-        uneven = filter(None, map(words.uneven, one.waterfalls))
-        summary = f"The steps of all transports, {size_text(one.size)}"
-        yield Group("closed", summary, [_steps(one), Text("note", " ".join((note, *uneven)))])
-
-
-def _steps(one: Decomposition) -> Table:
-    rows = [[above(step, cell)] for step, cell in words.STEPS.values()]
-    for waterfall in one.waterfalls:
-        for row, name in zip(rows, words.STEPS, strict=True):
-            part, level = waterfall.steps.get(name), waterfall.levels.get(name)
-            row.append(
-                above(words.part_text(part), f"to {amount(level.value, 'ns')} in all")
-                if part and level
-                else NOT_MEASURED
-            )
-    heads = ["step", *numbers(*(waterfall.transport for waterfall in one.waterfalls))]
-    caption = f"What a message of {size_text(one.size)} costs, step by step"
-    return Table(caption, heads, rows, "narrow")
+        for part in parts
+    ]  # fmt: skip
+    heads = ["message", *numbers("in all", "stack", "switching, or sleeping and waking")]
+    return Table(f"What a message of {size_text(size)} takes, and in what", heads, rows, "narrow")
 
 
 def path(analysis: Analysis, _: Figures) -> Blocks:
