@@ -194,8 +194,9 @@ def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
         return None
     over = by_repeat[rule.over].to_numpy(dtype=float)
     found, each = quotient(over, under), over / under
-    ends = (each.min(), each.max()) if found.low is None else (found.low, found.high)
-    return Figure(f"{rule.over} / {rule.under}", found.value, *map(float, ends), quotient=True)
+    low = float(each.min()) if found.low is None else found.low
+    high = float(each.max()) if found.high is None else found.high
+    return Figure(f"{rule.over} / {rule.under}", found.value, low, high, quotient=True)
 
 
 def _by_interval(rule: Quotient, found: Figure) -> bool | None:
