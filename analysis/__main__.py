@@ -19,6 +19,7 @@ from analysis.report.exports import exports
 from analysis.report.pages import html, markdown
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
+from analysis.times.pool import show_pool
 from analysis.verdicts.verdict import claims_table
 
 EPILOG = (
@@ -29,14 +30,16 @@ EPILOG = (
 def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (options.run_dir is None) == (options.diff is None):
-        parser.error("name one run, or two after --diff.")
+    if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
+        parser.error("name one run, two after --diff, or two and more after --pool.")
     if options.out is not None and options.diff is None:
         parser.error("--out is the folder of a comparison: it needs --diff.")
     try:
         if options.diff is not None:
             first, second = options.diff
             return make_diff(first, second, options.out, options.quiet)
+        if options.pool is not None:
+            return show_pool(options.pool)
         return make_report(options.run_dir, options.quiet)
     except RunError as error:
         print(f"pathcost: {error}", file=sys.stderr)
@@ -52,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="the folder with run.json")
     add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
+    add("--pool", nargs="+", metavar="RUN", type=Path, help="ratios of times over several runs")
     add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
     add("--quiet", action="store_true", help="print the report's path only")
     return parser

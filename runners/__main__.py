@@ -13,7 +13,7 @@ from runners.run import compare, run
 def main(argv: list[str]) -> int:
     """The exit status is as in `runners.cli`; that of --diff is the analysis'."""
     options = parse(argv)
-    if options.diff:
+    if options.diff or options.pool:
         return compare(options)
     if options.action == "run":
         run(options, argv)

@@ -224,6 +224,10 @@ def add_actions(add: Callable[..., Any]) -> None:
         *("--diff",), nargs=2, type=Path, metavar=("A", "B"), default=(),
         help="compare two stored runs; needs no root",
     )  # fmt: skip
+    add(
+        *("--pool",), nargs="+", type=Path, metavar="RUN", default=(),
+        help="give the ratios of times over several stored runs; needs no root",
+    )  # fmt: skip
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 
@@ -233,6 +237,7 @@ LOOKS = {f"--{name}" for name in ACTIONS}
 ALWAYS = {"--out", "--no-install"}
 EFFECTIVE = {
     "--diff": ALWAYS,
+    "--pool": ALWAYS - {"--out"},
     "--exact": ALWAYS
     | {"--transports", "--sizes", "--placements", "--sched", "--messages", "--kernel", "--knob"},
     "--claims": ALWAYS | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},
@@ -265,6 +270,7 @@ class Options:
     claims: tuple[str, ...] | None  # None: no --claims; (): all of them
     programs: tuple[str, ...]
     diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
+    pool: tuple[Path, ...]  # runs whose ratios to put together instead, or none
     action: str
     sched_given: bool  # exact mode has a default of its own
 
@@ -286,6 +292,7 @@ def parse(argv: list[str]) -> Options:
             "knobs": given["knobs"] or (),
             "programs": given["programs"] or (),
             "diff": tuple(given["diff"]),
+            "pool": tuple(given["pool"]),
             "scheds": given["scheds"] or tuple(factors.SCHEDULERS)[:1],
             "sched_given": given["scheds"] is not None,
             "scripts": {target: scripts(chosen, target) for target in TARGETS[1:]},

@@ -55,13 +55,14 @@ def run(options: Options, argv: list[str]) -> None:
 
 
 def compare(options: Options) -> int:
-    """Compare two stored runs: the exit status of the analysis."""
+    """Compare stored runs, or pool them: the exit status of the analysis."""
     session = Session(options)
     with session.progress.step("set-up"):
         python = session.set_up("--analysis")
     out = ["--out", str(options.out.resolve())] if options.out else []
-    runs = [str(path.resolve()) for path in options.diff]
-    return session.analyse(python, "--diff", *runs, *out)
+    what = "--diff" if options.diff else "--pool"
+    runs = [str(path.resolve()) for path in options.diff or options.pool]
+    return session.analyse(python, what, *runs, *out)
 
 
 def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Path:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ratios of times over several runs: what a run's interval cannot know is how runs differ.
+
+Each run gives a ratio with an interval that holds for that run. Runs that lie hours apart met
+another machine each, and their true ratios differ: a random-effects estimate says what the mean of
+these is (logarithms of ratios; the iterated estimator of Paule and Mandel, and the interval of
+Hartung and Knapp, Statistics in Medicine 20, 2001; `statsmodels.stats.meta_analysis`).
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from analysis.analyse import analyse
+from analysis.errors import UsageError
+from analysis.intervals import Estimate
+from analysis.raw.run import read_run
+from analysis.report.terminal import PLAIN_WIDTH
+from analysis.times.words import conditions_text
+from analysis.wording import NOT_MEASURED, number
+
+LEAST_RUNS = 2
+NORMAL = 1.96  # half of a 95 % interval by the standard error
+
+# Conditions in words and the two transports → the ratio of medians of each run.
+Ratios = Mapping[tuple[str, str], Mapping[str, Estimate]]
+
+
+def read_ratios(folders: list[Path]) -> Ratios:
+    """The ratios of all runs, by what was compared. Raises RunError."""
+    if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
+        raise UsageError("--pool needs two runs or more, each named once.")
+    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    for folder in folders:
+        for times in analyse(read_run(folder)).timings:
+            for ratio in times.ratios:
+                pair = f"{ratio.transport.transport} / {ratio.than.transport}"
+                key = conditions_text(times), pair
+                found.setdefault(key, {})[str(folder)] = ratio.median
+    return found
+
+
+def between_runs(ratios: list[Estimate]) -> Estimate | None:
+    """The mean of the runs' true ratios, 95 %; None where fewer than two have an interval."""
+    from statsmodels.stats.meta_analysis import combine_effects  # half a second, for this alone
+
+    known = [ratio for ratio in ratios if ratio.high is not None and ratio.value > 0]
+    if len(known) < LEAST_RUNS:
+        return None
+    values = np.array([ratio.value for ratio in known])
+    deviations = np.array([(r.high or 0) - r.value for r in known]) / NORMAL / values
+    found = combine_effects(
+        np.log(values), np.maximum(deviations, 1e-9) ** 2, method_re="iterated", use_t=True
+    )
+    _, _, _, (low, high) = found.conf_int()
+    middle, low, high = np.exp([found.mean_effect_re, low, high])
+    return Estimate(float(middle), float(low), float(high), len(known))
+
+
+def show_pool(folders: list[Path]) -> int:
+    """Print each ratio of each run, and the one between runs."""
+    ratios = {key: runs for key, runs in read_ratios(folders).items() if len(runs) >= LEAST_RUNS}
+    if not ratios:
+        raise UsageError("These runs timed nothing alike: --pool needs the same cells in each.")
+    table = Table(box=box.SIMPLE_HEAD, title="Ratios of median times", title_justify="left")
+    for name in ("conditions", "ratio", *(folder.name for folder in folders), "between runs, 95 %"):
+        table.add_column(name, overflow="fold", no_wrap=name != "conditions")
+    for (conditions, pair), runs in ratios.items():
+        each = [_text(runs.get(str(folder))) for folder in folders]
+        table.add_row(conditions, pair, *each, _text(between_runs(list(runs.values()))))
+    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
+    return 0
+
+
+def _text(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return NOT_MEASURED
+    if ratio.low is None or ratio.high is None:
+        return number(ratio.value)
+    return f"{number(ratio.value)} ({number(ratio.low)} to {number(ratio.high)})"
