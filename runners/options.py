@@ -225,7 +225,7 @@ def add_actions(add: Callable[..., Any]) -> None:
         help="compare two stored runs; needs no root",
     )  # fmt: skip
     add(
-        *("--pool",), nargs="+", type=Path, metavar="RUN", default=(),
+        *("--pool",), nargs="+", type=Path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
