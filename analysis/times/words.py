@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.conditions import Conditions
 from analysis.counts.quantities import PROGRAMS
-from analysis.intervals import Estimate
+from analysis.intervals import MOST_REPEATS, Estimate
 from analysis.times.modes import ITERATIONS
 from analysis.times.timing import Latency, Ratio, Times
 from analysis.times.waterfall import CELLS, STACK, Parts
@@ -55,11 +55,14 @@ def whole_text(ratio: Ratio) -> str:
 
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
-    """`95 % interval 1.55 to 1.66, 6 repeats`."""
+    """`95 % interval 1.55 to 1.66, 6 repeats`; of many repeats `95 % interval within this run`."""
     said = [counted(figure.repeats, "repeat")] if repeats else []
     if figure.low is None or figure.high is None:
         return ", ".join([*said, "too few for an interval"])
-    return ", ".join([f"95 % interval {number(figure.low)} to {number(figure.high)}", *said])
+    within = " within this run" if figure.repeats > MOST_REPEATS else ""
+    return ", ".join(
+        [f"95 % interval{within} {number(figure.low)} to {number(figure.high)}", *said]
+    )
 
 
 def packing(latencies: Sequence[Latency]) -> str:
