@@ -183,14 +183,6 @@ def test_how_many_kernels_say_so_is_told() -> None:
     assert steadiness(one) == ""
 
 
-def test_a_single_repeat_does_not_turn_a_ratio_of_times() -> None:
-    found = verdict(
-        RATIO, "rtt_p50", lambda t, p, c, r: (290.0 if r == 3 else 400) if t == "tcp" else 100
-    )
-    assert found.verdict == "CONFIRMED"
-    assert {(one.held, one.repeats) for one in found.evidence} == {(5, 6)}
-
-
 def test_an_interval_across_the_limit_leaves_it_open() -> None:
     found = verdict(RATIO, "rtt_p50", lambda t, p, c, r: 270.0 + 12 * r if t == "tcp" else 100)
     assert found.verdict == "CONDITIONAL"
