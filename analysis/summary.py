@@ -102,7 +102,7 @@ def _times(size: int, timings: Sequence[Times]) -> list[str]:
     if not shown:
         return []
     medians = listed([_medians(timing) for timing in shown])
-    takes = f"A {shown[0].iteration} of {size_text(size)} takes, by its median, {medians}."
+    takes = f"A {shown[0].iteration} of {size_text(size)} takes, at the median, {medians}."
     return [takes, _timing(shown), *filter(None, [_modes(shown)])]
 
 

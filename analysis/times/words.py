@@ -49,9 +49,9 @@ def ratio_text(ratio: Ratio) -> str:
 
 
 def whole_text(ratio: Ratio) -> str:
-    """`1.72 times in the time of all iterations (95 % interval 1.60 to 1.84)`."""
-    sure = "" if ratio.all.low is None else f" ({interval_text(ratio.all, repeats=False)})"
-    return f"{number(ratio.all.value)} times in the time of all iterations{sure}"
+    """`by the mean of all 1.72 times, 95 % interval 1.60 to 1.84`."""
+    sure = "" if ratio.all.low is None else f", {interval_text(ratio.all, repeats=False)}"
+    return f"by the mean of all {number(ratio.all.value)} times{sure}"
 
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:

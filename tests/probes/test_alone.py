@@ -56,6 +56,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.root
+@pytest.mark.matrix  # test_host attaches the same scripts together, and holds their counts
 def test_each_tracepoint_script_alone(
     workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
