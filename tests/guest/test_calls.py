@@ -15,9 +15,10 @@ from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.guest.kernels import DEFAULT
 from tests import alone
 
-pytestmark = pytest.mark.guest
+# test_counts has the same scripts in the same guest, together.
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 MESSAGES = 46
-NEWEST = pytest.param(guest.SERIES[-1], marks=pytest.mark.matrix)
+NEWEST = guest.SERIES[-1]
 ORDER = f"""
 import json, sys
 from runners.bench.in_guest import measure
