@@ -61,8 +61,10 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
     if request.param == "filled":
         cache.mkdir()
         # Its last line names the environment; the cache may hold others of older locks.
-        set_up = [REPOSITORY / "runners/setup.sh", "--analysis"]
-        done = subprocess.run(set_up, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [REPOSITORY / "runners/setup.sh", "--analysis"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
         entries = [path for name in CACHED for path in invoker().cache.glob(name)]
         entries.append(Path(done.stdout.splitlines()[-1]))
         subprocess.run(["cp", "--archive", *entries, cache], check=True)
