@@ -40,7 +40,7 @@ TIMES = frozenset(
     {
         *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
         *("switches_per_s", "machine_switches_per_s", "cpu_ns", "task_clock_ns"),
-        *("path_ns", "path_latency", *SAMPLED.values()),
+        *("path_ns", "path_latency", *SAMPLED.values(), "steal_ns", "others_ns"),
     }
 )
 
@@ -53,6 +53,8 @@ def unit_of(quantity: str) -> str:
         return "1/s"
     if quantity.endswith("_ns"):
         return "ns"
+    if quantity.endswith("_khz"):
+        return "kHz"
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 

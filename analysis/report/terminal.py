@@ -27,8 +27,8 @@ from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 # Names of rows may fold, and never vanish: below this width the spreads stay in the report.
 NARROW = 140
-NAME_WIDTH = 26
-FROM_WIDTH = 14  # `guest a, host b`
+NAME_WIDTH = 22
+FROM_WIDTH = 8  # `guest a`
 COLUMN_WIDTH = 18  # a figure with its spread, and half of that without
 TIMES = (
     ("round-trip time, median (p50)", "p50", "ns"),
@@ -167,7 +167,7 @@ def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console
     for conditions, transport in ledger.columns:
         head = conditions.replace("+", "\n+")
         table.add_column(f"{head}\n{transport}", justify="right", no_wrap=True)
-    table.add_column("from", style="dim", min_width=FROM_WIDTH)
+    table.add_column("from", style="dim", overflow="fold", min_width=FROM_WIDTH - 1)
     for row in ledger.once():
         # What nobody asked for stands in the report; here it would hide what was measured.
         if (row.lines or row.failed) and not _nothing_elsewhere(row):
