@@ -28,7 +28,7 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Run, Target
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
-from analysis.times.disturbed import is_disturbed, share_disturbed
+from analysis.times.disturbed import share_disturbed, shares_of
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
 from analysis.times.waterfall import decompose
@@ -145,7 +145,8 @@ def _folders(run: Run) -> dict[tuple[str, str], str]:
 
 def _cell_text(cell: Cell) -> str:
     what = [cell.transport, cell.pattern, cell.size, str(cell.conditions), cell.repeat]
-    state = " · disturbed" if is_disturbed(cell) else ""
+    shares = shares_of(cell)
+    state = " · disturbed" if shares and shares.disturbed else ""
     return _run_text(what, probes_text(*cell.probes)) + state
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.raw.cells import Disturbance
-from analysis.times.disturbed import MOST_STOLEN, MOST_TAKEN, shares
+from analysis.raw.cells import Cell, Disturbance
+from analysis.times.disturbed import MOST_STOLEN, MOST_TAKEN, shares_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.contract import check_contract
-from tests.analysis.make_run import Cell, MadeUp, make_run
+from tests.analysis.make_run import Cell as Line
+from tests.analysis.make_run import MadeUp, make_run
 
 WALL, STEP = 1_000_000, 10_000
 
@@ -29,7 +30,7 @@ def disturbance(stolen: float = 0, taken: float = 0, own: float = 0.5) -> dict[s
     }
 
 
-def disturbing(cell: Cell) -> None:
+def disturbing(cell: Line) -> None:
     """The second repeat of tcp on one CPU had a neighbour."""
     here = (cell["transport"], cell["placement"], cell["repeat"]) == ("tcp", "same-cpu", 1)
     cell["disturbance"] = disturbance(taken=0.4 if here else 0)
@@ -49,8 +50,10 @@ def test_the_limits_and_the_steps_of_the_clock(
     stolen: float, taken: float, disturbed: bool
 ) -> None:
     """A step of each CPU's clock may be none of it, and is taken off."""
-    found = shares(Disturbance.model_validate(disturbance(stolen, taken)))
-    assert found.disturbed is disturbed
+    found = Disturbance.model_validate(disturbance(stolen, taken))
+    shares = shares_of(Cell.model_construct(disturbance=found))
+    assert shares is not None
+    assert shares.disturbed is disturbed
 
 
 def test_the_tidy_table_has_what_was_recorded(analysed: Analyse) -> None:
@@ -70,7 +73,7 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(change=disturbing))
     found = analysis.disturbed
     assert (found.timed, found.recorded, len(found.runs)) == (12, 12, 1)
-    cell = found.runs[0].cell
+    ((_, cell, _),) = found.runs
     assert (cell.transport, cell.conditions.placement, cell.repeat) == ("tcp", "same-cpu", 1)
     marked = [number for _, folder, number, words, _ in analysis.raw_cells()
               if folder == "host" and "disturbed" in words]  # fmt: skip

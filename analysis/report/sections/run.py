@@ -108,8 +108,8 @@ def _disturbed(found: Disturbed) -> Blocks:
     yield found.sentence() or None
     if found.runs:
         rows = [
-            (_cell_run(run.target, run.cell), *(f"{number(s * 100)} %" for s in run.shares))
-            for run in found.runs
+            (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
+            for target, cell, shares in found.runs
         ]
         caption = "Disturbed cell runs: marked, and in every figure"
         heads = ["cell run", *numbers("stolen from a CPU", "taken by other processes")]
