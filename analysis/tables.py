@@ -148,10 +148,10 @@ def _from_machine(cell: Cell) -> Iterator[Counted]:
     yield Counted("kernel", "others_ns", "", found.others_ns)
     yield Counted("kernel", "load", "", found.load)
     for cpu, counted in found.cpus.items():
-        yield Counted("kernel", "steal_ns", cpu, counted.steal_ns)
-        yield Counted("kernel", "interrupts", cpu, counted.interrupts)
-        if counted.khz is not None:
-            yield Counted("kernel", "frequency_khz", cpu, counted.khz)
+        figures = ("steal_ns", counted.steal_ns), ("interrupts", counted.interrupts)
+        for quantity, value in (*figures, ("frequency_khz", counted.khz)):
+            if value is not None:
+                yield Counted("kernel", quantity, cpu, value)
 
 
 def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:

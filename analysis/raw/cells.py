@@ -108,7 +108,7 @@ class CpuDisturbance(Model):
 
     idle_ns: Count  # nothing to run, or waiting for a disk; this and the next in whole steps
     steal_ns: Count  # the hypervisor ran something else although this CPU had something to run
-    interrupts: Count  # of all kinds
+    interrupts: Count | None  # of all kinds; null where the kernel does not show them
     khz: Count | None  # its frequency just after the run; null where the kernel does not show it
 
 
@@ -118,7 +118,7 @@ class Disturbance(Model):
     wall_ns: Positive
     step_ns: Positive  # the kernel counts idle and stolen time in steps: 10 ms
     own_ns: Count  # CPU time of the workload and of the collector
-    load: float  # the average of a minute, by /proc/loadavg, just after the run
+    load: float  # the average of a minute, just after the run (getloadavg(3))
     cpus: dict[str, CpuDisturbance]  # the CPUs that the cell is pinned to; all with `free`
 
     @property

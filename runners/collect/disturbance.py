@@ -17,6 +17,7 @@ from typing import Any
 
 STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
 IDLE, IOWAIT, STEAL = 3, 4, 7  # its columns
+INTERRUPTS = Path("/proc/interrupts")
 FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
 
 
@@ -57,7 +58,7 @@ def _cpu(cpu: int, before: Moment, after: Moment) -> dict[str, int | None]:
     return {
         "idle_ns": grown[IDLE] + grown[IOWAIT],
         "steal_ns": grown[STEAL],
-        "interrupts": after.interrupts[cpu] - before.interrupts[cpu],
+        "interrupts": after.interrupts[cpu] - before.interrupts[cpu] if after.interrupts else None,
         "khz": int(frequency.read_text()) if frequency.exists() else None,
     }
 
@@ -70,8 +71,14 @@ def _ticks() -> dict[int, list[int]]:
 
 
 def _interrupts() -> dict[int, int]:
-    """All interrupts of each CPU, without the lines that count the machine as a whole."""
-    head, *lines = Path("/proc/interrupts").read_text(encoding="utf-8").splitlines()
+    """All interrupts of each CPU, without the lines that count the machine as a whole.
+
+    Empty where /proc/interrupts is hidden, as containers do.
+    """
+    try:
+        head, *lines = INTERRUPTS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
     cpus = [int(name.removeprefix("CPU")) for name in head.split()]
     rows = (line.split()[1 : len(cpus) + 1] for line in lines)
     counts = [list(map(int, row)) for row in rows if len(row) == len(cpus) and row[-1].isdigit()]
