@@ -126,16 +126,18 @@ def _judge_measured(
 
 def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     """Of each cell the evidence from the source that disturbed its scheduler least."""
-    ranked = [
-        (
-            tuple(value for name, value in found.condition.items() if name not in TARGET),
-            disturbance(str(found.condition["target"]), found.probed),
-            found,
-        )
+
+    def cell(found: Evidence) -> list[str | int]:
+        return [value for name, value in found.condition.items() if name not in TARGET]
+
+    def rank(found: Evidence) -> tuple[int, int]:
+        return disturbance(str(found.condition["target"]), found.probed)
+
+    return tuple(
+        found
         for found in evidence
-    ]
-    least = {cell: min(r for c, r, _ in ranked if c == cell) for cell, _, _ in ranked}
-    return tuple(found for cell, rank, found in ranked if rank == least[cell])
+        if rank(found) == min(rank(other) for other in evidence if cell(other) == cell(found))
+    )
 
 
 def _measure(claim: Claim) -> Measure:
