@@ -54,7 +54,7 @@ def show(analysis: Analysis, report: Path) -> None:
         sources = Sources()
         for page in ledger.narrow(MOST_TOGETHER).pages(columns):
             console.print(_table(page, analysis.timings, sources, console))
-        console.print(Text(sources.legend(machines(analysis, ledger))), style="dim")
+        console.print(Text(sources.legend(machines(analysis, ledger.once()))), style="dim")
     _print_missing(console, analysis)
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)

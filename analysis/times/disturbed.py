@@ -15,6 +15,7 @@ from analysis.wording import counted, listed, number
 # a smaller share is less than repeats of a quiet machine differ by.
 MOST_STOLEN = 0.05  # by the hypervisor, on one measured CPU
 MOST_TAKEN = 0.10  # by other processes, on the measured CPUs together
+ENDS = 2  # of many CPUs a cell that is placed freely uses two at a time
 
 
 class Shares(NamedTuple):
@@ -64,7 +65,8 @@ def shares_of(cell: Cell) -> Shares | None:
         return None
     stolen = max(cpu.steal_ns for cpu in found.cpus.values()) - found.step_ns
     taken = found.others_ns - found.step_ns * len(found.cpus)
-    return Shares(max(0, stolen) / found.wall_ns, max(0, taken) / found.wall_ns)
+    met = min(1.0, ENDS / len(found.cpus))
+    return Shares(max(0, stolen) / found.wall_ns, max(0, taken) / found.wall_ns * met)
 
 
 def share_disturbed(run: Run) -> Disturbed:

@@ -56,6 +56,17 @@ def test_the_limits_and_the_steps_of_the_clock(
     assert shares.disturbed is disturbed
 
 
+def test_a_cell_that_is_placed_freely_meets_what_runs_on_two_cpus() -> None:
+    """Of 40 CPUs two are taken: on a large machine some process always runs somewhere."""
+    cpu = {"idle_ns": WALL, "steal_ns": 0, "interrupts": None, "khz": None}
+    cpus = {str(number): cpu for number in range(36)}
+    cpus |= {str(number): cpu | {"idle_ns": 0} for number in range(36, 40)}
+    record = disturbance() | {"own_ns": 2 * WALL, "cpus": cpus}
+    found = shares_of(Cell.model_construct(disturbance=Disturbance.model_validate(record)))
+    assert found is not None
+    assert found.taken == pytest.approx((2 * WALL - 40 * STEP) / WALL * 2 / 40)
+
+
 def test_the_tidy_table_has_what_was_recorded(analysed: Analyse) -> None:
     tidy = analysed(MadeUp(change=disturbing)).tables.tidy
     rows = tidy[(tidy["target"] == "host") & (tidy["cell"] == 1)]

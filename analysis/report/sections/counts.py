@@ -40,13 +40,13 @@ def first_ledger(analysis: Analysis, _: Figures) -> Blocks:
             "source. “Functions hit” are those called at least once a round trip. Rows are of "
             "these machines: {}. "
             '<a href="#ledger-full">Every row and every instrument</a>',
-            "; ".join(machines(analysis, ledger)),
+            "; ".join(machines(analysis, ledger.headline())),
         ))  # fmt: skip
 
 
-def machines(analysis: Analysis, ledger: Ledger) -> list[str]:
-    """Each machine that a row of the ledger is from, in the order of the rows."""
-    lines = (line for row in ledger.headline() for line in row.best())
+def machines(analysis: Analysis, rows: Iterable[LedgerRow]) -> list[str]:
+    """Each machine that figures of these rows are from, in their order."""
+    lines = (line for row in rows for line in row.best())
     found = dict.fromkeys((line.target, line.kernel) for line in lines)
     return [machine_text(analysis.run, *place) for place in found]
 
