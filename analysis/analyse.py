@@ -28,6 +28,7 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Run, Target
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
+from analysis.times.disturbed import share_disturbed, shares_of
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
 from analysis.times.waterfall import decompose
@@ -65,6 +66,7 @@ class Analysis:
         self.iterations = read_iterations(run, invalid)
         self.timings = build_timings(tidy, self.iterations)
         self.parts = decompose(tidy)
+        self.disturbed = share_disturbed(run)
         self.functions = function_tables(requested)
         self.path = wakeups.latencies(tidy)
         self.wakeups = wakeups.wakeups(tidy)
@@ -143,7 +145,9 @@ def _folders(run: Run) -> dict[tuple[str, str], str]:
 
 def _cell_text(cell: Cell) -> str:
     what = [cell.transport, cell.pattern, cell.size, str(cell.conditions), cell.repeat]
-    return _run_text(what, probes_text(*cell.probes))
+    shares = shares_of(cell)
+    state = " · disturbed" if shares and shares.disturbed else ""
+    return _run_text(what, probes_text(*cell.probes)) + state
 
 
 RUN_WORDS = ("transport", "pattern", "size", "conditions", "repeat")

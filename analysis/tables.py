@@ -104,6 +104,7 @@ def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> It
     figures = chain(
         _from_workload(cell, result),
         _from_kernel(result),
+        _from_machine(cell),
         _from_samples(target, cell),
         _from_scripts(cell, scripts),
         _from_ftrace(target, cell),
@@ -138,6 +139,19 @@ def _from_kernel(result: Result) -> Iterator[Counted]:
         grown = delta(result.proc.get(path), read)
         if grown is not None:
             yield Counted("kernel", quantity, key, grown)
+
+
+def _from_machine(cell: Cell) -> Iterator[Counted]:
+    """What else the measured CPUs did while the cell ran."""
+    if (found := cell.disturbance) is None:
+        return
+    yield Counted("kernel", "others_ns", "", found.others_ns)
+    yield Counted("kernel", "load", "", found.load)
+    for cpu, counted in found.cpus.items():
+        figures = ("steal_ns", counted.steal_ns), ("interrupts", counted.interrupts)
+        for quantity, value in (*figures, ("frequency_khz", counted.khz)):
+            if value is not None:
+                yield Counted("kernel", quantity, cpu, value)
 
 
 def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:

@@ -83,7 +83,7 @@ def _points(
 def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
     best = _best([ledger.row(name) for name in PER_MESSAGE])
-    labelled = [(row.measure.words, line) for row, line in best]
+    labelled = [(f"{row.measure.words} ({line.target})", line) for row, line in best]
     panels = tuple(
         Panel(place, points)
         for place in ledger.conditions

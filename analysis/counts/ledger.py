@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.conditions import Conditions
-from analysis.counts.measures import SOURCE, WORKLOAD, groups, source_rank
+from analysis.counts.measures import SOURCE, WORKLOAD, disturbance, groups, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
 
@@ -45,6 +45,10 @@ class Line(NamedTuple):
     probed: bool
     entries: dict[Column, Entry]
 
+    @property
+    def disturbance(self) -> tuple[int, int]:
+        return disturbance(self.target, self.probed)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -59,6 +63,14 @@ class Row:
         """The best source, and the best one of another instrument beside it."""
         others = (line for line in self.lines if line.instrument != self.lines[0].instrument)
         return (*self.lines[:1], *tuple(others)[:1])
+
+    def disturbed(self, line: Line) -> str:
+        """What disturbs a source more than the best one, where the scheduler decides the figure."""
+        if not self.measure.scheduler or line.disturbance <= self.lines[0].disturbance:
+            return ""
+        guest, probed = line.disturbance
+        words = ("in a guest" if guest else "", "with probes attached" if probed else "")
+        return ", ".join(filter(None, words))
 
 
 @dataclass(frozen=True)
@@ -163,7 +175,7 @@ def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
     """
     valid = any(entry.valid for entry in line.entries.values())
     rank, fills = source_rank(measure, line), -len(line.entries)
-    if measure.undisturbed:
+    if measure.scheduler:
         return (int(not valid), *rank, fills)
     return (int(not valid), *rank[:2], fills, *rank[2:])
 

@@ -155,16 +155,21 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
 def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     """How good a source is for a measure; lower is better.
 
-    Counts: the strongest probes first, then the kernel's own counters. What a probe changes by
-    being there (switches, times) is taken from undisturbed runs of the host first.
+    The strongest probes come first, then the kernel's own counters. What depends on the scheduler
+    comes from the least disturbed source first.
     """
     probe = row.instrument not in ("kernel", "workload")
     by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
     probe_level = ("function", "tracepoint", "counters").index(row.probe_level)
-    host = 0 if row.target == "host" else 1
-    if measure.undisturbed:
-        return (int(row.probed), host, int(probe), probe_level, by)
-    return (int(not probe), probe_level if probe else 0, int(row.probed), host, by)
+    guest, probed = disturbance(row.target, row.probed)
+    if measure.scheduler:
+        return (guest, probed, int(probe), probe_level, by)
+    return (int(not probe), probe_level if probe else 0, probed, guest, by)
+
+
+def disturbance(target: str, probed: bool) -> tuple[int, int]:
+    """What disturbs the scheduler, least first: a guest's time is further off than a probe's."""
+    return int(target != "host"), int(probed)
 
 
 def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from analysis.tsv import read_rows
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
+FLAGS = ("headline", "scheduler", "unprobed", "again")
 
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
@@ -39,7 +40,7 @@ TIMES = frozenset(
     {
         *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
         *("switches_per_s", "machine_switches_per_s", "cpu_ns", "task_clock_ns"),
-        *("path_ns", "path_latency", *SAMPLED.values()),
+        *("path_ns", "path_latency", *SAMPLED.values(), "steal_ns", "others_ns"),
     }
 )
 
@@ -52,6 +53,8 @@ def unit_of(quantity: str) -> str:
         return "1/s"
     if quantity.endswith("_ns"):
         return "ns"
+    if quantity.endswith("_khz"):
+        return "kHz"
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 
@@ -67,7 +70,8 @@ class Measure(NamedTuple):
     unit: str = ""  # what one of it is called; empty for a count
     headline: bool = False  # in the short ledger on the first screen
     ledger: bool = True  # a row of the full ledger
-    undisturbed: bool = False  # a probe changes it: counters of unprobed runs come first
+    scheduler: bool = False  # depends on the scheduler: the least disturbed source comes first
+    unprobed: bool = False  # the kernel or a program counts it: no probe is needed
     instrument: str = ""  # only this instrument's figures; empty for all
     # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
@@ -77,11 +81,11 @@ class Measure(NamedTuple):
 
 def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
-    if strange := flags - {"headline", "unlisted", "undisturbed", "again"}:
+    if strange := flags - {*FLAGS, "unlisted"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
     columns = ("words", "quantity", "per", "unit", "instrument", "hit", "over")
     named: dict[str, Any] = {name: row[name] for name in columns}
-    named |= {flag: flag in flags for flag in ("headline", "undisturbed", "again")}
+    named |= {flag: flag in flags for flag in FLAGS}
     return Measure(
         id=row["measure"],
         keys=tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),

@@ -103,6 +103,31 @@ class Result(Model):
         return sum(int(getattr(process.rusage, field)) for process in self.processes)
 
 
+class CpuDisturbance(Model):
+    """What the kernel counted on one CPU while a cell ran."""
+
+    idle_ns: Count  # nothing to run, or waiting for a disk; this and the next in whole steps
+    steal_ns: Count  # the hypervisor ran something else although this CPU had something to run
+    interrupts: Count | None  # of all kinds; null where the kernel does not show them
+    khz: Count | None  # its frequency just after the run; null where the kernel does not show it
+
+
+class Disturbance(Model):
+    """What else the measured CPUs did, from just before the workload started to after its end."""
+
+    wall_ns: Positive
+    step_ns: Positive  # the kernel counts idle and stolen time in steps: 10 ms
+    own_ns: Count  # CPU time of the workload and of the collector
+    load: float  # the average of a minute, just after the run (getloadavg(3))
+    cpus: dict[str, CpuDisturbance]  # the CPUs that the cell is pinned to; all with `free`
+
+    @property
+    def others_ns(self) -> int:
+        """CPU time of all other processes on these CPUs together, give or take a step each."""
+        away = sum(cpu.idle_ns + cpu.steal_ns for cpu in self.cpus.values())
+        return max(0, self.wall_ns * len(self.cpus) - away - self.own_ns)
+
+
 class ProgramRuns(Model):
     """Runs of an instrument's BPF programs, by the kernel's statistics (BPF_ENABLE_STATS)."""
 
@@ -142,6 +167,7 @@ class Cell(Model):
     bpf_programs: dict[str, ProgramRuns]  # instrument → runs of its BPF programs in this cell
     error: str | None  # one sentence: the cell failed and has no `result`
     result: Result | None = None
+    disturbance: Disturbance | None = None  # null where the cell failed; older runs lack it
 
     @model_validator(mode="after")
     def _fails_or_measures(self) -> "Cell":

@@ -13,7 +13,12 @@ from analysis.analyse import Analysis
 from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
-from analysis.report.sections.counts import SHOWN_DISAGREEMENTS, line_source, quantity_text
+from analysis.report.sections.counts import (
+    SHOWN_DISAGREEMENTS,
+    line_source,
+    machines,
+    quantity_text,
+)
 from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
@@ -22,8 +27,8 @@ from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 # Names of rows may fold, and never vanish: below this width the spreads stay in the report.
 NARROW = 140
-NAME_WIDTH = 26
-FROM_WIDTH = 8
+NAME_WIDTH = 22
+FROM_WIDTH = 8  # `guest a`
 COLUMN_WIDTH = 18  # a figure with its spread, and half of that without
 TIMES = (
     ("round-trip time, median (p50)", "p50", "ns"),
@@ -49,7 +54,7 @@ def show(analysis: Analysis, report: Path) -> None:
         sources = Sources()
         for page in ledger.narrow(MOST_TOGETHER).pages(columns):
             console.print(_table(page, analysis.timings, sources, console))
-        console.print(Text(sources.legend()), style="dim")
+        console.print(Text(sources.legend(machines(analysis, ledger.once()))), style="dim")
     _print_missing(console, analysis)
     _print_left_out(console, analysis)
     _print_ratios(console, analysis, terminal)
@@ -138,16 +143,18 @@ def _warnings(console: Console, analysis: Analysis) -> None:
 
 
 class Sources:
-    """Letters for where figures come from, so that a row fits a line."""
+    """The target and a letter for where figures come from, so that a row fits a line."""
 
     def __init__(self) -> None:
         self._letters: dict[str, str] = {}
 
-    def letter(self, source: str) -> str:
-        return self._letters.setdefault(source, chr(ord("a") + len(self._letters)))
+    def letter(self, target: str, source: str) -> str:
+        letter = self._letters.setdefault(source, chr(ord("a") + len(self._letters)))
+        return f"{target} {letter}"
 
-    def legend(self) -> str:
+    def legend(self, machines: list[str]) -> str:
         lines = [f" {letter}  {source}" for source, letter in self._letters.items()]
+        lines += [f" {machine}" for machine in machines]
         both = " Two letters: both say so, where both measured. A second line: they differ.\n"
         return "\n".join([*lines, both])
 
@@ -160,7 +167,7 @@ def _table(ledger: Ledger, timings: tuple[Times, ...], sources: Sources, console
     for conditions, transport in ledger.columns:
         head = conditions.replace("+", "\n+")
         table.add_column(f"{head}\n{transport}", justify="right", no_wrap=True)
-    table.add_column("from", style="dim", min_width=4)
+    table.add_column("from", style="dim", overflow="fold", min_width=FROM_WIDTH - 1)
     for row in ledger.once():
         # What nobody asked for stands in the report; here it would hide what was measured.
         if (row.lines or row.failed) and not _nothing_elsewhere(row):
@@ -188,7 +195,7 @@ def _add_times(table: Table, ledger: Ledger, timings: tuple[Times, ...], sources
         return
     kernels = sorted({latency.kernel for latency in latencies.values()})
     clock = "the workload's clock, no probe attached · host"
-    source = sources.letter(f"{clock} · {', '.join(kernels)}")
+    source = sources.letter("host", f"{clock} · {', '.join(kernels)}")
     for words, field, unit in TIMES:
         spreads = [getattr(latencies.get(column), field, None) for column in ledger.columns]
         texts = [NOT_MEASURED if one is None else amount(one.value, unit) for one in spreads]
@@ -201,20 +208,20 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
     if not row.lines:
         blanks = [Text(NOT_MEASURED) for _ in ledger.columns]
         table.add_row(words, *blanks, Text(row.why_missing))
-    lines: list[tuple[tuple[str, ...], str]] = []
+    lines: list[tuple[tuple[str, ...], str, str]] = []
     for line in row.best():
         if not any(column in line.entries for column in ledger.columns):
             continue  # it has figures of other columns only
         figures = tuple(_figure(row, line, column, narrow) for column in ledger.columns)
-        letter = sources.letter(line_source(line))
-        for place, (shown, letters) in enumerate(lines):
+        letter = sources.letter(line.target, line_source(line))
+        for place, (shown, letters, disturbed) in enumerate(lines):
             if says_no_more(figures, shown):
-                lines[place] = shown, f"{letters} {letter}"
+                lines[place] = shown, f"{letters}, {letter}", disturbed
                 break
         else:
-            lines.append((figures, letter))
-    for place, (figures, letters) in enumerate(lines):
-        name, style = (Text(""), "dim") if place else (words, "")
+            lines.append((figures, letter, row.disturbed(line)))
+    for place, (figures, letters, disturbed) in enumerate(lines):
+        name, style = (Text(f"  {disturbed}"), "dim") if place else (words, "")
         table.add_row(name, *map(Text, figures), Text(letters), style=style)
 
 

@@ -2,8 +2,8 @@
 """python -m analysis.tools.required_cells [CLAIM|SOURCE …]: print as JSON what has to run to settle
 claims.
 
-`timed`: cells that run for their times, on the host only; `undisturbed`: cells without probes,
-which would change what they count; `counted`: cells with probes; `quantities`: what these cells
+`timed`: cells that run for their times, on the host only; `unprobed`: cells that are
+counted without probes; `counted`: cells with probes; `quantities`: what these cells
 have to count; `functions`: whether calls of kernel functions are among them; `programs`: articles'
 own experiments; `checks`: programs that test the kernel; `tools`: tool → options to try; `claims`:
 how many claims that settles.
@@ -37,14 +37,14 @@ IN_FLIGHT = "-in-flight"
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
     """What these claims need. Every cell is there once, however many claims need it."""
     claims = tuple(claims)
-    kinds = ("timed", "undisturbed", "counted")
+    kinds = ("timed", "unprobed", "counted")
     cells: dict[str, dict[tuple[Any, ...], None]] = {kind: {} for kind in kinds}
     quantities: dict[str, None] = {}
     for claim in claims:
         measure = measure_of(claim.quantity)
         if claim.measured is None or measure is None:
             continue
-        kind = "undisturbed" if measure.undisturbed else "counted"
+        kind = "unprobed" if measure.unprobed else "counted"
         kind = "timed" if measure.quantity in TIMES else kind
         cells[kind].update(dict.fromkeys(_cells(claim, claim.measured)))
         # A timed claim reuses counts that other claims request; it adds no cell.
@@ -88,7 +88,7 @@ def _counted(claim: Claim) -> Iterator[str]:
     named = [name.rpartition(".")[0] for name in FIGURE.findall(claim.mechanism)]
     for name in (claim.quantity, *named):
         measure = measure_of(name)
-        if measure and not measure.undisturbed:
+        if measure and not measure.unprobed:
             yield measure.quantity
 
 

@@ -15,7 +15,14 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import why_missing
-from analysis.counts.measures import SOURCE, WORKLOAD, groups, measure_of, source_rank
+from analysis.counts.measures import (
+    SOURCE,
+    WORKLOAD,
+    disturbance,
+    groups,
+    measure_of,
+    source_rank,
+)
 from analysis.counts.quantities import PROGRAMS, TIMES, Measure
 from analysis.intervals import quotient
 from analysis.raw.run import Missing
@@ -47,7 +54,9 @@ from analysis.wording import amount, capital, counted, extent, listed
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "conditions", "target", "kernel", "run")
+TARGET = ("target", "kernel")
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
+DISTURBED = "The least disturbed source decides; what probes and guests add stands beside it."
 
 
 def judge(
@@ -99,16 +108,36 @@ def _judge_measured(
     timed = _measure(claim).quantity in TIMES
     programs = tuple(found for found in evidence if found.patterns & PROGRAMS.keys())
     deciding = programs or evidence
+    if _measure(claim).scheduler:
+        deciding = _least_disturbed(deciding)
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     why = _why(claim, rule, deciding, condition)
-    if len(deciding) < len(evidence):
+    if programs and len(programs) < len(evidence):
         why = f"{why} {BESIDE}"
+    elif len(deciding) < len(evidence):
+        why = f"{why} {DISTURBED}"
     measured_patterns = {name for condition in evidence for name in condition.patterns}
     if left_out := _programs_left_out(claim, measured_patterns):
         why = f"{why} The article's own program was not measured: {_run_programs(left_out)}."
     kernels = () if timed else on_each_kernel(deciding)
     mechanism = _mechanism(claim, measured)
     return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
+
+
+def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """Of each cell the evidence from the source that disturbed its scheduler least."""
+
+    def cell(found: Evidence) -> list[str | int]:
+        return [value for name, value in found.condition.items() if name not in TARGET]
+
+    def rank(found: Evidence) -> tuple[int, int]:
+        return disturbance(str(found.condition["target"]), found.probed)
+
+    return tuple(
+        found
+        for found in evidence
+        if rank(found) == min(rank(other) for other in evidence if cell(other) == cell(found))
+    )
 
 
 def _measure(claim: Claim) -> Measure:
@@ -120,9 +149,6 @@ def _measure(claim: Claim) -> Measure:
 def _in_scope(claim: Claim, measured: pd.DataFrame, quantity: str = "") -> pd.DataFrame:
     name = quantity or claim.quantity
     figures = measured[measured["measure"] == name]
-    measure = measure_of(name)
-    if measure is not None and measure.undisturbed:
-        figures = figures[~figures["probed"].astype(bool)]
     for key, allowed in claim.where.items():
         figures = figures[figures[key].isin(allowed)]
     return figures

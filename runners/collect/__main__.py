@@ -170,7 +170,7 @@ class Collector:
         samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
         windows = [instrument.before(run) for instrument in attached]
         try:
-            record["result"] = run_cell(self._plan, run, samples, windows)
+            record |= run_cell(self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
         record |= {"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}}

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from runners.collect.disturbance import Moment, disturbance
 from runners.collect.instrument import WindowOptions
 from runners.plan.model import Cell, CellRun, Plan
 from runners.process import User, command, stop
@@ -42,7 +43,7 @@ def private_directory(user: User | None) -> Iterator[Path]:
 def run_cell(
     plan: Plan, run: CellRun, samples: Path | None, windows: Sequence[WindowOptions]
 ) -> dict[str, Any]:
-    """Run a cell. Returns what the workload printed.
+    """Run a cell. Returns `result`, what the workload printed, and `disturbance`.
 
     `samples` is the file for raw round-trip times, or None. `windows` holds what the instruments
     want the workload to do at the edges of its window.
@@ -58,10 +59,10 @@ def run_cell(
         needing = (run.cell.transport, run.cell.sched)
         kept = [right for what in needing for right in CAPABILITIES.get(what, ())]
         descriptors = [fd for window in windows for fd in window.descriptors]
-        result = _run(command(argv, plan.user, kept), plan.cell_timeout, descriptors)
+        record = _run(command(argv, plan.user, kept), plan.cell_timeout, descriptors)
         if samples is not None:
             shutil.copyfile(written, samples)
-    return result
+    return record
 
 
 def cell_options(cell: Cell) -> list[str]:
@@ -72,6 +73,7 @@ def cell_options(cell: Cell) -> list[str]:
 
 
 def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:
+    before = Moment.now()
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -91,4 +93,4 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
         lines = complaint.decode(errors="replace").strip().splitlines()
         raise CellError(lines[-1] if lines else f"the workload ended with {process.returncode}.")
     result: dict[str, Any] = json.loads(output)
-    return result
+    return {"result": result, "disturbance": disturbance(before, result["cpus"])}

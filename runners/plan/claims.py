@@ -29,7 +29,7 @@ from runners.targets import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORK
 
 FUNCTIONS = "functions"  # the script that sees every function
 # Cells that run for their times, without probes for their counts, and with probes.
-KINDS = ("timed", "undisturbed", "counted")
+KINDS = ("timed", "unprobed", "counted")
 # The fields of a cell that a claim names, each with the values that the workload knows.
 FACTORS = {
     "pattern": factors.PATTERNS,
@@ -88,7 +88,7 @@ class ClaimsPlanner(OptionsPlanner):
         """Everything without probes; the counts too where no guest runs beside."""
         return Plan(
             str(WORKLOAD),
-            self._passes(HOST, ("timed", "undisturbed"), probe_level if alone else None),
+            self._passes(HOST, ("timed", "unprobed"), probe_level if alone else None),
             user,
             samples=not emulated,
             checks=tuple(self.needs["checks"]),
@@ -99,7 +99,7 @@ class ClaimsPlanner(OptionsPlanner):
         """Everything but times."""
         return Plan(
             str(GUEST_FOLDER / WORKLOAD.name),
-            self._passes(GUEST, ("undisturbed",), "function"),
+            self._passes(GUEST, ("unprobed",), "function"),
             GUEST_NOBODY,
             own_kernel=True,
             checks=tuple(self.needs["checks"]),

@@ -11,6 +11,7 @@ from analysis.analyse import analyse
 from analysis.errors import RunError
 from analysis.raw.run import read_run
 from analysis.verdicts.files import load_claims
+from analysis.verdicts.judge import DISTURBED
 from analysis.verdicts.verdict import Verdict, claims_table
 from probes.reasons import missing, reason
 from tests.analysis.conftest import Analyse
@@ -34,9 +35,9 @@ def test_refuted_says_what_was_measured_and_what_fits(analysed: Analyse) -> None
     found = verdict(analysed, MadeUp(switches=lambda t, p, r: (2, 0)))
     assert found.verdict == "REFUTED"
     assert found.why == (
-        "Context switches per round trip, in 3 conditions: "
+        "Context switches per round trip, in 2 conditions: "
         "tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
-        "Within 0.25 of what is claimed: tcp in 0 of 3, unix in 3 of 3."
+        f"Within 0.25 of what is claimed: tcp in 0 of 2, unix in 2 of 2. {DISTURBED}"
     )
 
 

@@ -36,10 +36,11 @@ def test_the_reference_run_fits_it(tmp_path: Path) -> None:
     }
 
 
-def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["host", "guest"])
+def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path, kind: str) -> None:
     run = make_run(tmp_path, MadeUp())
     assert "raw/<target>/cells.jsonl" in check_contract(run)
-    path = run / "raw/host/environment.json"
+    (path,) = run.glob(f"raw/{kind}*/environment.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made_up": 17}))
     with pytest.raises(ValidationError, match="made_up"):
         check_contract(run)

@@ -28,7 +28,7 @@ def test_every_row_keeps_its_name_and_its_figures(
     lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
     assert [line for line in lines[:-1] if len(line) > width] == []  # the last: the path
     name = next(line for line in lines if line.lstrip().startswith("copies of each payload"))
-    assert name.split()[-5:-1] == ["7.00", "7.00", *[NOT_MEASURED] * 2]
+    assert name.split()[-6:-1] == ["7.00", "7.00", *[NOT_MEASURED] * 2, "guest"]
     assert not [line for line in lines if "…" in line.lstrip()[1:]]  # nothing is cut off
 
 

@@ -39,7 +39,7 @@ def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, A
 WANTED: dict[str, Any] = {
     "claims": 3,
     "timed": [cell(name, "pingpong", 77, "same-cpu") for name in ("unix", "tcp")],
-    "undisturbed": [cell("unix", "pingpong", 77, "cross-cpu")],
+    "unprobed": [cell("unix", "pingpong", 77, "cross-cpu")],
     "counted": [cell("tcp", "connect", 17, "same-cpu")],
     "quantities": ["segments"],
     "functions": False,
@@ -118,10 +118,10 @@ def test_the_registry_needs_nothing_for_arithmetic() -> None:
 
 
 def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
-    """Switches are counted undisturbed, and explained by wake-ups, which only probes count."""
+    """Switches are counted unprobed, and explained by wake-ups, which only probes count."""
     found = needs(chosen(["context-switches"]))
     assert found["quantities"] == ["wakeups"]
-    assert found["counted"] == found["undisturbed"] != []
+    assert found["counted"] == found["unprobed"] != []
     assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time needs no probed cells
 
 

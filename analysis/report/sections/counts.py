@@ -9,12 +9,23 @@ from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions.table import FunctionTable
+from analysis.machine import machine_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
-from analysis.report.inline import above, code, conditions_text, hidden, joined, measured, say
+from analysis.report.inline import (
+    above,
+    code,
+    conditions_text,
+    faint,
+    hidden,
+    joined,
+    measured,
+    say,
+)
 from analysis.wording import NOT_MEASURED, counted, number, size_text, source_text
 
 SHOWN_DISAGREEMENTS = 4
 FROM = Column("where from", "from")
+TARGET = Column("target")
 Figures = Mapping[str, Drawn]
 Blocks = Iterator[Block]
 
@@ -26,9 +37,18 @@ def first_ledger(analysis: Analysis, _: Figures) -> Blocks:
         yield _ledger_table(narrow, ledger.headline(), True, "The ledger")
         yield Text("note", say(
             "Median over repeats; the range below a figure spans them. The grey line is the second "
-            "source. “Functions hit” are those called at least once a round trip. "
-            '<a href="#ledger-full">Every row and every instrument</a>'
+            "source. “Functions hit” are those called at least once a round trip. Rows are of "
+            "these machines: {}. "
+            '<a href="#ledger-full">Every row and every instrument</a>',
+            "; ".join(machines(analysis, ledger.headline())),
         ))  # fmt: skip
+
+
+def machines(analysis: Analysis, rows: Iterable[LedgerRow]) -> list[str]:
+    """Each machine that figures of these rows are from, in their order."""
+    lines = (line for row in rows for line in row.best())
+    found = dict.fromkeys((line.target, line.kernel) for line in lines)
+    return [machine_text(analysis.run, *place) for place in found]
 
 
 def full_ledgers(analysis: Analysis, _: Figures) -> Blocks:
@@ -42,7 +62,7 @@ def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title:
     heads = [Column(transport, "n", conditions) for conditions, transport in ledger.columns]
     return Table(
         f"{title}: {ledger.pattern}, {size_text(ledger.size)}, per message unless noted",
-        [hidden("measure"), *heads, FROM],
+        [hidden("measure"), TARGET, *heads, FROM],
         [line for row in rows for line in _ledger_lines(ledger, row, short)], "ledger",
     )  # fmt: skip
 
@@ -50,12 +70,16 @@ def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title:
 def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
     lines = row.best() if short else row.lines
     if not lines:
-        yield Row((row.measure.words, *[NOT_MEASURED] * len(ledger.columns), row.why_missing))
-    name = kind = ""
+        blanks = [NOT_MEASURED] * len(ledger.columns)
+        yield Row((row.measure.words, "", *blanks, row.why_missing))
+    kind = ""
     for line in lines:
-        cells = measured(row.measure, map(line.entries.get, ledger.columns), name)
-        yield Row((*cells, line_source(line)), kind)
-        name, kind = hidden(f"another source: {row.measure.words}"), "second"
+        name = hidden(f"another source: {row.measure.words}") if kind else ""
+        if words := row.disturbed(line):
+            name = say("{} {}", name, faint(words))
+        head, *figures = measured(row.measure, map(line.entries.get, ledger.columns), name)
+        yield Row((head, line.target, *figures, line_source(line)), kind)
+        kind = "second"
 
 
 def line_source(line: Line) -> str:

@@ -7,11 +7,14 @@ from itertools import groupby
 
 from analysis import loopback
 from analysis.analyse import Analysis
+from analysis.raw.cells import Cell
+from analysis.raw.run import Target
 from analysis.report.blocks import Column, Group, Row, Table, Text, numbers
 from analysis.report.inline import code, conditions_text, faint, optional, say, spanned
 from analysis.report.sections.counts import Blocks, Figures, disagreement_texts
+from analysis.times.disturbed import Disturbed
 from analysis.times.probe_cost import ProbeCost
-from analysis.wording import NOT_MEASURED, counted, size_text
+from analysis.wording import NOT_MEASURED, counted, number, size_text
 
 COST_NOTE = (
     "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
@@ -85,13 +88,8 @@ def _cost_row(cost: ProbeCost) -> Row:
 
 
 def validity(analysis: Analysis, _: Figures) -> Blocks:
-    if analysis.tables.invalid:
-        rows = []
-        for invalid in analysis.tables.invalid:
-            cell = invalid.cell
-            what = f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.conditions}"
-            name = f"{invalid.target.folder}, cell {cell.id}: {what}"
-            rows.append((name, "; ".join(invalid.reasons)))
+    if invalid := analysis.tables.invalid:
+        rows = [(_cell_run(one.target, one.cell), "; ".join(one.reasons)) for one in invalid]
         caption = "Invalid cell runs: shown, marked, used in no verdict"
         yield Table(caption, ("cell run", "why"), rows)
     else:
@@ -99,10 +97,28 @@ def validity(analysis: Analysis, _: Figures) -> Blocks:
             "Every cell run is valid: payload was conserved, probes counted every message, and no "
             "event was lost."
         )
+    yield from _disturbed(analysis.disturbed)
     if missing := [(one.what, one.target or "all", one.why) for one in analysis.tables.missing]:
         yield Table("Missing", ("what", "target", "why"), missing)
     else:
         yield "Nothing that was asked for is missing."
+
+
+def _disturbed(found: Disturbed) -> Blocks:
+    yield found.sentence() or None
+    if found.runs:
+        rows = [
+            (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
+            for target, cell, shares in found.runs
+        ]
+        caption = "Disturbed cell runs: marked, and in every figure"
+        heads = ["cell run", *numbers("stolen from a CPU", "taken by other processes")]
+        yield Group("closed", "Which cell runs", [Table(caption, heads, rows)])
+
+
+def _cell_run(target: Target, cell: Cell) -> str:
+    what = f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.conditions}"
+    return f"{target.folder}, cell {cell.id}: {what}"
 
 
 def environment(analysis: Analysis, _: Figures) -> Blocks:

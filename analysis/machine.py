@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whose a figure is: the machine of a target, in a few words."""
+
+from analysis.raw.run import Run, Target
+
+CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
+CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
+GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
+
+
+def machine_text(run: Run, kind: str, kernel: str) -> str:
+    """`guest 6.12.117 (emulated, cubic)`, `host 6.18.44 (VM, kvm, bbr)`.
+
+    `kind` and `kernel` as in the tidy table. Exact mode's targets, which `run.targets` does not
+    hold, are an emulated machine. What the run did not record is left out.
+    """
+    target = next((t for t in run.targets if (t.kind, t.kernel) == (kind, kernel)), None)
+    facts = ["emulated"] if target is None else [_hardware(run, target), _congestion(target)]
+    said = ", ".join(filter(None, facts))
+    return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
+
+
+def _hardware(run: Run, target: Target) -> str:
+    if target.kind == "guest" or target.accelerator:
+        return GUESTS[target.accelerator]
+    detail = next((check.detail for check in run.manifest.preflight if check.name == CPU), "")
+    if detail.startswith(VIRTUAL):
+        return f"VM, {detail.removeprefix(VIRTUAL)}"
+    return "bare metal" if detail == "real" else ""
+
+
+def _congestion(target: Target) -> str:
+    return target.environment.settings.get(CONGESTION) or ""

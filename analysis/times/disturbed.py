@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Was the machine busy with something else while a cell ran for its times?
+
+The limits are stated here, before any cell runs; docs/reading-times.md has the measurement that
+they come from. A disturbed repeat is marked and stays in every figure.
+"""
+
+from typing import NamedTuple
+
+from analysis.raw.cells import Cell
+from analysis.raw.run import Run, Target
+from analysis.wording import counted, listed, number
+
+# Shares of a cell's wall time. What is stolen or taken prolongs iterations by as much on average;
+# a smaller share is less than repeats of a quiet machine differ by.
+MOST_STOLEN = 0.05  # by the hypervisor, on one measured CPU
+MOST_TAKEN = 0.10  # by other processes, on the measured CPUs together
+ENDS = 2  # of many CPUs a cell that is placed freely uses two at a time
+
+
+class Shares(NamedTuple):
+    """What was certainly taken from a cell, as shares of its wall time."""
+
+    stolen: float
+    taken: float
+
+    @property
+    def disturbed(self) -> bool:
+        return self.stolen > MOST_STOLEN or self.taken > MOST_TAKEN
+
+
+class Disturbed(NamedTuple):
+    """A run's unprobed cell runs that give times: how many, and the disturbed ones."""
+
+    timed: int
+    recorded: int  # of `timed`, those whose machine was watched: none in an older run
+    runs: tuple[tuple[Target, Cell, Shares], ...]
+
+    @property
+    def share(self) -> float | None:
+        """Disturbed ones of those that were watched; None where none was."""
+        return len(self.runs) / self.recorded if self.recorded else None
+
+    def sentence(self) -> str:
+        """How many were disturbed, and by what; empty where a run has no times."""
+        if not self.timed:
+            return ""
+        if self.share is None:
+            return "Whether repeats were disturbed is not recorded in this run."
+        shares = [shares for _, _, shares in self.runs]
+        stolen = sum(found.stolen > MOST_STOLEN for found in shares)
+        taken = sum(found.taken > MOST_TAKEN for found in shares)
+        causes = [
+            *([f"a hypervisor took over {MOST_STOLEN:.0%} of a CPU in {stolen}"] if stolen else []),
+            *([f"other processes ran for over {MOST_TAKEN:.0%} in {taken}"] if taken else []),
+        ]
+        runs = f"{len(shares)} of {counted(self.recorded, 'unprobed cell run')}"
+        text = f"Disturbed: {runs} ({number(self.share * 100)} %)"
+        return f"{text}: {listed(causes)}." if causes else f"{text}."
+
+
+def shares_of(cell: Cell) -> Shares | None:
+    """None where it is not recorded. The kernel counts in steps: one of each CPU may be none."""
+    if (found := cell.disturbance) is None:
+        return None
+    stolen = max(cpu.steal_ns for cpu in found.cpus.values()) - found.step_ns
+    taken = found.others_ns - found.step_ns * len(found.cpus)
+    met = min(1.0, ENDS / len(found.cpus))
+    return Shares(max(0, stolen) / found.wall_ns, max(0, taken) / found.wall_ns * met)
+
+
+def share_disturbed(run: Run) -> Disturbed:
+    """The cell runs of the host that give times."""
+    timed = [
+        (target, cell, shares_of(cell))
+        for target in run.targets
+        for cell in target.cells
+        if target.timed and cell.result and not cell.probed
+    ]
+    watched = [(target, cell, shares) for target, cell, shares in timed if shares]
+    disturbed = (found for found in watched if found[2].disturbed)
+    return Disturbed(len(timed), len(watched), tuple(disturbed))

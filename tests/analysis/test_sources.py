@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which source speaks for a figure: what disturbs the scheduler least, or sees the most."""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.analyse import Analysis
+from analysis.counts.ledger import Row, build_ledgers
+from analysis.machine import machine_text
+from analysis.raw.run import PreflightCheck
+from analysis.report.blocks import Table
+from analysis.report.sections.counts import first_ledger, full_ledgers
+from analysis.verdicts.judge import judge
+from tests.analysis.test_claim_rules import PRESENT, claim
+
+# Best first: target, whether probes were attached, who counted.
+SOURCES = (
+    ("host", False, "kernel"),
+    ("host", True, "kernel"),
+    ("host", True, "bpftrace"),
+    ("guest", False, "kernel"),
+    ("guest", True, "bpftrace"),
+)
+
+
+def figures(measure: str, sources: tuple[tuple[str, bool, str], ...]) -> pd.DataFrame:
+    """A figure of each source for one cell: 1 of the first source, 2 of the second, …"""
+    rows: list[dict[str, Any]] = []
+    for place, (target, probed, instrument) in enumerate(sources, 1):
+        for transport in ("unix", "tcp"):
+            rows.append({
+                "measure": measure, "transport": transport, "pattern": "pingpong", "size": 77,
+                "conditions": "cross-cpu", "repeat": 0, "cell": len(rows), "target": target,
+                "kernel": "9.9", "probed": probed, "instrument": instrument, "messages": 20,
+                "probe_level": "function" if target == "guest" else "tracepoint",
+                "valid": True, "value": float(place), "low": float(place), "high": float(place),
+                "repeats": 1,
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def row_of(measure: str, table: pd.DataFrame) -> Row:
+    return build_ledgers(table, ())[0].row(measure)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    ["wakeups", "wakeups_readable", "spurious_wakeups", "migrations", "switches", "cpu_system"],
+)
+def test_what_depends_on_the_scheduler_comes_from_the_least_disturbed_source(measure: str) -> None:
+    """However many sources there are, and whatever each probe can see."""
+    for first in range(len(SOURCES)):
+        lines = row_of(measure, figures(measure, SOURCES[first:])).lines
+        assert [(line.target, line.probed, line.instrument) for line in lines] == list(
+            SOURCES[first:]
+        )
+
+
+def test_what_does_not_comes_from_the_strongest_probe() -> None:
+    best = row_of("skb_allocs", figures("skb_allocs", SOURCES)).lines[0]
+    assert (best.target, best.instrument) == ("guest", "bpftrace")
+
+
+def test_another_source_says_what_disturbed_it() -> None:
+    row = row_of("switches", figures("switches", SOURCES))
+    said = ["", *["with probes attached"] * 2, "in a guest", "in a guest, with probes attached"]
+    assert [row.disturbed(line) for line in row.lines] == said
+    copies = row_of("skb_allocs", figures("skb_allocs", SOURCES))
+    assert {copies.disturbed(line) for line in copies.lines} == {""}
+
+
+def test_the_least_disturbed_source_decides_a_verdict() -> None:
+    """In guests TCP has no wake-up: that refutes nothing that the host has confirmed."""
+    table = figures("wakeups", SOURCES[2:])
+    table.loc[table["transport"] == "unix", "value"] = 0.0
+    table.loc[table["target"] == "guest", "value"] = 0.0
+    found = judge([claim(PRESENT, "wakeups")], table, [])[0]
+    assert found.verdict == "CONFIRMED"
+    assert {str(evidence.condition["target"]) for evidence in found.evidence} == {"host", "guest"}
+    guests = judge([claim(PRESENT, "wakeups")], table[table["target"] == "guest"], [])[0]
+    assert guests.verdict == "REFUTED"
+
+
+def test_every_row_of_a_ledger_names_its_target(plain: Analysis) -> None:
+    tables = [*first_ledger(plain, {}), *full_ledgers(plain, {})]
+    targets = set()
+    for table in (block for block in tables if isinstance(block, Table)):
+        place = [column.head for column in table.columns].index("target")
+        for row in table.rows:
+            source = str(row.cells[-1]).split(" · ")
+            assert row.cells[place] == (source[1] if len(source) == 3 else "")
+            targets.add(row.cells[place])
+    assert targets == {"host", "guest", ""}
+
+
+def test_a_machine_is_named_with_what_its_figures_depend_on(plain: Analysis) -> None:
+    virtual = PreflightCheck(name="CPU", ok=True, detail="virtual: made-up", lack="")
+    manifest = plain.run.manifest.model_copy(update={"preflight": (virtual,)})
+    settings = {"/proc/sys/net/ipv4/tcp_congestion_control": "bbr"}
+    host, guest = plain.run.targets
+    environment = host.environment.model_copy(update={"settings": settings})
+    targets = (host.model_copy(update={"environment": environment}), guest)
+    run = replace(plain.run, manifest=manifest, targets=targets)
+    assert machine_text(run, "host", host.kernel) == f"host {host.kernel} (VM, made-up, bbr)"
+    assert machine_text(run, "guest", guest.kernel) == f"guest {guest.kernel} (emulated)"
+    assert machine_text(run, "exact-fifo", "9.9") == "exact-fifo 9.9 (emulated)"
