@@ -65,8 +65,8 @@ def _measure(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
         rows = rows[rows["key"].isin(measure.keys)]
     else:
         rows = rows[~rows["key"].str.endswith(ELSEWHERE)]
-    if measure.instrument:
-        rows = rows[rows["instrument"] == measure.instrument]
+    if measure.instruments:
+        rows = rows[rows["instrument"].isin(measure.instruments)]
     if measure.quantity in TIMES:
         rows = rows[~rows["probed"].astype(bool)]
     if measure.per == "round trip" or measure.hit:
@@ -156,10 +156,11 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     probe = row.instrument not in ("kernel", "workload")
     by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
     probe_level = ("function", "tracepoint", "counters").index(row.probe_level)
-    host = 0 if row.target == "host" else 1
+    host = {"host": 0, "exact-fifo": 2}.get(row.target, 1)  # SCHED_FIFO is nobody's default
     if measure.undisturbed:
         return (int(row.probed), host, int(probe), probe_level, by)
-    return (int(not probe), probe_level if probe else 0, int(row.probed), host, by)
+    place = measure.instruments.index(row.instrument) if measure.instruments else int(not probe)
+    return (place, probe_level if probe else 0, int(row.probed), host, by)
 
 
 def best_source(rows: pd.DataFrame, measure: Measure) -> pd.DataFrame:

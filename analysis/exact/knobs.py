@@ -66,6 +66,11 @@ class Change:
         """The difference as a part of what the message costs without."""
         return (self.after.total - self.before.total) / self.before.total
 
+    @property
+    def steps(self) -> float:
+        """Steps of a message, more."""
+        return (self.after.steps - self.before.steps) / MESSAGES
+
     def per_message(self) -> tuple[float, float]:
         """Instructions without and with."""
         return self.before.total / MESSAGES, self.after.total / MESSAGES
@@ -152,23 +157,16 @@ class KnobTable:
 
 def most_alike(before: ExactCell, after: ExactCell) -> Change:
     """The pair of variants between which the fewest instructions move; of equals the usual one."""
+    firsts, seconds = (
+        [cell.as_variant(n).functions() for n in range(len(cell.variants) + 1)]
+        for cell in (before, after)
+    )
     _, _, n, m = min(
         (sum(abs(first[name] - second[name]) for name in {*first, *second}), n + m, n, m)
-        for n, first in enumerate(_by_function(before))
-        for m, second in enumerate(_by_function(after))
+        for n, first in enumerate(firsts)
+        for m, second in enumerate(seconds)
     )
     return Change(before.as_variant(n), after.as_variant(m))
-
-
-def _by_function(cell: ExactCell) -> list[Counter[str]]:
-    """Self instructions of each function in the usual round trip, and in each variant."""
-    found = [cell.functions()]
-    for variant in cell.variants:
-        functions = found[0].copy()
-        for path, (_, steps) in variant.moved.items():
-            functions[path.rpartition(";")[2]] += steps
-        found.append(functions)
-    return found
 
 
 def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:

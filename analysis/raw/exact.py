@@ -3,7 +3,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag, TypeAdapter, model_validator
+from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from analysis.raw.cells import Result
 from analysis.raw.record import Change, Count, Model, Positive, Word
@@ -37,6 +37,7 @@ class Knob(Model):
     # The pattern of the functions that a probe calls once for each event that it sees
     event: str = ""
     command_line: str = ""
+    cpu: str = ""  # the emulated CPU instead of the environment's: a model, `+` and its features
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class Knob(Model):
 class ExactWindow(Model):
     """Sums over the whole window."""
 
-    steps: Count
+    steps: Count  # instructions, of a repeated string instruction each repetition
     instructions: Count  # a repeated string instruction counts once
     guest_ns: Count
     switches: dict[str, Count]  # task → switches to it
@@ -77,6 +78,8 @@ class Variant(Model):
 
     iterations: Positive
     moved: Moves  # call path → calls and steps more than in tree/<id>.tsv
+    # Call path → how many more of its steps only repeat a string instruction; absent: none
+    repeats: dict[str, Change] = Field(default_factory=dict)
 
 
 class Cycle(Model):

@@ -119,14 +119,16 @@ def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
     return plan | counted | empty | figures
 
 
-def shape(name: str, iterations: int, identical: int, steps: int, most: int) -> dict[str, Any]:
-    """An entry of `shapes` in such a line."""
+def shape(
+    name: str, iterations: int, identical: int, steps: int, most: int, repeats: int = 0
+) -> dict[str, Any]:
+    """An entry of `shapes` in such a line; `repeats` of the steps only repeat an instruction."""
     figures = {"name": name, "iterations": iterations, "first": 0, "identical": identical}
     return figures | {
         "steps": steps,
         "least": steps,
         "most": most,
-        "instructions": steps,
+        "instructions": steps - repeats,
         "switches": {},
     }
 

@@ -31,7 +31,18 @@ from tests.exact.conftest import REPOSITORY
 
 CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)
 KEYS = {
-    *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
+    *(
+        "what",
+        "value",
+        "one",
+        "command_line",
+        "cpu",
+        "modules",
+        "programs",
+        "file",
+        "each",
+        "steps",
+    ),
     *("code", "shows", "lacks", "image", "messages", "event"),
 }
 
@@ -54,7 +65,9 @@ def test_every_knob_of_the_table_is_found(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
     values = row.get("value", [""])
-    for value in {"number": ["3"], "script": list(scripts())}.get(str(values), values):
+    for value in {"number": ["3"], "script": list(scripts()), "cpu": ["max", "+erms+smap=off"]}.get(
+        str(values), values
+    ):
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
@@ -90,7 +103,7 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
 
 
 def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
-    fitted, knob = guest_with_knob(invoker().cache, guest, "6.12", find(name), lambda _: None)
+    fitted, knob = guest_with_knob(invoker().cache, guest, find(name), lambda _: None)
     cell = replace(CELL, knob=knob)
     window, result, _ = measure(fitted, cell)
     return window, describe(cell, window, result)
@@ -158,4 +171,4 @@ def test_a_kernel_without_the_module_lacks_the_knob(
     monkeypatch.setattr("runners.exact.machine.knob_guest.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
-        guest_with_knob(invoker().cache, exact_guest, "6.12", knob, lambda _: None)
+        guest_with_knob(invoker().cache, exact_guest, knob, lambda _: None)

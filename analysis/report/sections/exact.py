@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from markupsafe import Markup
 
 from analysis.analyse import Analysis
-from analysis.exact.cells import Comparison, ExactCell
+from analysis.exact.cells import DEFAULT, Comparison, ExactCell
 from analysis.exact.figures import LEAST_SHARE, branches
 from analysis.exact.knobs import Change, KnobRow, KnobTable
 from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
@@ -24,9 +24,12 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         return
     first, journey = analysis.exact[0].cells[0], figures.get("journey")
     yield (
-        "Counted in an emulated machine that executes the same instructions every time (QEMU "
-        f"{first.qemu}, CPU {first.cpu}), probes and noise excluded. Counts, not times."
+        f"Every instruction executed by the emulated CPU ({first.cpu}, QEMU {first.qemu}), which "
+        "runs the same program alike every time. Counts, not times: this CPU has no caches, no "
+        "contention, no branch prediction, no microcode and no hypervisor below it, and other "
+        "models of CPU execute other instructions (--knob cpu=…)."
     )
+    yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
     yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
     for place, comparison in enumerate(analysis.exact):
@@ -38,6 +41,44 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
             "own scheduling; exact mode tells the steady round trip under the default scheduler."
         )
         yield from map(_crosscheck, analysis.crosschecks)
+
+
+def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
+    """A round trip under each scheduler side by side, and what part of the window it stands for."""
+    heads = ("instructions", "steps", "exactly so", "mean of the window")
+    groups: dict[tuple[str, int], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault((one.kernel, one.size), []).append(one)
+    for (kernel, size), found in groups.items():
+        names = list(dict.fromkeys(cell.transport for one in found for cell in one.cells))
+        rows = []
+        for one in sorted(
+            found, key=lambda one: (one.placement != "same-cpu", one.scheduling != DEFAULT)
+        ):
+            cells = {cell.transport: cell for cell in one.cells}
+            figures = [text for name in names for text in _round_trip(cells.get(name))]
+            ratios = [_ratio(one.cells, count) for count in (lambda c: c.total, lambda c: c.mean)]
+            rows.append((one.title, *figures, *ratios))
+        caption = (
+            f"A round trip by scheduler, {kernel}, {size_text(size)}: the steady one (the most "
+            "frequent, with the iterations that are exactly so), and the mean of all that the "
+            "window held, ticks and other iterations too. Steps count each repetition of a "
+            "repeated string instruction, instructions do not"
+        )
+        columns = [column for name in names for column in numbers(*heads, group=name)]
+        ends = numbers("steady", "mean", group="second / first")
+        yield Table(caption, ["scheduler", *columns, *ends], rows)
+
+
+def _round_trip(cell: ExactCell | None) -> tuple[str, ...]:
+    if cell is None:
+        return (NOT_MEASURED,) * 4
+    share = f"{cell.identical} of {cell.iterations}"
+    return f"{cell.total:,}", f"{cell.steps:,}", share, f"{cell.mean:,.0f}"
+
+
+def _ratio(cells: tuple[ExactCell, ...], count: Callable[[ExactCell], float]) -> str:
+    return number(count(cells[1]) / count(cells[0])) if len(cells) > 1 else NOT_MEASURED
 
 
 def _comparison(found: Comparison, first: bool) -> Blocks:
@@ -85,17 +126,21 @@ def _totals(cells: tuple[ExactCell, ...]) -> Iterator[str]:
         say("<strong>{:,}</strong> instructions over {}", cell.total, cell.transport)
         for cell in cells
     ]
-    shares = [f"{cell.share:.0%} of {cell.iterations} iterations" for cell in cells]
-    steady = " ".join(
-        f"Of these over {cell.transport}, {usual.identical} are identical, instruction for "
-        f"instruction, and all take {usual.least:,} to {usual.most:,}."
+    yield say("A round trip takes {}.", Markup(listed([str(total) for total in totals])))
+    yield from (
+        f"Over {cell.transport}, {cell.identical} of {cell.iterations} iterations are exactly so; "
+        f"{usual.iterations} call these functions as often and take {usual.least:,} to "
+        f"{usual.most:,} steps."
         for cell in cells
         for usual in cell.shapes[:1]
     )
-    yield say(
-        "A round trip takes {}: what {} do, by the functions that they call. {}",
-        Markup(listed([str(total) for total in totals])), listed(shares), steady,
-    )  # fmt: skip
+    yield from (
+        f"Its {cell.steps:,} steps over {cell.transport} are more than its instructions in "
+        f"{listed([f'{name} (+{n:,})' for name, n in cell.repeated().most_common()])}, which "
+        "repeat a string instruction."
+        for cell in cells
+        if cell.steps != cell.total
+    )
     switches = "; ".join(
         "{} {} voluntary and {} involuntary".format(cell.transport, *cell.switches())
         for cell in cells
@@ -164,10 +209,10 @@ def _by_function(found: Comparison, first: bool) -> Group:
 
 def _shapes(cell: ExactCell) -> Iterator[str]:
     for shape in cell.shapes[1:MOST_SHAPES]:
-        extent = f" ({shape.least:,} to {shape.most:,})" if shape.most > shape.least else ""
+        extent = f", {shape.least:,} to {shape.most:,}" if shape.most > shape.least else ""
         yield (
-            f"{cell.transport}: {counted(shape.iterations, 'iteration')} of {shape.steps:,} "
-            f"instructions{extent}: {shape.name}"
+            f"{cell.transport}: {counted(shape.iterations, 'iteration')} of "
+            f"{shape.instructions:,} instructions ({shape.steps:,} steps{extent}): {shape.name}"
         )
     if len(cell.shapes) > MOST_SHAPES:
         yield f"{cell.transport}: {counted(len(cell.shapes) - MOST_SHAPES, 'other way')}"
@@ -219,7 +264,7 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
         caption: str, head: str, figures: tuple[str, ...], rows: tuple[KnobRow, ...],
         cells: Callable[[Change], tuple[Cell, ...]],
     ) -> Table:  # fmt: skip
-        """Three cells for each knob and transport."""
+        """A cell for each of the figures, by knob and transport."""
         lines: list[list[str | Cell]] = []
         for row in rows:
             by_transport = {change.transport: change for change in row.changes}
@@ -227,12 +272,15 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
             lines.append([above(code(row.name), what)])
             for name in found.transports:
                 change = by_transport.get(name)
-                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=3),)
+                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=len(figures)),)
         columns = [column for name in found.transports for column in numbers(*figures, group=name)]
         return Table(caption, [head, *columns], lines)
 
-    caption = "Instructions of a message, without → with"
-    heads = ("without → with", "difference", "share")
+    caption = (
+        "Instructions of a message, without → with; the last column is the difference in steps, "
+        "where a repeated string instruction counts each time"
+    )
+    heads = ("without → with", "difference", "share", "steps")
     yield table(caption, "knob", heads, found.rows, _knob_cells)
     if found.probes:
         caption = (
@@ -240,15 +288,16 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
             "program, or an entry that a tracer writes; what a probe adds to a message is that "
             "often an event"
         )
-        heads = ("events a message", "an event", "a message")
-        yield table(caption, "probe", heads, found.probes, _probe_cells)
+        events = ("events a message", "an event", "a message")
+        yield table(caption, "probe", events, found.probes, _probe_cells)
 
 
 def _knob_cells(change: Change) -> tuple[Cell, ...]:
     before, after = change.per_message()
     share = f"{change.share:+.1%}".replace("-", MINUS)
     difference = _difference(change, "<strong>{}</strong>{}")
-    return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share)
+    steps = Cell(_signed(change.steps), "faint")
+    return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share), steps
 
 
 def _probe_cells(change: Change) -> tuple[Cell, ...]:
@@ -258,10 +307,13 @@ def _probe_cells(change: Change) -> tuple[Cell, ...]:
 
 
 def _difference(change: Change, words: str) -> Cell:
-    form = "{:+,.0f}" if change.difference == int(change.difference) else "{:+,.1f}"
-    text = form.format(change.difference).replace("-", MINUS)
     wrong = "" if change.valid else "invalid"
-    return Cell(say(words, text, f" {wrong}" if wrong else ""), wrong)
+    return Cell(say(words, _signed(change.difference), f" {wrong}" if wrong else ""), wrong)
+
+
+def _signed(difference: float) -> str:
+    form = "{:+,.0f}" if difference == int(difference) else "{:+,.1f}"
+    return form.format(difference).replace("-", MINUS)
 
 
 def _explained(row: KnobRow, change: Change) -> Blocks:
