@@ -18,7 +18,6 @@ from analysis.functions import flame
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
-from analysis.wording import counted
 
 Name = TypeVar("Name", str, tuple[str, ...])
 MESSAGES = 2  # of a round trip
@@ -114,15 +113,6 @@ class ExactCell(ExactLine):
     def repeated(self) -> Counter[str]:
         """Steps of each function beyond its instructions."""
         return +summed((node.path[-1], node.steps - node.instructions) for node in self.nodes)
-
-    def rounds(self) -> list[str]:
-        """Cycles of several iterations, in words."""
-        return [
-            f"{counted(cycle.iterations, 'iteration')} in rounds of {len(cycle.shapes)} "
-            f"({', '.join(f'{self.shapes[n].instructions:,}' for n in cycle.shapes)} instructions)"
-            for cycle in self.cycles
-            if len(cycle.shapes) > 1
-        ]
 
     def functions(self) -> Counter[str]:
         """Self instructions of each function."""

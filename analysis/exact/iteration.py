@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The steady round trip in its order: what ran after what, to the instruction (exact mode).
+"""The steady round trip in its order: what ran after what, in instructions (exact mode).
 
 Source: raw/exact-*/iteration/<id>.tsv. A repeated string instruction counts once. Spans of all
 processes and CPUs follow each other, as the emulator ran them.

@@ -7,7 +7,7 @@ function's layer says whether that is what differs between the two machines; wha
 marked.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -100,15 +100,19 @@ class Crosscheck:
         return tuple(r for r in self.rows if r.bpftrace is not None or r.verdict in DIFFERENT)
 
 
-def hits_text(found: Iterable[Crosscheck], size: int, conditions: str) -> str:
-    """How many functions a round trip of the newest kernel calls; empty where nobody knows."""
-    fit = [one for one in found if (one.size, one.conditions) == (size, conditions)]
-    texts = [one.hits_text for one in fit if one.kernel == fit[0].kernel]
-    if not texts:
+def hits_text(found: Sequence[Crosscheck]) -> str:
+    """How many functions a round trip calls, of the first kernel, size and conditions."""
+    if not found:
         return ""
+    kernel, size, conditions = found[0].kernel, found[0].size, found[0].conditions
+    texts = [
+        one.hits_text
+        for one in found
+        if (one.kernel, one.size, one.conditions) == (kernel, size, conditions)
+    ]
     return (
         f"Different kernel functions that each round trip of {size_text(size)} calls "
-        f"({conditions}, default scheduler, exact mode on {fit[0].kernel}): {'; '.join(texts)}. "
+        f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}. "
         "Out of ftrace's sight: functions of lib/, entry code, all that is marked notrace."
     )
 

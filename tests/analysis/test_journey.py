@@ -53,7 +53,7 @@ def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Co
     nodes = tuple(Node(one.path, 1, one.instructions, one.instructions) for one in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
-        scheduling="fifo", iterations=9, shapes=(), cycles=(), variants=(), knob=None, nodes=nodes,
+        scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, nodes=nodes,
         broken=(), payload=payload, iteration=iteration,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))

@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from runners.exact.decode.digest import iteration_lines, tree_lines
-from runners.exact.decode.iterations import Cycle, RecordError, find_cycles, replay
+from runners.exact.decode.iterations import RecordError, replay
 from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
@@ -260,11 +260,6 @@ def test_iterations_that_call_the_same_are_of_one_shape_whatever_their_branches_
     (shape,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
     assert (len(shape.iterations), shape.identical) == (22, 20)
     assert (shape.least, shape.steps, shape.most) == (8, 8, 10)
-
-
-def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> None:
-    order = [0, 0, 0, 4, 1, 2, 3, 1, 2, 3, 1, 5, 2, 3, 1, 2, 3, 1]
-    assert find_cycles(order) == [Cycle((1, 2, 3), 7 + 6), Cycle((0,), 3)]
 
 
 def test_a_record_without_iterations_says_so() -> None:

@@ -3,8 +3,6 @@
 
 from collections.abc import Callable, Iterator
 
-from markupsafe import Markup
-
 from analysis.analyse import Analysis
 from analysis.exact.cells import DEFAULT, Comparison, ExactCell
 from analysis.exact.figures import LEAST_SHARE, branches
@@ -85,7 +83,7 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
     cells = found.cells
     names = [cell.transport for cell in cells]
     yield Text("heading", f"{found.kernel}, {size_text(found.size)}: {found.title}")
-    yield from _totals(cells)
+    yield from map(_totals, cells)
     yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
     yield _layers(found)
@@ -121,32 +119,21 @@ def invalid(what: str, why: str) -> Text:
     return Text("alert", say("<strong>{} is invalid</strong>: {}", what, why))
 
 
-def _totals(cells: tuple[ExactCell, ...]) -> Iterator[str]:
-    totals = [
-        say("<strong>{:,}</strong> instructions over {}", cell.total, cell.transport)
-        for cell in cells
-    ]
-    yield say("A round trip takes {}.", Markup(listed([str(total) for total in totals])))
-    yield from (
-        f"Over {cell.transport}, {cell.identical} of {cell.iterations} iterations are exactly so; "
-        f"{usual.iterations} call these functions as often and take {usual.least:,} to "
-        f"{usual.most:,} steps."
-        for cell in cells
+def _totals(cell: ExactCell) -> str:
+    again = listed([f"{name} (+{n:,})" for name, n in cell.repeated().most_common()])
+    voluntary, involuntary = cell.switches()
+    steps = f"{cell.steps:,} steps"
+    text = say(
+        "Over {}, a round trip takes <strong>{:,}</strong> instructions ({}), as {} of {} "
+        "iterations do exactly; the two processes switch {} times voluntarily and {} times not.",
+        cell.transport, cell.total, f"{steps}: {again}" if again else steps, cell.identical,
+        cell.iterations, voluntary, involuntary,
+    )  # fmt: skip
+    return text + "".join(
+        f" {usual.iterations} iterations call these functions as often and take {usual.least:,} "
+        f"to {usual.most:,} steps."
         for usual in cell.shapes[:1]
     )
-    yield from (
-        f"Its {cell.steps:,} steps over {cell.transport} are more than its instructions in "
-        f"{listed([f'{name} (+{n:,})' for name, n in cell.repeated().most_common()])}, which "
-        "repeat a string instruction."
-        for cell in cells
-        if cell.steps != cell.total
-    )
-    switches = "; ".join(
-        "{} {} voluntary and {} involuntary".format(cell.transport, *cell.switches())
-        for cell in cells
-    )
-    yield f"Context switches of the two processes in it: {switches}."
-    yield from (f"{cell.transport} also went {words}." for cell in cells for words in cell.rounds())
 
 
 def _payload(cell: ExactCell) -> str:

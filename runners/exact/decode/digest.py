@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -30,22 +29,17 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
         "window": {
             "steps": window.total.steps.total(),
             "instructions": window.total.steps.total() - window.total.repeats.total(),
-            "guest_ns": result["window_ns"],
-            "switches": dict(window.total.switches),
-            "tasks": _by_task(window.tree, window.total),
         },
         "iterations": window.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
                 "iterations": len(shape.iterations),
-                "first": shape.iterations[0],
                 "identical": shape.identical,
                 "steps": shape.steps,
                 "least": shape.least,
                 "most": shape.most,
                 "instructions": shape.steps - shape.counts.repeats.total(),
-                "switches": dict(shape.counts.switches),
             }
             for shape in window.shapes
         ],
@@ -56,7 +50,6 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             {"iterations": iterations, **_moved(window.tree, usual, counts)}
             for counts, iterations in others
         ],
-        "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }

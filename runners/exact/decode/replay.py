@@ -77,7 +77,6 @@ class Counts:
     steps: Counter[int] = field(default_factory=Counter)
     repeats: Counter[int] = field(default_factory=Counter)  # steps that only repeat an instruction
     calls: Counter[int] = field(default_factory=Counter)
-    switches: Counter[str] = field(default_factory=Counter)
 
     def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
         """Equal for counts that are equal."""
@@ -176,8 +175,6 @@ class Replay:
                     stack = self._stack(stacks, current)
                 elif value != current:  # a switch, or a marker, which also names the running task
                     stacks[current] = tuple(stack)
-                    if kind == RecordEvent.SWITCH:
-                        counts.switches[self.tasks.get(value, "?")] += 1
                     current = value
                     stack = self._stack(stacks, current)
                 continue
