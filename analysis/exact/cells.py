@@ -18,11 +18,12 @@ from analysis.functions import flame
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
+from analysis.wording import listed, number, size_text, transport_text
 
 Name = TypeVar("Name", str, tuple[str, ...])
 MESSAGES = 2  # of a round trip
 TOP = 30
-SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
+SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
 FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
@@ -31,7 +32,7 @@ PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preem
 
 
 def scheduling_text(name: str) -> str:
-    """`the path alone (SCHED_FIFO)`; the name of a scheduling that has no words."""
+    """`under SCHED_FIFO`; the name of a scheduling that has no words."""
     return SCHEDULINGS.get(name, name)
 
 
@@ -172,6 +173,24 @@ class Comparison:
     def title(self) -> str:
         words = scheduling_text(self.scheduling)
         return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
+
+    @property
+    def sentence(self) -> str:
+        """What a message takes over each transport, and what part of the window that stands for."""
+        takes = [
+            f"{cell.total / MESSAGES:,.1f}".removesuffix(".0")
+            + f" instructions over {transport_text(cell.transport)}"
+            for cell in self.cells
+        ]
+        first, *others = self.cells
+        ratio = f" ({number(others[0].total / first.total)} times as many)" if others else ""
+        exactly = [f"{cell.identical} of {cell.iterations}" for cell in self.cells]
+        means = [f"{cell.mean / MESSAGES:,.0f}" for cell in self.cells]
+        return (
+            f"A message of {size_text(self.size)} takes {listed(takes)}{ratio} {self.title}: half "
+            f"of the steady round trip, which {listed(exactly)} iterations are exactly. The mean "
+            f"of the window, ticks and all, is {listed(means)}."
+        )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""

@@ -106,7 +106,7 @@ class ExactPlan(Model):
     placement: Word
     messages: Positive
     warmup: Count
-    scheduling: Word  # `fifo`: the path alone; `other`: the default scheduler
+    scheduling: Word  # `fifo`: SCHED_FIFO; `other`: the default scheduler
     knob: Knob | None
 
 

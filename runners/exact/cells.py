@@ -23,7 +23,7 @@ TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 class ExactCell:
     """What is counted in one boot.
 
-    `scheduling` is `fifo` (the path alone) or `other` (with the fair scheduler's work). The guest
+    `scheduling` is `fifo` (SCHED_FIFO) or `other` (the default scheduler). The guest
     changes `knob` before it starts the workload.
     """
 

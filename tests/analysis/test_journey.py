@@ -158,6 +158,13 @@ def test_a_iteration_names_lines_of_its_tree(tmp_path: Path) -> None:
     assert (unix.broken, tcp.iteration) == ((), ())
 
 
+def test_an_older_iteration_in_steps_is_no_journey_in_instructions(tmp_path: Path) -> None:
+    run = with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")
+    file = run / "raw/exact-6.12.0/iteration/1.tsv"
+    file.write_text(file.read_text().replace("instructions", "steps"))
+    assert analyse(read_run(run)).exact[0].cells[0].iteration == ()
+
+
 def test_a_iteration_that_is_not_the_round_trip_is_invalid(tmp_path: Path) -> None:
     analysis = analyse(read_run(with_iterations(tmp_path, "0\t1\t39\n")))
     assert "the stored iteration" in analysis.exact[0].cells[0].broken[0]

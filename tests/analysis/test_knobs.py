@@ -99,6 +99,15 @@ def test_the_iterations_that_are_most_alike_are_compared(analysis: Analysis) -> 
     assert idle.before.total == 56
 
 
+def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
+    path = run / "raw/exact-6.12.0/cells.jsonl"
+    more = f'"moved": {{"{BASE};tcp_sendmsg": [0, -8]}}'
+    repeats = f'"repeats": {{"{BASE};tcp_sendmsg": -5}}'
+    path.write_text(path.read_text().replace(more, f"{more}, {repeats}"))
+    cell = analyse(read_run(run)).exact[0].cells[0].as_variant(1)
+    assert (cell.steps, cell.total, cell.repeated()["tcp_sendmsg"]) == (56, 61, 0)
+
+
 def test_an_invalid_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     assert not next(row for row in table.rows if row.name == "nft=10").changes[0].valid

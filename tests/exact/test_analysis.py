@@ -124,8 +124,15 @@ def test_schedulers_stand_side_by_side_with_the_steady_share_and_the_mean(tmp_pa
     page = (tmp_path / "report.md").read_text()
     figures = "40 | 40 | 146 of 299 | 67 | 62 | 67 | 146 of 299 | 67 | 1.55 | 1.00 |"
     rows = [line for line in page.splitlines() if figures in line]
+    (fifo, _) = analyse(read_run(tmp_path)).exact
+    assert fifo.sentence.startswith(
+        "A message of 64 B takes 20 instructions over a Unix socket and 31 instructions over TCP "
+        "(1.55 times as many) under SCHED_FIFO"
+    )
+    assert "146 of 299 and 146 of 299 iterations" in fifo.sentence
+    assert "34 and 34" in fifo.sentence
     assert [row.split(" | ")[0] for row in rows] == [
-        "| with the default scheduler", r"| the path alone (SCHED\_FIFO)",
+        "| with the default scheduler", r"| under SCHED\_FIFO",
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from runners.exact.decode.record import (
     RecordEvent,
     classify,
 )
-from runners.exact.decode.replay import Counts, Replay, State
+from runners.exact.decode.replay import Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -188,9 +188,11 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
-    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words])
+    order: list[NodeVisit] = []
+    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words], order)
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
+    assert [visit.instructions for visit in order] == [2, 2, 2]
 
 
 def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> InstructionRecord:

@@ -83,7 +83,8 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
     cells = found.cells
     names = [cell.transport for cell in cells]
     yield Text("heading", f"{found.kernel}, {size_text(found.size)}: {found.title}")
-    yield from map(_totals, cells)
+    yield found.sentence
+    yield from (" ".join(_totals(cell)) for cell in cells)
     yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
     yield _layers(found)
@@ -119,21 +120,21 @@ def invalid(what: str, why: str) -> Text:
     return Text("alert", say("<strong>{} is invalid</strong>: {}", what, why))
 
 
-def _totals(cell: ExactCell) -> str:
-    again = listed([f"{name} (+{n:,})" for name, n in cell.repeated().most_common()])
+def _totals(cell: ExactCell) -> Iterator[str]:
     voluntary, involuntary = cell.switches()
-    steps = f"{cell.steps:,} steps"
-    text = say(
-        "Over {}, a round trip takes <strong>{:,}</strong> instructions ({}), as {} of {} "
-        "iterations do exactly; the two processes switch {} times voluntarily and {} times not.",
-        cell.transport, cell.total, f"{steps}: {again}" if again else steps, cell.identical,
-        cell.iterations, voluntary, involuntary,
+    yield say(
+        "Over {}, a round trip takes <strong>{:,}</strong> instructions; the two processes switch "
+        "{} times voluntarily and {} times not.",
+        cell.transport, cell.total, voluntary, involuntary,
     )  # fmt: skip
-    return text + "".join(
-        f" {usual.iterations} iterations call these functions as often and take {usual.least:,} "
-        f"to {usual.most:,} steps."
-        for usual in cell.shapes[:1]
-    )
+    if again := cell.repeated():
+        names = listed([f"{name} (+{n:,})" for name, n in again.most_common()])
+        yield f"Steps are more, by repeated string instructions: {cell.steps:,}, in {names}."
+    for usual in cell.shapes[:1]:
+        yield (
+            f"{usual.iterations} iterations call these functions as often, in {usual.least:,} to "
+            f"{usual.most:,} steps."
+        )
 
 
 def _payload(cell: ExactCell) -> str:
