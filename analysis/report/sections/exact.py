@@ -13,7 +13,6 @@ from analysis.report.inline import above, code, say, signed
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
 
-BAR = 160  # pixels, of half of the dearest round trip
 MOST_SHAPES = 9  # of iterations: how many have a line
 
 
@@ -88,14 +87,10 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
     yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
     yield _layers(found)
-    helpers = [
-        f"{cell.transport}: {cell.inherited():,} instructions of helpers were given to their "
-        "caller's layer. "
-        for cell in cells
-    ]
+    helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
     yield Text(
         "note",
-        f"Bars: a full width is half of the most expensive round trip. {''.join(helpers)}"
+        f"Helpers' instructions that their callers' layers have: {', '.join(helpers)}. "
         f"Unclassified: {found.unclassified:.2%} at most.",
     )
     if len(cells) > 1:
@@ -154,17 +149,8 @@ def _payload(cell: ExactCell) -> str:
 
 
 def _layers(found: Comparison) -> Table:
-    most = max(cell.total for cell in found.cells)
-    bar = (
-        '{:,} <svg width="{}" height="10" role="img" aria-label="{:.1%}">'
-        '<rect width="{:.1f}" height="10" fill="var(--{})"/></svg>'
-    )
-    rows = []
-    for name, values in found.layers():
-        both = zip(values, found.cells, strict=True)
-        bars = [say(bar, n, BAR, n / most, 2 * BAR * n / most, cell.transport) for n, cell in both]
-        rows.append((name, *bars))
     heads = ["layer", *numbers(*(cell.transport for cell in found.cells))]
+    rows = [(name, *(f"{n:,}" for n in values)) for name, values in found.layers()]
     return Table("By layer, instructions a round trip", heads, rows)
 
 
@@ -284,7 +270,7 @@ def _knob_cells(change: Change) -> tuple[Cell, ...]:
     before, after = change.per_message()
     share = f"{change.share:+.1%}".replace("-", MINUS)
     difference = _difference(change, "<strong>{}</strong>{}")
-    steps = Cell(_signed(change.steps), "faint")
+    steps = Cell(signed(change.steps), "faint")
     return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share), steps
 
 
@@ -296,12 +282,7 @@ def _probe_cells(change: Change) -> tuple[Cell, ...]:
 
 def _difference(change: Change, words: str) -> Cell:
     wrong = "" if change.valid else "invalid"
-    return Cell(say(words, _signed(change.difference), f" {wrong}" if wrong else ""), wrong)
-
-
-def _signed(difference: float) -> str:
-    form = "{:+,.0f}" if difference == int(difference) else "{:+,.1f}"
-    return form.format(difference).replace("-", MINUS)
+    return Cell(say(words, signed(change.difference), f" {wrong}" if wrong else ""), wrong)
 
 
 def _explained(row: KnobRow, change: Change) -> Blocks:
