@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from analysis.conditions import Conditions
+from analysis.counts.ledger import transport_order
 from analysis.exact.iteration import PROCESSES, Span
 from analysis.functions import flame
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
@@ -25,7 +26,6 @@ MESSAGES = 2  # of a round trip
 TOP = 30
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
-FIRST_TRANSPORTS = ("unix", "tcp")
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
@@ -227,9 +227,8 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
         if not cell.knob:
             key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
             groups.setdefault(key, []).append(cell)
-    order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
     return tuple(
-        Comparison(*key, tuple(sorted(group, key=lambda cell: order.get(cell.transport, 9))))
+        Comparison(*key, tuple(sorted(group, key=lambda cell: transport_order(cell.transport))))
         for key, group in groups.items()
     )
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from analysis.counts.ledger import transport_order
-from analysis.exact.cells import MESSAGES, ExactCell, scheduling_text
+from analysis.exact.cells import MESSAGES, ExactCell
 
 TOP = 12
 Counts = tuple[Counter[str], Counter[str]]  # name → self instructions, and → calls
@@ -124,11 +124,6 @@ class KnobTable:
     placement: str
     scheduling: str
     rows: tuple[KnobRow, ...]
-
-    @property
-    def title(self) -> str:
-        """The scheduling in words."""
-        return scheduling_text(self.scheduling)
 
     @property
     def transports(self) -> tuple[str, ...]:

@@ -91,10 +91,6 @@ class Payload(Model):
         """Copies of each payload byte."""
         return sum(self.copied.values()) / (self.messages * size)
 
-    def traffic(self) -> tuple[float, float]:
-        """Bytes loaded and stored for each message, by whatever instruction."""
-        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
-
 
 class ExactPlan(Model):
     """What each exact cell has, counted or failed."""

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 
 from analysis.analyse import Analysis
-from analysis.exact.cells import DEFAULT, Comparison, ExactCell
+from analysis.exact.cells import DEFAULT, Comparison, ExactCell, scheduling_text
 from analysis.exact.figures import LEAST_SHARE, branches
 from analysis.exact.knobs import Change, KnobRow, KnobTable
 from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
@@ -155,13 +155,13 @@ def _layers(found: Comparison) -> Table:
 
 
 def _traffic(cell: ExactCell) -> Table:
-    assert cell.payload is not None
-    loaded, stored = cell.payload.traffic()
+    layers = cell.traffic_by_layer()
+    loaded, stored = sum(load for _, load, _ in layers), sum(store for *_, store in layers)
     caption = (
         f"{cell.transport}: a message makes the processor load {loaded:,.0f} bytes and store "
         f"{stored:,.0f}, of whatever memory"
     )
-    rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in cell.traffic_by_layer()]
+    rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in layers]
     return Table(caption, ["layer", *numbers("loaded", "stored")], rows)
 
 
@@ -223,7 +223,9 @@ def knobs(analysis: Analysis, _: Figures) -> Blocks:
         )
     for table in analysis.knobs:
         yield Text(
-            "heading", f"{table.kernel}, {size_text(table.size)}, {table.placement}: {table.title}"
+            "heading",
+            f"{table.kernel}, {size_text(table.size)}, {table.placement}: "
+            f"{scheduling_text(table.scheduling)}",
         )
         yield from table.costs_of_one()
         yield from _knob_tables(table)
