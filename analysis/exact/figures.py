@@ -46,7 +46,7 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
         return not_drawn("journey", title, lacks)
     costs = [f"{message.total:,} instructions over {message.transport}" for message in found]
     shares = [
-        f"{cell.identical} ({cell.transport}) of {cell.iterations}" for cell in comparison.cells
+        f"{cell.identical} of {cell.iterations} ({cell.transport})" for cell in comparison.cells
     ]
     caption = " ".join(
         (
