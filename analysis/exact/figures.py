@@ -2,7 +2,7 @@
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,8 +15,7 @@ from analysis.wording import listed, size_text
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """A function under its callers, with all it calls: instructions by transport."""
 
     depth: int

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from analysis.counts.ledger import transport_order
 from analysis.exact.cells import MESSAGES, ExactCell
+from analysis.wording import MINUS
 
 TOP = 12
 Counts = tuple[Counter[str], Counter[str]]  # name → self instructions, and → calls
@@ -197,16 +198,9 @@ def _moved(without: Counts, with_: Counts) -> list[Moved]:
 def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:
     """`points`: how many there are, and how many instructions more a message takes then."""
     least, first = points[0]
-    if not any(cost for _, cost in points):
-        return f"{message} costs the same however many there are."
-    firsts, them = ("the first", "it") if least == 1 else (f"the first {least}", "them")
-    if len(points) == 1:
-        costs = "costs" if least == 1 else "cost"
-        return f"{firsts} {costs} {message} {first:,.1f} instructions more."
-    slopes = ", ".join(
-        f"{(high - low) / (last - first):,.1f} instructions (from {first} to {last})"
+    texts = [f"{first:+,.1f} instructions with {least}"]
+    texts += [
+        f"{(high - low) / (last - first):+,.1f} for each more up to {last}"
         for (first, low), (last, high) in pairwise(points)
-    )
-    return (
-        f"each costs {message} {slopes}; {firsts}, with all that comes with {them}, {first:,.1f}."
-    )
+    ]
+    return f"{message} takes {', '.join(texts).replace('-', MINUS)}."

@@ -111,9 +111,7 @@ def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
 def test_an_invalid_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     assert not next(row for row in table.rows if row.name == "nft=10").changes[0].valid
-    assert table.costs_of_one() == [
-        "rule: the first costs a message over tcp 13.0 instructions more."
-    ]
+    assert table.costs_of_one() == ["rule: a message over tcp takes +13.0 instructions with 1."]
 
 
 def test_what_one_more_costs(run: Path) -> None:
@@ -121,8 +119,7 @@ def test_what_one_more_costs(run: Path) -> None:
     path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
     (table,) = analyse(read_run(run)).knobs
     assert table.costs_of_one() == [
-        "rule: each costs a message over tcp 10.0 instructions (from 1 to 10); "
-        "the first, with all that comes with it, 13.0."
+        "rule: a message over tcp takes +13.0 instructions with 1, +10.0 for each more up to 10."
     ]
 
 
