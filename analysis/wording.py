@@ -110,6 +110,8 @@ def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:
     """`kernel counters, no probe attached · host · 6.1.0`."""
     if instrument == "kernel":
         instrument = f"kernel counters, {'probes' if probed else 'no probe'} attached"
+    if instrument == "exact":
+        target = "SCHED_FIFO" if target == "exact-fifo" else "default scheduler"
     return f"{instrument} · {target} · {kernel}"
 
 

@@ -65,8 +65,8 @@ def _measure(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
         rows = rows[rows["key"].isin(measure.keys)]
     else:
         rows = rows[~rows["key"].str.endswith(ELSEWHERE)]
-    if measure.instrument:
-        rows = rows[rows["instrument"] == measure.instrument]
+    if measure.instruments:
+        rows = rows[rows["instrument"].isin(measure.instruments)]
     if measure.quantity in TIMES:
         rows = rows[~rows["probed"].astype(bool)]
     if measure.per == "round trip" or measure.hit:
@@ -162,9 +162,11 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
     probe_level = ("function", "tracepoint", "counters").index(row.probe_level)
     guest, probed = disturbance(row.target, row.probed)
+    guest += row.target == "exact-fifo"  # SCHED_FIFO is nobody's default
     if measure.scheduler:
         return (guest, probed, int(probe), probe_level, by)
-    return (int(not probe), probe_level if probe else 0, probed, guest, by)
+    place = measure.instruments.index(row.instrument) if measure.instruments else int(not probe)
+    return (place, probe_level if probe else 0, probed, guest, by)
 
 
 def disturbance(target: str, probed: bool) -> tuple[int, int]:

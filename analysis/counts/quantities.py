@@ -72,7 +72,7 @@ class Measure(NamedTuple):
     ledger: bool = True  # a row of the full ledger
     scheduler: bool = False  # depends on the scheduler: the least disturbed source comes first
     unprobed: bool = False  # the kernel or a program counts it: no probe is needed
-    instrument: str = ""  # only this instrument's figures; empty for all
+    instruments: tuple[str, ...] = ()  # only these instruments' figures, best first; () for all
     # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
@@ -83,13 +83,14 @@ def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {*FLAGS, "unlisted"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
-    columns = ("words", "quantity", "per", "unit", "instrument", "hit", "over")
+    columns = ("words", "quantity", "per", "unit", "hit", "over")
     named: dict[str, Any] = {name: row[name] for name in columns}
     named |= {flag: flag in flags for flag in FLAGS}
     return Measure(
         id=row["measure"],
         keys=tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
         ledger="unlisted" not in flags,
+        instruments=tuple(filter(None, row["instrument"].split(","))),
         **named,
     )
 

@@ -53,7 +53,7 @@ def own(cell: ExactCell) -> Counter[Path]:
     """What each path took itself; the two tasks' equal paths are one."""
     found: Counter[Path] = Counter()
     for node in cell.nodes:
-        found[node.path[1:]] += node.self_
+        found[node.path[1:]] += node.instructions
     return found
 
 

@@ -13,35 +13,41 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from analysis.conditions import Conditions
+from analysis.counts.ledger import transport_order
 from analysis.exact.iteration import PROCESSES, Span
 from analysis.functions import flame
 from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
-from analysis.wording import counted
+from analysis.wording import listed, number, size_text, transport_text
 
 Name = TypeVar("Name", str, tuple[str, ...])
 MESSAGES = 2  # of a round trip
 TOP = 30
-SCHEDULINGS = {"fifo": "the path alone (SCHED_FIFO)", "other": "with the default scheduler"}
-FIRST_TRANSPORTS = ("unix", "tcp")
+SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
+DEFAULT = "other"
 SWITCH = "__switch_to_asm"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 
 
 def scheduling_text(name: str) -> str:
-    """`the path alone (SCHED_FIFO)`; the name of a scheduling that has no words."""
+    """`under SCHED_FIFO`; the name of a scheduling that has no words."""
     return SCHEDULINGS.get(name, name)
 
 
 @dataclass(frozen=True)
 class Node:
-    """A call path of the steady round trip: `self_` without what it calls."""
+    """A call path of the steady round trip, without what it calls.
+
+    `steps` are instructions, of a repeated string instruction each repetition: the emulator's clock
+    counts these.
+    """
 
     path: tuple[str, ...]
     calls: int
-    self_: int
+    instructions: int
+    steps: int
 
 
 def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
@@ -54,7 +60,7 @@ def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
 
 def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
     """Instructions of each path and all below it; the two tasks' equal paths are one."""
-    return flame.inclusive(summed((node.path[1:], node.self_) for node in nodes))
+    return flame.inclusive(summed((node.path[1:], node.instructions) for node in nodes))
 
 
 class ExactCell(ExactLine):
@@ -72,14 +78,14 @@ class ExactCell(ExactLine):
         """The cell as its iterations of another variant went, from 1 up; 0 is the usual one."""
         if not number:
             return self
-        usual = {";".join(node.path): (node.calls, node.self_) for node in self.nodes}
-        summed = {
-            path: (usual.get(path, (0, 0))[0] + calls, usual.get(path, (0, 0))[1] + steps)
-            for path, (calls, steps) in self.variants[number - 1].moved.items()
-        }
-        both = (usual | summed).items()
-        nodes = tuple(Node(tuple(path.split(";")), *n) for path, n in both if any(n))
-        return self.model_copy(update={"nodes": nodes})
+        variant = self.variants[number - 1]
+        nodes = {";".join(node.path): node for node in self.nodes}
+        for path, (calls, steps) in variant.moved.items():
+            usual = nodes.get(path) or Node(tuple(path.split(";")), 0, 0, 0)
+            own = usual.instructions + steps - variant.repeats.get(path, 0)
+            nodes[path] = Node(usual.path, usual.calls + calls, own, usual.steps + steps)
+        kept = tuple(node for node in nodes.values() if node.calls or node.steps)
+        return self.model_copy(update={"nodes": kept})
 
     @property
     def conditions(self) -> Conditions:
@@ -87,26 +93,31 @@ class ExactCell(ExactLine):
 
     @property
     def total(self) -> int:
-        """Instructions of the steady round trip; a repeated string instruction counts each time."""
-        return sum(node.self_ for node in self.nodes)
+        """Instructions of the steady round trip; a repeated string instruction counts once."""
+        return sum(node.instructions for node in self.nodes)
 
     @property
-    def share(self) -> float:
-        """The part of the iterations that were of the steady shape."""
-        return self.shapes[0].iterations / self.iterations
+    def steps(self) -> int:
+        """Steps of the steady round trip."""
+        return sum(node.steps for node in self.nodes)
 
-    def rounds(self) -> list[str]:
-        """Cycles of several iterations, in words."""
-        return [
-            f"{counted(cycle.iterations, 'iteration')} in rounds of {len(cycle.shapes)} "
-            f"({', '.join(f'{self.shapes[n].steps:,}' for n in cycle.shapes)} instructions)"
-            for cycle in self.cycles
-            if len(cycle.shapes) > 1
-        ]
+    @property
+    def identical(self) -> int:
+        """How many of the iterations are the steady round trip, alike in every call path."""
+        return self.shapes[0].identical if self.shapes else 0
+
+    @property
+    def mean(self) -> float:
+        """Instructions of a round trip, of all that the window held: ticks, other tasks."""
+        return self.window.instructions * MESSAGES / self.messages
+
+    def repeated(self) -> Counter[str]:
+        """Steps of each function beyond its instructions."""
+        return +summed((node.path[-1], node.steps - node.instructions) for node in self.nodes)
 
     def functions(self) -> Counter[str]:
         """Self instructions of each function."""
-        return summed((node.path[-1], node.self_) for node in self.nodes)
+        return summed((node.path[-1], node.instructions) for node in self.nodes)
 
     def calls(self) -> Counter[str]:
         """Calls of each function."""
@@ -114,11 +125,13 @@ class ExactCell(ExactLine):
 
     def inclusive(self) -> Counter[str]:
         """Instructions of each function and all it calls; a recursion counts once."""
-        return summed((name, node.self_) for node in self.nodes for name in set(node.path[1:]))
+        return summed(
+            (name, node.instructions) for node in self.nodes for name in set(node.path[1:])
+        )
 
     def layers(self) -> Counter[str]:
         """Self instructions of each layer."""
-        return summed((layer_of(node.path).name, node.self_) for node in self.nodes)
+        return summed((layer_of(node.path).name, node.instructions) for node in self.nodes)
 
     def traffic_by_layer(self) -> list[tuple[str, float, float]]:
         """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
@@ -143,7 +156,7 @@ class ExactCell(ExactLine):
 
     def inherited(self) -> int:
         """Instructions of helpers that were given to their caller's layer."""
-        return sum(node.self_ for node in self.nodes if layer_of(node.path).inherited)
+        return sum(node.instructions for node in self.nodes if layer_of(node.path).inherited)
 
 
 @dataclass(frozen=True)
@@ -160,6 +173,24 @@ class Comparison:
     def title(self) -> str:
         words = scheduling_text(self.scheduling)
         return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
+
+    @property
+    def sentence(self) -> str:
+        """What a message takes over each transport, and what part of the window that stands for."""
+        takes = [
+            f"{cell.total / MESSAGES:,.1f}".removesuffix(".0")
+            + f" instructions over {transport_text(cell.transport)}"
+            for cell in self.cells
+        ]
+        first, *others = self.cells
+        ratio = f" ({number(others[0].total / first.total)} times as many)" if others else ""
+        exactly = [f"{cell.identical} of {cell.iterations}" for cell in self.cells]
+        means = [f"{cell.mean / MESSAGES:,.0f}" for cell in self.cells]
+        return (
+            f"A message of {size_text(self.size)} takes {listed(takes)}{ratio} {self.title}: half "
+            f"of the steady round trip, which {listed(exactly)} iterations are exactly. The mean "
+            f"of the window, ticks and all, is {listed(means)}."
+        )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""
@@ -196,9 +227,8 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
         if not cell.knob:
             key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
             groups.setdefault(key, []).append(cell)
-    order = {name: number for number, name in enumerate(FIRST_TRANSPORTS)}
     return tuple(
-        Comparison(*key, tuple(sorted(group, key=lambda cell: order.get(cell.transport, 9))))
+        Comparison(*key, tuple(sorted(group, key=lambda cell: transport_order(cell.transport))))
         for key, group in groups.items()
     )
 
@@ -210,12 +240,16 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
             ("instructions", "total", cell.total),
             *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
             *(("instructions", name, n) for name, n in cell.functions().items()),
+            ("steps", "total", cell.steps),
+            ("steady_share", "", cell.identical / cell.iterations),
             *(("function_calls", name, n) for name, n in cell.calls().items() if n),
         ]
         where = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         valid = not cell.broken
         yield from ((*where, *what, *count, "count", MESSAGES, valid) for count in counts)
+        mean = ("instructions", "window", cell.window.instructions, "count", cell.messages, valid)
+        yield (*where, *what, *mean)
         if payload := cell.payload:
             for way, size in payload.copied.items():
                 copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)

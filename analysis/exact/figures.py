@@ -2,7 +2,7 @@
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,8 +15,7 @@ from analysis.wording import listed, size_text
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """A function under its callers, with all it calls: instructions by transport."""
 
     depth: int
@@ -45,6 +44,9 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
         lacks = "no round trip in its order (made before that was kept)"
         return not_drawn("journey", title, lacks)
     costs = [f"{message.total:,} instructions over {message.transport}" for message in found]
+    shares = [
+        f"{cell.identical} of {cell.iterations} ({cell.transport})" for cell in comparison.cells
+    ]
     caption = " ".join(
         (
             "From the sender's system call to the receiver's return from its own: "
@@ -58,8 +60,9 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
                 if message.softirq
             ),
             "The grey row says who is in which system call; signs stand where payload is copied, a "
-            "sleeper is woken, and the CPU is switched. Numbers: the steady round trip of exact "
-            f"mode (QEMU {comparison.cells[0].qemu}), in its order; copies by who was seen to copy "
+            "sleeper is woken, and the CPU is switched. Numbers: every instruction that exact "
+            f"mode's emulated CPU ({comparison.cells[0].cpu}) executed in its steady round trip, "
+            f"which {listed(shares)} iterations are exactly; copies by who was seen to copy "
             "payload.",
             *(
                 f"Over {message.transport} nobody is woken before the switch: the receiver is "
@@ -125,7 +128,7 @@ def _kernels(lines: dict[tuple[str, str], dict[str, int]], size: str) -> Drawn:
         f"The steady round trip of {size} on one CPU, by kernel: a slope is what a release cost."
     )
     alt = "Lines of instructions a round trip over kernels."
-    title = "Kernel by kernel, to the instruction"
+    title = "Kernel by kernel, in instructions"
     rows = [(*line, kernel, n) for line, kernels in lines.items() for kernel, n in kernels.items()]
     columns = ["transport", "scheduling", "kernel", "instructions"]
     table = pd.DataFrame(rows, columns=columns)

@@ -52,35 +52,41 @@ def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
 
 def _broken(line: ExactLine, nodes: tuple[Node, ...], iteration: tuple[Span, ...]) -> Iterator[str]:
     yield from (f"{check.name}: {check.detail}" for check in line.checks if not check.ok)
-    if not line.shapes or line.shapes[0].steps != sum(node.self_ for node in nodes):
+    steady = line.shapes[0].instructions if line.shapes else -1
+    if steady != sum(node.instructions for node in nodes):
         yield "the stored tree does not sum to the steady round trip"
-    if iteration and line.shapes and line.shapes[0].steps != sum(span.steps for span in iteration):
+    if iteration and steady != sum(span.instructions for span in iteration):
         yield "the stored iteration does not sum to the steady round trip"
 
 
 def _iteration(run: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
-    """Runs of before iterations were kept have none."""
+    """Older runs have none, or one in steps."""
     if not (run / name).exists():
         return ()
 
-    def span(cpu: str, line: str, steps: str) -> Span:
+    def span(cpu: str, line: str, instructions: str) -> Span:
         if int(line) < 1:
             raise ValueError
-        return Span(int(cpu), nodes[int(line) - 1].path, int(steps))
+        return Span(int(cpu), nodes[int(line) - 1].path, int(instructions))
 
-    return _rows(run, name, span, "the order of what ran is lost")
+    return _rows(run, name, "cpu\tline\tinstructions", span, "the order of what ran is lost")
 
 
 def _nodes(run: Path, name: str) -> tuple[Node, ...]:
-    def node(path: str, calls: str, own: str, _: str) -> Node:
-        return Node(tuple(path.split(";")), int(calls), int(own))
+    def node(path: str, calls: str, steps: str, instructions: str) -> Node:
+        return Node(tuple(path.split(";")), int(calls), int(instructions), int(steps))
 
-    return _rows(run, name, node, "without it nothing is attributed")
+    head = "path\tcalls\tsteps\tinstructions"
+    return _rows(run, name, head, node, "without it nothing is attributed")
 
 
-def _rows(run: Path, name: str, parse: Callable[..., Row], breaks: str) -> tuple[Row, ...]:
-    """What `parse` makes of the columns of each line below the head."""
-    lines = read_text(run / name, name, breaks).splitlines()[1:]
+def _rows(
+    run: Path, name: str, head: str, parse: Callable[..., Row], breaks: str
+) -> tuple[Row, ...]:
+    """What `parse` makes of the columns of each line below the head; nothing below another head."""
+    first, *lines = read_text(run / name, name, breaks).splitlines() or [""]
+    if first != head:
+        return ()
     try:
         return tuple(parse(*line.split("\t")) for line in lines)
     except (TypeError, ValueError, IndexError):

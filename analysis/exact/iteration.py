@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The steady round trip in its order: what ran after what, to the instruction (exact mode).
+"""The steady round trip in its order: what ran after what, in instructions (exact mode).
 
-Source: raw/exact-*/iteration/<id>.tsv. The unit is an instruction; a repeated string instruction
-counts each time. Spans of all processes and CPUs follow each other, as the emulator ran them.
+Source: raw/exact-*/iteration/<id>.tsv. A repeated string instruction counts once. Spans of all
+processes and CPUs follow each other, as the emulator ran them.
 """
 
 import re
@@ -21,11 +21,11 @@ Path = tuple[str, ...]  # from the task in
 
 @dataclass(frozen=True)
 class Span:
-    """`steps` instructions of the last function of `path`, one after the other."""
+    """`instructions` instructions of the last function of `path`, one after the other."""
 
     cpu: int
     path: Path
-    steps: int
+    instructions: int
 
     @property
     def task(self) -> str:
@@ -69,7 +69,7 @@ def slices(spans: Sequence[Span], names: Callable[[Span], Path]) -> Iterator[Sli
             name, start = open_.pop()
             yield Slice(name, len(open_), start, now - start)
         open_ += [(name, now) for name in wanted[kept:]]
-        now, task = now + span.steps, span.task
+        now, task = now + span.instructions, span.task
     while open_:
         name, start = open_.pop()
         yield Slice(name, len(open_), start, now - start)

@@ -68,7 +68,7 @@ def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
     copiers = frozenset(name for c in cells if c.payload for name in c.payload.copiers)
     return Journey(
         cell.transport,
-        sum(span.steps for span in way),
+        sum(span.instructions for span in way),
         tuple(_stages(way)),
         tuple(sorted(slices(way, layers), key=lambda box: (box.depth, box.start))),
         tuple(_marks(way, copiers)),
@@ -80,7 +80,9 @@ def _softirq(way: Sequence[Span]) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for span in way:
         if SOFTIRQ in span.path:
-            sums[f"the {span.task}'s {span.call}()" if span.call else span.task] += span.steps
+            sums[f"the {span.task}'s {span.call}()" if span.call else span.task] += (
+                span.instructions
+            )
     return dict(sums)
 
 
@@ -115,7 +117,7 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
             # The last caller whose name says nothing of waking: unix_write_space, say.
             cause = next(name for name in reversed(span.path) if "wake" not in name)
             yield Mark("wake-up", at, f"wake-up: {cause}")
-        at += span.steps
+        at += span.instructions
 
 
 def table(found: Sequence[Journey]) -> pd.DataFrame:

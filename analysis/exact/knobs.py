@@ -13,7 +13,8 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from analysis.counts.ledger import transport_order
-from analysis.exact.cells import MESSAGES, ExactCell, scheduling_text
+from analysis.exact.cells import MESSAGES, ExactCell
+from analysis.wording import MINUS
 
 TOP = 12
 Counts = tuple[Counter[str], Counter[str]]  # name → self instructions, and → calls
@@ -65,6 +66,11 @@ class Change:
     def share(self) -> float:
         """The difference as a part of what the message costs without."""
         return (self.after.total - self.before.total) / self.before.total
+
+    @property
+    def steps(self) -> float:
+        """Steps of a message, more."""
+        return (self.after.steps - self.before.steps) / MESSAGES
 
     def per_message(self) -> tuple[float, float]:
         """Instructions without and with."""
@@ -121,11 +127,6 @@ class KnobTable:
     rows: tuple[KnobRow, ...]
 
     @property
-    def title(self) -> str:
-        """The scheduling in words."""
-        return scheduling_text(self.scheduling)
-
-    @property
     def transports(self) -> tuple[str, ...]:
         found = {change.transport for row in self.rows for change in row.changes}
         return tuple(sorted(found, key=transport_order))
@@ -152,23 +153,16 @@ class KnobTable:
 
 def most_alike(before: ExactCell, after: ExactCell) -> Change:
     """The pair of variants between which the fewest instructions move; of equals the usual one."""
+    firsts, seconds = (
+        [cell.as_variant(n).functions() for n in range(len(cell.variants) + 1)]
+        for cell in (before, after)
+    )
     _, _, n, m = min(
         (sum(abs(first[name] - second[name]) for name in {*first, *second}), n + m, n, m)
-        for n, first in enumerate(_by_function(before))
-        for m, second in enumerate(_by_function(after))
+        for n, first in enumerate(firsts)
+        for m, second in enumerate(seconds)
     )
     return Change(before.as_variant(n), after.as_variant(m))
-
-
-def _by_function(cell: ExactCell) -> list[Counter[str]]:
-    """Self instructions of each function in the usual round trip, and in each variant."""
-    found = [cell.functions()]
-    for variant in cell.variants:
-        functions = found[0].copy()
-        for path, (_, steps) in variant.moved.items():
-            functions[path.rpartition(";")[2]] += steps
-        found.append(functions)
-    return found
 
 
 def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:
@@ -204,16 +198,9 @@ def _moved(without: Counts, with_: Counts) -> list[Moved]:
 def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:
     """`points`: how many there are, and how many instructions more a message takes then."""
     least, first = points[0]
-    if not any(cost for _, cost in points):
-        return f"{message} costs the same however many there are."
-    firsts, them = ("the first", "it") if least == 1 else (f"the first {least}", "them")
-    if len(points) == 1:
-        costs = "costs" if least == 1 else "cost"
-        return f"{firsts} {costs} {message} {first:,.1f} instructions more."
-    slopes = ", ".join(
-        f"{(high - low) / (last - first):,.1f} instructions (from {first} to {last})"
+    texts = [f"{first:+,.1f} instructions with {least}"]
+    texts += [
+        f"{(high - low) / (last - first):+,.1f} for each more up to {last}"
         for (first, low), (last, high) in pairwise(points)
-    )
-    return (
-        f"each costs {message} {slopes}; {firsts}, with all that comes with {them}, {first:,.1f}."
-    )
+    ]
+    return f"{message} takes {', '.join(texts).replace('-', MINUS)}."

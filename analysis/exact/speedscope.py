@@ -18,18 +18,22 @@ def speedscope(cell: ExactCell, name: str) -> str:
     parts: tuple[Span | Node, ...] = cell.iteration or cell.nodes
     places: dict[str, int] = {}
     profiles = []
-    stacks = [(p.path, p.steps if isinstance(p, Span) else p.self_) for p in parts]
+    stacks = [(part.path, part.instructions) for part in parts]
     tasks = {path[0] for path, _ in stacks}
     for task in sorted(tasks, key=lambda task: (task not in PROCESSES, task)):
-        mine = [(path[1:], steps) for path, steps in stacks if path[0] == task and steps]
+        mine = [
+            (path[1:], instructions)
+            for path, instructions in stacks
+            if path[0] == task and instructions
+        ]
         profiles.append({
             "type": "sampled",
             "name": f"{name}, {task}",
             "unit": "none",
             "startValue": 0,
-            "endValue": sum(steps for _, steps in mine),
+            "endValue": sum(instructions for _, instructions in mine),
             "samples": [[places.setdefault(f, len(places)) for f in path] for path, _ in mine],
-            "weights": [steps for _, steps in mine],
+            "weights": [instructions for _, instructions in mine],
         })  # fmt: skip
     file: dict[str, Any] = {
         "$schema": SCHEMA,

@@ -7,21 +7,24 @@ function's layer says whether that is what differs between the two machines; wha
 marked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
 
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.counts.ledger import transport_order, version
 from analysis.counts.measures import groups
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
+from analysis.wording import size_text, transport_text
 
 EXACT_TARGET = "exact-other"  # probed guests use the default scheduler
 PROBES = ("bpftrace", "ftrace")
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
 # comes with it, happens before the tracer is switched off.
 CALLS_AROUND = 12.0
+A_ROUND_TRIP = 0.5  # calls a message, of a function that each round trip calls
 # A tracer opens and closes its window for both processes at once: either can be inside a call.
 EDGES = 2.0
 CELL = ["kernel", "transport", "pattern", "size", "conditions"]
@@ -64,6 +67,7 @@ class Crosscheck:
     size: int
     conditions: str
     rows: tuple[FunctionRow, ...]
+    traced: int  # round trips that ftrace saw; 0 without it
 
     def of(self, *verdicts: str) -> tuple[FunctionRow, ...]:
         """The rows with one of these verdicts."""
@@ -75,9 +79,42 @@ class Crosscheck:
         return self.of(EQUAL, *DIFFERENT)
 
     @property
+    def hits_text(self) -> str:
+        """How many functions a round trip calls: exact mode's number, and what ftrace sees."""
+        exact, ftrace = (
+            {row.function for row in self.rows if (getattr(row, by) or 0) >= A_ROUND_TRIP}
+            for by in ("exact", "ftrace")
+        )
+        text = f"over {transport_text(self.transport)} {len(exact)}"
+        if not self.traced:
+            return text
+        blind = {row.function for row in self.rows if row.ftrace is None} & exact
+        return (
+            f"{text} (ftrace, at least once a round trip in {self.traced} round trips: "
+            f"{len(ftrace)}; it cannot see {len(blind)} of the {len(exact)})"
+        )
+
+    @property
     def told(self) -> tuple[FunctionRow, ...]:
         """What the report lists: the probed functions and every difference."""
         return tuple(r for r in self.rows if r.bpftrace is not None or r.verdict in DIFFERENT)
+
+
+def hits_text(found: Sequence[Crosscheck]) -> str:
+    """How many functions a round trip calls, of the first kernel, size and conditions."""
+    if not found:
+        return ""
+    kernel, size, conditions = found[0].kernel, found[0].size, found[0].conditions
+    texts = [
+        one.hits_text
+        for one in found
+        if (one.kernel, one.size, one.conditions) == (kernel, size, conditions)
+    ]
+    return (
+        f"Different kernel functions that each round trip of {size_text(size)} calls "
+        f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}. "
+        "Out of ftrace's sight: functions of lib/, entry code, all that is marked notrace."
+    )
 
 
 def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
@@ -91,8 +128,11 @@ def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
         same = (probed[CELL] == list(cell)).all(axis=1)
         if same.any():
             kernel, transport, _, size, conditions = cell
-            both = tuple(_rows(counted, probed[same]))
-            found.append(Crosscheck(kernel, transport, size, conditions, both))
+            rows_of_both = tuple(_rows(counted, probed[same]))
+            ftrace = probed[same & (probed["instrument"] == "ftrace")]["messages"]
+            traced = 0 if ftrace.empty else int(ftrace.min()) // 2
+            found.append(Crosscheck(kernel, transport, size, conditions, rows_of_both, traced))
+    found.sort(key=lambda one: (*(-n for n in version(one.kernel)), transport_order(one.transport)))
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag, TypeAdapter, model_validator
+from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import Result
 from analysis.raw.record import Change, Count, Model, Positive, Word
@@ -36,26 +36,14 @@ class Knob(Model):
     number: Count | None
     # The pattern of the functions that a probe calls once for each event that it sees
     event: str = ""
-    command_line: str = ""
-    modules: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    image: tuple[str, ...] = ()
-    messages: Count = 0  # the most that a cell with the knob has in its window; 0: no limit
-    text: str = ""
-    steps: tuple[tuple[str, ...], ...] = ()
-    # Transport and function pattern that a round trip must call
-    shows: tuple[tuple[str, str], ...] = ()
-    lacks: tuple[tuple[str, str], ...] = ()  # transport and function pattern that it must not call
+    cpu: str = ""  # the emulated CPU instead of the environment's: a model, `+` and its features
 
 
 class ExactWindow(Model):
     """Sums over the whole window."""
 
-    steps: Count
+    steps: Count  # instructions, of a repeated string instruction each repetition
     instructions: Count  # a repeated string instruction counts once
-    guest_ns: Count
-    switches: dict[str, Count]  # task → switches to it
-    tasks: dict[str, Count]  # task → its steps
 
 
 class Shape(Model):
@@ -63,13 +51,11 @@ class Shape(Model):
 
     name: str
     iterations: Positive
-    first: Count  # the first such iteration
     identical: Positive  # iterations of the most frequent variant, which are equal in all counts
-    steps: Positive  # steps, instructions and switches are the most frequent variant's
+    steps: Positive  # steps and instructions are the most frequent variant's
     least: Positive  # fewest steps of all its iterations
     most: Positive  # most steps of all its iterations
     instructions: Count
-    switches: dict[str, Count]
 
 
 class Variant(Model):
@@ -77,13 +63,8 @@ class Variant(Model):
 
     iterations: Positive
     moved: Moves  # call path → calls and steps more than in tree/<id>.tsv
-
-
-class Cycle(Model):
-    """Shapes that came in this order again and again, over `iterations` iterations."""
-
-    shapes: tuple[Count, ...]  # places in the cell's list of shapes, from 0
-    iterations: Positive
+    # Call path → how many more of its steps only repeat a string instruction; absent: none
+    repeats: dict[str, Change] = Field(default_factory=dict)
 
 
 class ExactCheck(Model):
@@ -110,10 +91,6 @@ class Payload(Model):
         """Copies of each payload byte."""
         return sum(self.copied.values()) / (self.messages * size)
 
-    def traffic(self) -> tuple[float, float]:
-        """Bytes loaded and stored for each message, by whatever instruction."""
-        return sum(self.loaded.values()) / self.messages, sum(self.stored.values()) / self.messages
-
 
 class ExactPlan(Model):
     """What each exact cell has, counted or failed."""
@@ -125,7 +102,7 @@ class ExactPlan(Model):
     placement: Word
     messages: Positive
     warmup: Count
-    scheduling: Word  # `fifo`: the path alone; `other`: the default scheduler
+    scheduling: Word  # `fifo`: SCHED_FIFO; `other`: the default scheduler
     knob: Knob | None
 
 
@@ -143,19 +120,12 @@ class ExactLine(ExactPlan):
     iterations: Positive  # whole round trips in the window
     shapes: tuple[Shape, ...]  # the most frequent first
     variants: tuple[Variant, ...]  # the most frequent first, 63 at most
-    cycles: tuple[Cycle, ...]
     checks: tuple[ExactCheck, ...]
     valid: bool  # every check holds
     payload: Payload | None = None
     payload_error: str | None = None  # why the payload could not be followed
     record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs
     result: Result  # what the workload printed; its times are virtual
-
-    @model_validator(mode="after")
-    def _cycles_are_of_its_shapes(self) -> "ExactLine":
-        if any(place >= len(self.shapes) for cycle in self.cycles for place in cycle.shapes):
-            raise ValueError("has a cycle that names a shape which the cell does not have")
-        return self
 
 
 def _choice(line: Any) -> str:

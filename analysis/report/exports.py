@@ -45,4 +45,5 @@ def cell_name(cell: ExactCell) -> str:
 
 def folded(cell: ExactCell) -> str:
     """A line for each call path: the path, a blank, its own instructions."""
-    return "".join(f"{';'.join(node.path)} {node.self_}\n" for node in cell.nodes if node.self_)
+    lines = ((";".join(node.path), node.instructions) for node in cell.nodes)
+    return "".join(f"{path} {own}\n" for path, own in lines if own)

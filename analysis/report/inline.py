@@ -100,5 +100,6 @@ def measured(measure: Measure, entries: Iterable[Entry | None], name: str = "") 
     return [name or say("{}{}", measure.words, per), *figures]
 
 
-def signed(figure: int) -> str:
-    return f"{figure:+,}".replace("-", MINUS)
+def signed(figure: float) -> str:
+    """`+1,265`, and a half where there is one."""
+    return f"{figure:+,.1f}".removesuffix(".0").replace("-", MINUS)

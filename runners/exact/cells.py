@@ -15,6 +15,7 @@ CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by plac
 # instructions: enough warm-up for the first, enough iterations to see the second for what it is.
 WARMUP = 3_000
 MESSAGES = 600
+TOLD = ("name", "what", "one", "number", "event", "cpu")  # of a knob, to the analysis
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 
 
@@ -22,7 +23,7 @@ TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 class ExactCell:
     """What is counted in one boot.
 
-    `scheduling` is `fifo` (the path alone) or `other` (with the fair scheduler's work). The guest
+    `scheduling` is `fifo` (SCHED_FIFO) or `other` (the default scheduler). The guest
     changes `knob` before it starts the workload.
     """
 
@@ -71,7 +72,8 @@ class ExactCell:
 
     def fields(self) -> dict[str, object]:
         """What its line in cells.jsonl begins with."""
-        return asdict(self) | {"knob": asdict(self.knob) if self.knob.name else None}
+        knob = {name: getattr(self.knob, name) for name in TOLD} if self.knob.name else None
+        return asdict(self) | {"knob": knob}
 
     def __str__(self) -> str:
         where = "" if self.cpus == 1 else f", {self.placement}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +17,15 @@ KNOB = "/knob"
 TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
 OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "probe", "tracer", "events", "bpftrace"]
-NUMBER, SCRIPT = "number", "script"
+NUMBER, SCRIPT, CPU = "number", "script", "cpu"
+# A model by QEMU's name (none: the usual one), and features: `Nehalem`, `+erms`, `max+smap=off`.
+CPU_VALUE = re.compile(r"(?=.)(\w[\w.-]*)?(\+\w[\w.-]*(=(on|off))?)*", re.ASCII)
+NAME_LENGTH = 47  # of the name that a processor gives itself
+FORMS = {NUMBER: "=N", CPU: "=MODEL+FEATURE"}
 MOST = 65_535
 ANY = "any"
 AS_THEY_ARE = (  # keys of a table that are fields of a Knob
-    *("what", "one", "event", "command_line", "modules", "programs", "image", "messages"),
+    *("what", "one", "event", "command_line", "cpu", "modules", "programs", "image", "messages"),
 )
 
 
@@ -38,6 +43,7 @@ class Knob:
     event: str = ""
     number: int | None = None
     command_line: str = ""
+    cpu: str = ""
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
@@ -65,6 +71,8 @@ def find(name: str) -> Knob:
     possible = table.get(stem, {}).get("value") if equals else None
     if possible == NUMBER:
         fits = value.isdecimal() and 1 <= int(value) <= MOST
+    elif possible == CPU:
+        fits = CPU_VALUE.fullmatch(value) is not None
     else:
         fits = value in _choices(possible)
     if fits:
@@ -79,7 +87,7 @@ def read_table() -> dict[str, dict[str, Any]]:
 
 
 def _choices(value: Any) -> list[str]:
-    """The possible values of a knob whose value is not a number."""
+    """The possible values of a knob that has a list of them."""
     return list(scripts()) if value == SCRIPT else list(value or [])
 
 
@@ -101,7 +109,7 @@ def described() -> dict[str, str]:
     found = {}
     for name, row in read_table().items():
         if value := row.get("value"):
-            name += "=N" if value == NUMBER else f"={'|'.join(_choices(value))}"
+            name += FORMS.get(str(value), f"={'|'.join(_choices(value))}")
         found[name] = row["what"].replace("{value}", "…")
     return found
 
@@ -121,7 +129,7 @@ def module_names() -> list[str]:
 def _filled(item: Any, value: str) -> Any:
     """A part of a row with this value in its texts, and with tuples for lists."""
     if isinstance(item, str):
-        return item.replace("{value}", value)
+        return item.replace("{value}", value).replace("{start}", value[:NAME_LENGTH])
     if isinstance(item, list):
         return tuple(_filled(part, value) for part in item)
     return item

@@ -21,6 +21,7 @@ from runners.exact.count import count_cells
 from runners.exact.decode.digest import SEND
 from runners.exact.decode.payload import LEAST_SIZE
 from runners.exact.knobs import find
+from runners.exact.machine.boot import UnknownCpuError
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
@@ -154,7 +155,7 @@ class Station:
         try:
             with progress.step(f"exact {name}: preparing"):
                 guest = prepare_guest(cache, kernel, progress.say, self.who.drop, cpus=cpus)
-                todo, lacking = self._todo(kernel, cells, guest)
+                todo, lacking = self._todo(cells, guest)
             release = guest.machine.kernel.release
             out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
             total = len(todo)
@@ -163,14 +164,14 @@ class Station:
                     *(guest, todo, out, self.kept),
                     lambda number, cell: progress.count(number, total, str(cell)),
                 )
-        except guests.UnknownKernelError as error:
+        except (guests.UnknownKernelError, UnknownCpuError) as error:
             raise UsageError(f"{error}.") from error
         except guests.GuestError as error:
             raise RunError(str(error)) from error
         return {"folder": out.name, "kernel": release, "runs": total, "lacking": lacking}
 
     def _todo(
-        self, kernel: str, cells: Sequence[ExactCell], base: ExactGuest
+        self, cells: Sequence[ExactCell], base: ExactGuest
     ) -> tuple[list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
         """The cells and their guests, without and then with each knob; knob → why it is missing."""
         todo = [(base, cell) for cell in cells]
@@ -178,9 +179,7 @@ class Station:
         numbers = itertools.count(max(cell.id for cell in cells) + 1)
         for name in self.knobs:
             try:
-                guest, knob = guest_with_knob(
-                    self.who.cache, base, kernel, find(name), self.progress.say
-                )
+                guest, knob = guest_with_knob(self.who.cache, base, find(name), self.progress.say)
             except LackingError as error:
                 lacking[name] = error.sentence
                 continue

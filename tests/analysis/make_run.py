@@ -101,7 +101,7 @@ def exact_target(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
     """A line of an exact target's cells.jsonl: `figures` are what was counted, or its `error`."""
-    window = {"steps": 1, "instructions": 1, "guest_ns": 1, "switches": {}, "tasks": {}}
+    window = {"steps": 1, "instructions": 1}
     half = _process(1, 0, 0, 300)
     result = {
         **{"window_ns": 1, "round_trips": 300, "clock_cost_ns": 9.9, "cpus": [0, 0], "socket": {}},
@@ -115,19 +115,20 @@ def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
     if figures.get("error"):
         return plan | figures
     counted = {"window": window, "valid": True, "record_sha256": "made-up", "result": result}
-    empty: dict[str, list[Any]] = {"variants": [], "cycles": [], "checks": []}
+    empty: dict[str, list[Any]] = {"variants": [], "checks": []}
     return plan | counted | empty | figures
 
 
-def shape(name: str, iterations: int, identical: int, steps: int, most: int) -> dict[str, Any]:
-    """An entry of `shapes` in such a line."""
-    figures = {"name": name, "iterations": iterations, "first": 0, "identical": identical}
+def shape(
+    name: str, iterations: int, identical: int, steps: int, most: int, repeats: int = 0
+) -> dict[str, Any]:
+    """An entry of `shapes` in such a line; `repeats` of the steps only repeat an instruction."""
+    figures = {"name": name, "iterations": iterations, "identical": identical}
     return figures | {
         "steps": steps,
         "least": steps,
         "most": most,
-        "instructions": steps,
-        "switches": {},
+        "instructions": steps - repeats,
     }
 
 

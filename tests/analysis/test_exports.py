@@ -21,7 +21,7 @@ from tests.analysis.test_journey import a_cell, a_iteration
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
 COPIERS = {"made_up_copier"}
-TOTAL = sum(one.steps for one in a_iteration())
+TOTAL = sum(one.instructions for one in a_iteration())
 
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
@@ -88,7 +88,9 @@ def test_callers_hold_what_they_call() -> None:
     widths: dict[tuple[str, int], int] = defaultdict(int)
     for name, depth, width in read_back(trace(cell(), COPIERS))["client"]:
         widths[name, depth] += width
-    assert widths["[user]", 0] == sum(one.steps for one in a_iteration() if one.task == "client")
+    assert widths["[user]", 0] == sum(
+        one.instructions for one in a_iteration() if one.task == "client"
+    )
     assert widths["tcp_sendmsg", 3] == 30 + 40 + 50
 
 

@@ -50,10 +50,10 @@ def a_iteration() -> tuple[Span, ...]:
 
 
 def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Comparison:
-    nodes = tuple(Node(one.path, 1, one.steps) for one in iteration)
+    nodes = tuple(Node(one.path, 1, one.instructions, one.instructions) for one in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
-        scheduling="fifo", iterations=9, shapes=(), cycles=(), variants=(), knob=None, nodes=nodes,
+        scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, nodes=nodes,
         broken=(), payload=payload, iteration=iteration,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
@@ -61,7 +61,7 @@ def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Co
 
 def test_a_message_is_from_the_senders_call_to_the_receivers_return() -> None:
     way = message(a_iteration())
-    assert sum(one.steps for one in way) == TOTAL
+    assert sum(one.instructions for one in way) == TOTAL
     assert (way[0].path, way[-1].path) == ((*CLIENT, ENTRY), (*SERVER, ENTRY))
 
 
@@ -143,7 +143,7 @@ def with_iterations(folder: Path, *iterations: str) -> Path:
     run = write_run(folder)
     (run / "raw/exact-6.12.0/iteration").mkdir()
     for number, iteration in enumerate(iterations, 1):
-        text = "cpu\tline\tsteps\n" + iteration
+        text = "cpu\tline\tinstructions\n" + iteration
         (run / f"raw/exact-6.12.0/iteration/{number}.tsv").write_text(text, encoding="utf-8")
     return run
 
@@ -151,11 +151,18 @@ def with_iterations(folder: Path, *iterations: str) -> Path:
 def test_a_iteration_names_lines_of_its_tree(tmp_path: Path) -> None:
     analysis = analyse(read_run(with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")))
     unix, tcp = analysis.exact[0].cells
-    assert [(one.path[-1], one.steps) for one in unix.iteration] == [
+    assert [(one.path[-1], one.instructions) for one in unix.iteration] == [
         ("unix_stream_sendmsg", 30),
         (ENTRY, 10),
     ]
     assert (unix.broken, tcp.iteration) == ((), ())
+
+
+def test_an_older_iteration_in_steps_is_no_journey_in_instructions(tmp_path: Path) -> None:
+    run = with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")
+    file = run / "raw/exact-6.12.0/iteration/1.tsv"
+    file.write_text(file.read_text().replace("instructions", "steps"))
+    assert analyse(read_run(run)).exact[0].cells[0].iteration == ()
 
 
 def test_a_iteration_that_is_not_the_round_trip_is_invalid(tmp_path: Path) -> None:
@@ -174,14 +181,16 @@ def test_the_report_shows_it_first_with_its_data_beside_it(tmp_path: Path) -> No
     lines = [json.loads(line) for line in (run / "raw/exact-6.12.0/cells.jsonl").open()]
     (run / "raw/exact-6.12.0/iteration").mkdir()
     for line in lines:
-        line["shapes"][0] |= dict.fromkeys(("steps", "least", "most"), sum(n for _, n in ITERATION))
+        line["shapes"][0] |= dict.fromkeys(
+            ("steps", "instructions", "least", "most"), sum(n for _, n in ITERATION)
+        )
         rows = sorted({";".join(path) for path, _ in ITERATION})
         sums = {row: sum(n for path, n in ITERATION if ";".join(path) == row) for row in rows}
         tree = "".join(f"{row}\t1\t{steps}\t{steps}\n" for row, steps in sums.items())
         iteration = "".join(f"0\t{rows.index(';'.join(path)) + 1}\t{n}\n" for path, n in ITERATION)
         folder = run / "raw/exact-6.12.0"
         (folder / f"tree/{line['id']}.tsv").write_text(f"path\tcalls\tsteps\tinstructions\n{tree}")
-        (folder / f"iteration/{line['id']}.tsv").write_text(f"cpu\tline\tsteps\n{iteration}")
+        (folder / f"iteration/{line['id']}.tsv").write_text(f"cpu\tline\tinstructions\n{iteration}")
     (run / "raw/exact-6.12.0/cells.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
     assert main([str(run), "--quiet"]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")

@@ -99,12 +99,19 @@ def test_the_iterations_that_are_most_alike_are_compared(analysis: Analysis) -> 
     assert idle.before.total == 56
 
 
+def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
+    path = run / "raw/exact-6.12.0/cells.jsonl"
+    more = f'"moved": {{"{BASE};tcp_sendmsg": [0, -8]}}'
+    repeats = f'"repeats": {{"{BASE};tcp_sendmsg": -5}}'
+    path.write_text(path.read_text().replace(more, f"{more}, {repeats}"))
+    cell = analyse(read_run(run)).exact[0].cells[0].as_variant(1)
+    assert (cell.steps, cell.total, cell.repeated()["tcp_sendmsg"]) == (56, 61, 0)
+
+
 def test_an_invalid_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
     (table,) = analysis.knobs
     assert not next(row for row in table.rows if row.name == "nft=10").changes[0].valid
-    assert table.costs_of_one() == [
-        "rule: the first costs a message over tcp 13.0 instructions more."
-    ]
+    assert table.costs_of_one() == ["rule: a message over tcp takes +13.0 instructions with 1."]
 
 
 def test_what_one_more_costs(run: Path) -> None:
@@ -112,8 +119,7 @@ def test_what_one_more_costs(run: Path) -> None:
     path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
     (table,) = analyse(read_run(run)).knobs
     assert table.costs_of_one() == [
-        "rule: each costs a message over tcp 10.0 instructions (from 1 to 10); "
-        "the first, with all that comes with it, 13.0."
+        "rule: a message over tcp takes +13.0 instructions with 1, +10.0 for each more up to 10."
     ]
 
 
@@ -132,6 +138,6 @@ def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis)
         assert "What one thing changes" in page
         assert "invalid" in page
     assert (
-        "| noack (no ack) | 32 → 30 | **\N{MINUS SIGN}2** | \N{MINUS SIGN}6.2% |"
+        "| noack (no ack) | 32 → 30 | **\N{MINUS SIGN}2** | \N{MINUS SIGN}6.2% | \N{MINUS SIGN}2 |"
         in (run / "report.md").read_text()
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,15 @@ def built() -> None:
     """The three programs of exact mode."""
     for part in PARTS:
         make(REPOSITORY / part)
+
+
+@pytest.fixture(scope="session")
+def reference_exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exact counts of the reference run."""
+    folder = tmp_path_factory.mktemp("reference")
+    shutil.unpack_archive(REPOSITORY / "reports/reference/default/raw.tar.xz", folder)
+    (found,) = (folder / "raw").glob("exact-*")
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +17,16 @@ from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.raw.run import read_run
-from runners.exact.reference import read_table
+from analysis.report.sections.counts import line_source
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
-from tests.exact.conftest import REPOSITORY
 
 BASE = "client;[user];entry_SYSCALL_64"
 TREES = {
     "unix": {BASE: (2, 10), f"{BASE};unix_stream_sendmsg": (2, 30)},
     "tcp": {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_sendmsg;memset": (1, 7)},
 }
+REPEATS = {"memset": 5}  # of its steps, those that only repeat its one string instruction
+WINDOW = {"steps": 21_000, "instructions": 20_100}
 PAYLOAD = {
     "messages": 46,
     "copied": {"in": 2944, "out": 2944, "kernel": 0},
@@ -36,22 +38,28 @@ PAYLOAD = {
 }
 
 
-def write_run(folder: Path, **changes: Any) -> Path:
+def write_run(folder: Path, schedulings: tuple[str, ...] = ("fifo",), **changes: Any) -> Path:
     target = folder / "raw/exact-6.12.0"
     (target / "tree").mkdir(parents=True)
     lines = []
-    for number, (transport, tree) in enumerate(TREES.items(), 1):
-        rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
+    for number, (scheduling, transport) in enumerate(product(schedulings, TREES), 1):
+        tree = TREES[transport]
+        again = {path: REPEATS.get(path.rpartition(";")[2], 0) for path in tree}
+        rows = [
+            f"{path}\t{calls}\t{steps}\t{steps - again[path]}\n"
+            for path, (calls, steps) in tree.items()
+        ]
         text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
         (target / f"tree/{number}.tsv").write_text(text)
-        steps = sum(steps for _, steps in tree.values())
+        steps, repeats = sum(steps for _, steps in tree.values()), sum(again.values())
         figures = {
+            "scheduling": scheduling,
+            "window": WINDOW,
             "iterations": 299,
             "shapes": [
-                shape("steady", 290, 146, steps, steps + 3),
+                shape("steady", 290, 146, steps, steps + 3, repeats),
                 shape("sysvec_apic_timer_interrupt", 9, 5, steps + 100, steps + 103),
             ],
-            "cycles": [{"shapes": [0], "iterations": 280}, {"shapes": [0, 1], "iterations": 8}],
             "checks": [{"name": "sums", "ok": True, "detail": "equal"}],
             "payload": PAYLOAD,
         }
@@ -62,18 +70,22 @@ def write_run(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_the_tidy_table_has_the_steady_round_trip(tmp_path: Path) -> None:
+def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path: Path) -> None:
     tidy = analyse(read_run(write_run(tmp_path))).tables.tidy
     tcp = tidy[(tidy["transport"] == "tcp") & (tidy["quantity"] == "instructions")]
-    assert dict(zip(tcp["key"], tcp["value"], strict=True)) == {
-        "total": 67,
-        "layer:syscall": 10,
-        "layer:tcp": 57,  # memset's seven belong to its caller
-        "entry_SYSCALL_64": 10,
-        "tcp_sendmsg": 50,
-        "memset": 7,
+    per_message = tcp["value"] / tcp["messages"]
+    assert dict(zip(tcp["key"], per_message, strict=True)) == {
+        "total": 31,
+        "layer:syscall": 5,
+        "layer:tcp": 26,  # memset's two belong to its caller
+        "entry_SYSCALL_64": 5,
+        "tcp_sendmsg": 25,
+        "memset": 1,
+        "window": 20_100 / 600,
     }
-    assert set(tcp["messages"]) == {2}
+    steps = tidy[tidy["quantity"] == "steps"].set_index("transport")["value"]
+    assert dict(steps) == {"unix": 40, "tcp": 67}
+    assert set(tidy[tidy["quantity"] == "steady_share"]["value"]) == {146 / 299}
     assert set(tidy["instrument"]) == {"exact"}
     assert tidy["valid"].all()
 
@@ -104,13 +116,43 @@ def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
         assert word in page
-    assert "| tcp | 0 | 57 |" in (tmp_path / "report.md").read_text()
+    assert "| tcp | 0 | 52 |" in (tmp_path / "report.md").read_text()
+
+
+def test_schedulers_stand_side_by_side_with_the_steady_share_and_the_mean(tmp_path: Path) -> None:
+    assert main([str(write_run(tmp_path, ("fifo", "other"))), "--quiet"]) == 0
+    page = (tmp_path / "report.md").read_text()
+    figures = "40 | 40 | 146 of 299 | 67 | 62 | 67 | 146 of 299 | 67 | 1.55 | 1.00 |"
+    rows = [line for line in page.splitlines() if figures in line]
+    (fifo, _) = analyse(read_run(tmp_path)).exact
+    assert fifo.sentence.startswith(
+        "A message of 64 B takes 20 instructions over a Unix socket and 31 instructions over TCP "
+        "(1.55 times as many) under SCHED_FIFO"
+    )
+    assert "146 of 299 and 146 of 299 iterations" in fifo.sentence
+    assert "34 and 34" in fifo.sentence
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| with the default scheduler", r"| under SCHED\_FIFO",
+    ]  # fmt: skip
+
+
+def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path: Path) -> None:
+    analysis = analyse(read_run(write_run(tmp_path, ("fifo", "other"))))
+    (ledger,) = analysis.ledgers
+    for measure in ("instructions", "steps", "instructions_mean", "instructions_share"):
+        lines = ledger.row(measure).lines
+        assert [line_source(line).split(" · ")[1] for line in lines] == [
+            "default scheduler", "SCHED_FIFO",
+        ]  # fmt: skip
+        assert ledger.row(measure).measure.headline
+    # A folder of raw files for every source of a verdict, whatever the scheduler.
+    assert {line.target for line in lines} <= {target for target, _ in analysis.folders}
 
 
 def test_the_headline_of_an_exact_run_is_its_instructions(tmp_path: Path) -> None:
     assert main([str(write_run(tmp_path)), "--quiet"]) == 0
     page = (tmp_path / "report.md").read_text()
-    takes = "20.0 instructions over a Unix socket and 33.5 over TCP, the kernel's and the program's"
+    takes = "20.0 instructions over a Unix socket and 31.0 over TCP, the kernel's and the program's"
     assert f"A message of 64 B takes {takes}" in " ".join(page.split())
     assert "no valid cell" not in page
 
@@ -122,12 +164,12 @@ def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:
     assert layer_of(("client", "no_such_function")).name == UNCLASSIFIED
 
 
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-def test_nearly_all_of_the_reference_has_a_layer(transport: str) -> None:
-    table = read_table(REPOSITORY / f"reports/reference/exact/{transport}.tsv")
-    total = sum(steps for _, steps in table.values())
-    unknown = sum(steps for name, (_, steps) in table.items() if own_layer(name) is None)
-    assert unknown < 0.02 * total
+def test_nearly_all_of_the_reference_has_a_layer(reference_exact: Path) -> None:
+    for tree in (reference_exact / "tree").iterdir():
+        rows = [line.split("\t") for line in tree.read_text().splitlines()[1:]]
+        costs = [(path.rpartition(";")[2], int(instructions)) for path, _, _, instructions in rows]
+        unknown = sum(cost for function, cost in costs if own_layer(function) is None)
+        assert unknown < 0.02 * sum(cost for _, cost in costs)
 
 
 def test_bytes_loaded_and_stored_are_told_by_layer(tmp_path: Path) -> None:
@@ -158,7 +200,9 @@ def test_bytes_loaded_and_stored_are_rows_of_the_ledger(tmp_path: Path) -> None:
     ],
 )
 def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntary: bool) -> None:
-    node = Node(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 1, 101)
-    idle = Node(("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 1, 101)
+    node = Node(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 1, 101, 101)
+    idle = Node(
+        ("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 1, 101, 101
+    )
     cell = SimpleNamespace(nodes=(node, idle))
     assert ExactCell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]

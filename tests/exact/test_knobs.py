@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from fnmatch import fnmatchcase as fnmatch
@@ -17,6 +18,7 @@ from runners.exact.count import measure
 from runners.exact.decode.digest import describe
 from runners.exact.decode.iterations import ReplayedWindow
 from runners.exact.knobs import find, read_table, scripts
+from runners.exact.machine.boot import UnknownCpuError, cpu_option, failure
 from runners.exact.machine.guest import ExactGuest
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.exact.run import missing
@@ -25,13 +27,25 @@ from runners.guest.cache import Cache
 from runners.guest.debian import PackageSources
 from runners.guest.errors import LackingError
 from runners.guest.kernels import Kernel
+from runners.guest.machine import Ended
 from runners.guest.modules import module_files
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 
 CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)
 KEYS = {
-    *("what", "value", "one", "command_line", "modules", "programs", "file", "each", "steps"),
+    *(
+        "what",
+        "value",
+        "one",
+        "command_line",
+        "cpu",
+        "modules",
+        "programs",
+        "file",
+        "each",
+        "steps",
+    ),
     *("code", "shows", "lacks", "image", "messages", "event"),
 }
 
@@ -54,7 +68,9 @@ def test_every_knob_of_the_table_is_found(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
     values = row.get("value", [""])
-    for value in {"number": ["3"], "script": list(scripts())}.get(str(values), values):
+    for value in {"number": ["3"], "script": list(scripts()), "cpu": ["max", "+erms+smap=off"]}.get(
+        str(values), values
+    ):
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
@@ -90,7 +106,7 @@ def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
 
 
 def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
-    fitted, knob = guest_with_knob(invoker().cache, guest, "6.12", find(name), lambda _: None)
+    fitted, knob = guest_with_knob(invoker().cache, guest, find(name), lambda _: None)
     cell = replace(CELL, knob=knob)
     window, result, _ = measure(fitted, cell)
     return window, describe(cell, window, result)
@@ -158,4 +174,52 @@ def test_a_kernel_without_the_module_lacks_the_knob(
     monkeypatch.setattr("runners.exact.machine.knob_guest.module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
-        guest_with_knob(invoker().cache, exact_guest, "6.12", knob, lambda _: None)
+        guest_with_knob(invoker().cache, exact_guest, knob, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            "q: warning: TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]\n"
+            "q: warning: TCG doesn't support requested feature: CPUID.07H:EDX.spec-ctrl [bit 26]\n"
+            "q: TCG doesn't support requested features\n",
+            "QEMU does not emulate pcid, spec-ctrl;.*cpu=MODEL+pcid=off+spec-ctrl=off",
+        ),
+        ("q: unable to find CPU model 'pigeon'\n", "QEMU knows no CPU model 'pigeon'"),
+        (
+            "q: can't apply global qemu64-x86_64-cpu.nest=on: Property 'qemu64-x86_64-cpu.nest' "
+            "not found\n",
+            "QEMU knows no CPU feature nest",
+        ),
+    ],
+)
+def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(said: str, sentence: str) -> None:
+    error = failure(Ended(1, [], said))
+    assert isinstance(error, UnknownCpuError)
+    assert re.fullmatch(sentence.replace("+", r"\+"), error.sentence)
+
+
+def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently() -> None:
+    assert cpu_option("+erms") == "qemu64,enforce,model-id=+erms,erms"
+    assert cpu_option("max+smap=off") == "max,enforce,model-id=max+smap=off,smap=off"
+    assert find("cpu=+erms").cpu == "+erms"
+    for name in ("cpu=", "cpu=max,erms", "cpu=max+", "cpu=-erms", "cpu=max+smap=maybe"):
+        with pytest.raises(KeyError, match=r"cpu=MODEL\+FEATURE"):
+            find(name)
+
+
+@pytest.mark.emulated
+def test_a_cpu_changes_what_its_name_says_and_nothing_by_its_name(exact_guest: ExactGuest) -> None:
+    plain, _ = turned(exact_guest, "control")
+    alike, told = turned(exact_guest, "cpu=qemu64")
+    assert told["valid"], told["checks"]
+    assert least(alike) == least(plain)
+    copying, _ = turned(exact_guest, "cpu=+erms+fsrm")
+    assert least(copying)["rep_movs_alternative"] != least(plain)["rep_movs_alternative"]
+
+
+@pytest.mark.emulated
+def test_a_feature_that_is_not_emulated_is_refused(exact_guest: ExactGuest) -> None:
+    with pytest.raises(UnknownCpuError, match="does not emulate pcid"):
+        turned(exact_guest, "cpu=+pcid")

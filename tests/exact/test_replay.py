@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from runners.exact.decode.digest import iteration_lines, tree_lines
-from runners.exact.decode.iterations import Cycle, RecordError, find_cycles, replay
+from runners.exact.decode.iterations import RecordError, replay
 from runners.exact.decode.record import (
     COUNT_BITS,
     EVENT_BIT,
@@ -19,7 +19,7 @@ from runners.exact.decode.record import (
     RecordEvent,
     classify,
 )
-from runners.exact.decode.replay import Counts, Replay, State
+from runners.exact.decode.replay import Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import Symbols
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -188,9 +188,11 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
-    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words])
+    order: list[NodeVisit] = []
+    _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words], order)
     assert counts.steps.total() == 4 + 2 + 6
     assert counts.repeats.total() == 6
+    assert [visit.instructions for visit in order] == [2, 2, 2]
 
 
 def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> InstructionRecord:
@@ -260,11 +262,6 @@ def test_iterations_that_call_the_same_are_of_one_shape_whatever_their_branches_
     (shape,) = replay(a_record(23, extra_in=-1, longer=(3, 5)), SYMBOLS, 23).shapes
     assert (len(shape.iterations), shape.identical) == (22, 20)
     assert (shape.least, shape.steps, shape.most) == (8, 8, 10)
-
-
-def test_what_repeats_is_told_by_its_cycle_and_what_does_not_is_left_out() -> None:
-    order = [0, 0, 0, 4, 1, 2, 3, 1, 2, 3, 1, 5, 2, 3, 1, 2, 3, 1]
-    assert find_cycles(order) == [Cycle((1, 2, 3), 7 + 6), Cycle((0,), 3)]
 
 
 def test_a_record_without_iterations_says_so() -> None:

@@ -82,7 +82,8 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--transports", "unix,tpc"], "unknown transport 'tpc': did you mean 'tcp'?"),
         (["--instruments", "bpftrac"], "did you mean 'bpftrace'?"),
         (["stray"], "stray"),
-        (["--exact", "--knob=nft=1,pigeon"], "unknown knob 'pigeon': there is mitigations=off"),
+        (["--exact", "--knob=nft=1,zebra"], "unknown knob 'zebra': there is cpu=MODEL"),
+        (["--exact", "--knob", "cpu=max+smap=maybe"], "unknown knob 'cpu=max+smap=maybe'"),
         (["--exact", "--knob=mitigation=off"], "did you mean 'mitigations=off'?"),
     ],
 )

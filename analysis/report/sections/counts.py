@@ -8,6 +8,7 @@ from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE, Agreemen
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
+from analysis.functions import crosscheck
 from analysis.functions.table import FunctionTable
 from analysis.machine import machine_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
@@ -104,6 +105,7 @@ def switches(analysis: Analysis, figures: Figures) -> Blocks:
 
 
 def kernel_functions(analysis: Analysis, figures: Figures) -> Blocks:
+    yield crosscheck.hits_text(analysis.crosschecks) or None
     yield figures.get("functions")
     for place, found in enumerate(analysis.functions):
         words = f"{conditions_text(found)} · ftrace · {found.target} {found.kernel}"

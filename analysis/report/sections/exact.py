@@ -3,10 +3,8 @@
 
 from collections.abc import Callable, Iterator
 
-from markupsafe import Markup
-
 from analysis.analyse import Analysis
-from analysis.exact.cells import Comparison, ExactCell
+from analysis.exact.cells import DEFAULT, Comparison, ExactCell, scheduling_text
 from analysis.exact.figures import LEAST_SHARE, branches
 from analysis.exact.knobs import Change, KnobRow, KnobTable
 from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
@@ -15,7 +13,6 @@ from analysis.report.inline import above, code, say, signed
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
 
-BAR = 160  # pixels, of half of the dearest round trip
 MOST_SHAPES = 9  # of iterations: how many have a line
 
 
@@ -24,9 +21,12 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         return
     first, journey = analysis.exact[0].cells[0], figures.get("journey")
     yield (
-        "Counted in an emulated machine that executes the same instructions every time (QEMU "
-        f"{first.qemu}, CPU {first.cpu}), probes and noise excluded. Counts, not times."
+        f"Every instruction executed by the emulated CPU ({first.cpu}, QEMU {first.qemu}), which "
+        "runs the same program alike every time. Counts, not times: this CPU has no caches, no "
+        "contention, no branch prediction, no microcode and no hypervisor below it, and other "
+        "models of CPU execute other instructions (--knob cpu=…)."
     )
+    yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
     yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
     for place, comparison in enumerate(analysis.exact):
@@ -40,22 +40,57 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         yield from map(_crosscheck, analysis.crosschecks)
 
 
+def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
+    """A round trip under each scheduler side by side, and what part of the window it stands for."""
+    heads = ("instructions", "steps", "exactly so", "mean of the window")
+    groups: dict[tuple[str, int], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault((one.kernel, one.size), []).append(one)
+    for (kernel, size), found in groups.items():
+        names = list(dict.fromkeys(cell.transport for one in found for cell in one.cells))
+        rows = []
+        for one in sorted(
+            found, key=lambda one: (one.placement != "same-cpu", one.scheduling != DEFAULT)
+        ):
+            cells = {cell.transport: cell for cell in one.cells}
+            figures = [text for name in names for text in _round_trip(cells.get(name))]
+            ratios = [_ratio(one.cells, count) for count in (lambda c: c.total, lambda c: c.mean)]
+            rows.append((one.title, *figures, *ratios))
+        caption = (
+            f"A round trip by scheduler, {kernel}, {size_text(size)}: the steady one (the most "
+            "frequent, with the iterations that are exactly so), and the mean of all that the "
+            "window held, ticks and other iterations too. Steps count each repetition of a "
+            "repeated string instruction, instructions do not"
+        )
+        columns = [column for name in names for column in numbers(*heads, group=name)]
+        ends = numbers("steady", "mean", group="second / first")
+        yield Table(caption, ["scheduler", *columns, *ends], rows)
+
+
+def _round_trip(cell: ExactCell | None) -> tuple[str, ...]:
+    if cell is None:
+        return (NOT_MEASURED,) * 4
+    share = f"{cell.identical} of {cell.iterations}"
+    return f"{cell.total:,}", f"{cell.steps:,}", share, f"{cell.mean:,.0f}"
+
+
+def _ratio(cells: tuple[ExactCell, ...], count: Callable[[ExactCell], float]) -> str:
+    return number(count(cells[1]) / count(cells[0])) if len(cells) > 1 else NOT_MEASURED
+
+
 def _comparison(found: Comparison, first: bool) -> Blocks:
     cells = found.cells
     names = [cell.transport for cell in cells]
     yield Text("heading", f"{found.kernel}, {size_text(found.size)}: {found.title}")
-    yield from _totals(cells)
+    yield found.sentence
+    yield from (" ".join(_totals(cell)) for cell in cells)
     yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
     yield _layers(found)
-    helpers = [
-        f"{cell.transport}: {cell.inherited():,} instructions of helpers were given to their "
-        "caller's layer. "
-        for cell in cells
-    ]
+    helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
     yield Text(
         "note",
-        f"Bars: a full width is half of the most expensive round trip. {''.join(helpers)}"
+        f"Helpers' instructions that their callers' layers have: {', '.join(helpers)}. "
         f"Unclassified: {found.unclassified:.2%} at most.",
     )
     if len(cells) > 1:
@@ -80,28 +115,21 @@ def invalid(what: str, why: str) -> Text:
     return Text("alert", say("<strong>{} is invalid</strong>: {}", what, why))
 
 
-def _totals(cells: tuple[ExactCell, ...]) -> Iterator[str]:
-    totals = [
-        say("<strong>{:,}</strong> instructions over {}", cell.total, cell.transport)
-        for cell in cells
-    ]
-    shares = [f"{cell.share:.0%} of {cell.iterations} iterations" for cell in cells]
-    steady = " ".join(
-        f"Of these over {cell.transport}, {usual.identical} are identical, instruction for "
-        f"instruction, and all take {usual.least:,} to {usual.most:,}."
-        for cell in cells
-        for usual in cell.shapes[:1]
-    )
+def _totals(cell: ExactCell) -> Iterator[str]:
+    voluntary, involuntary = cell.switches()
     yield say(
-        "A round trip takes {}: what {} do, by the functions that they call. {}",
-        Markup(listed([str(total) for total in totals])), listed(shares), steady,
+        "Over {}, a round trip takes <strong>{:,}</strong> instructions; the two processes switch "
+        "{} times voluntarily and {} times not.",
+        cell.transport, cell.total, voluntary, involuntary,
     )  # fmt: skip
-    switches = "; ".join(
-        "{} {} voluntary and {} involuntary".format(cell.transport, *cell.switches())
-        for cell in cells
-    )
-    yield f"Context switches of the two processes in it: {switches}."
-    yield from (f"{cell.transport} also went {words}." for cell in cells for words in cell.rounds())
+    if again := cell.repeated():
+        names = listed([f"{name} (+{n:,})" for name, n in again.most_common()])
+        yield f"Steps are more, by repeated string instructions: {cell.steps:,}, in {names}."
+    for usual in cell.shapes[:1]:
+        yield (
+            f"{usual.iterations} iterations call these functions as often, in {usual.least:,} to "
+            f"{usual.most:,} steps."
+        )
 
 
 def _payload(cell: ExactCell) -> str:
@@ -121,28 +149,19 @@ def _payload(cell: ExactCell) -> str:
 
 
 def _layers(found: Comparison) -> Table:
-    most = max(cell.total for cell in found.cells)
-    bar = (
-        '{:,} <svg width="{}" height="10" role="img" aria-label="{:.1%}">'
-        '<rect width="{:.1f}" height="10" fill="var(--{})"/></svg>'
-    )
-    rows = []
-    for name, values in found.layers():
-        both = zip(values, found.cells, strict=True)
-        bars = [say(bar, n, BAR, n / most, 2 * BAR * n / most, cell.transport) for n, cell in both]
-        rows.append((name, *bars))
     heads = ["layer", *numbers(*(cell.transport for cell in found.cells))]
+    rows = [(name, *(f"{n:,}" for n in values)) for name, values in found.layers()]
     return Table("By layer, instructions a round trip", heads, rows)
 
 
 def _traffic(cell: ExactCell) -> Table:
-    assert cell.payload is not None
-    loaded, stored = cell.payload.traffic()
+    layers = cell.traffic_by_layer()
+    loaded, stored = sum(load for _, load, _ in layers), sum(store for *_, store in layers)
     caption = (
         f"{cell.transport}: a message makes the processor load {loaded:,.0f} bytes and store "
         f"{stored:,.0f}, of whatever memory"
     )
-    rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in cell.traffic_by_layer()]
+    rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in layers]
     return Table(caption, ["layer", *numbers("loaded", "stored")], rows)
 
 
@@ -164,10 +183,10 @@ def _by_function(found: Comparison, first: bool) -> Group:
 
 def _shapes(cell: ExactCell) -> Iterator[str]:
     for shape in cell.shapes[1:MOST_SHAPES]:
-        extent = f" ({shape.least:,} to {shape.most:,})" if shape.most > shape.least else ""
+        extent = f", {shape.least:,} to {shape.most:,}" if shape.most > shape.least else ""
         yield (
-            f"{cell.transport}: {counted(shape.iterations, 'iteration')} of {shape.steps:,} "
-            f"instructions{extent}: {shape.name}"
+            f"{cell.transport}: {counted(shape.iterations, 'iteration')} of "
+            f"{shape.instructions:,} instructions ({shape.steps:,} steps{extent}): {shape.name}"
         )
     if len(cell.shapes) > MOST_SHAPES:
         yield f"{cell.transport}: {counted(len(cell.shapes) - MOST_SHAPES, 'other way')}"
@@ -204,7 +223,9 @@ def knobs(analysis: Analysis, _: Figures) -> Blocks:
         )
     for table in analysis.knobs:
         yield Text(
-            "heading", f"{table.kernel}, {size_text(table.size)}, {table.placement}: {table.title}"
+            "heading",
+            f"{table.kernel}, {size_text(table.size)}, {table.placement}: "
+            f"{scheduling_text(table.scheduling)}",
         )
         yield from table.costs_of_one()
         yield from _knob_tables(table)
@@ -219,7 +240,7 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
         caption: str, head: str, figures: tuple[str, ...], rows: tuple[KnobRow, ...],
         cells: Callable[[Change], tuple[Cell, ...]],
     ) -> Table:  # fmt: skip
-        """Three cells for each knob and transport."""
+        """A cell for each of the figures, by knob and transport."""
         lines: list[list[str | Cell]] = []
         for row in rows:
             by_transport = {change.transport: change for change in row.changes}
@@ -227,12 +248,15 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
             lines.append([above(code(row.name), what)])
             for name in found.transports:
                 change = by_transport.get(name)
-                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=3),)
+                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=len(figures)),)
         columns = [column for name in found.transports for column in numbers(*figures, group=name)]
         return Table(caption, [head, *columns], lines)
 
-    caption = "Instructions of a message, without → with"
-    heads = ("without → with", "difference", "share")
+    caption = (
+        "Instructions of a message, without → with; the last column is the difference in steps, "
+        "where a repeated string instruction counts each time"
+    )
+    heads = ("without → with", "difference", "share", "steps")
     yield table(caption, "knob", heads, found.rows, _knob_cells)
     if found.probes:
         caption = (
@@ -240,15 +264,16 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
             "program, or an entry that a tracer writes; what a probe adds to a message is that "
             "often an event"
         )
-        heads = ("events a message", "an event", "a message")
-        yield table(caption, "probe", heads, found.probes, _probe_cells)
+        events = ("events a message", "an event", "a message")
+        yield table(caption, "probe", events, found.probes, _probe_cells)
 
 
 def _knob_cells(change: Change) -> tuple[Cell, ...]:
     before, after = change.per_message()
     share = f"{change.share:+.1%}".replace("-", MINUS)
     difference = _difference(change, "<strong>{}</strong>{}")
-    return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share)
+    steps = Cell(signed(change.steps), "faint")
+    return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share), steps
 
 
 def _probe_cells(change: Change) -> tuple[Cell, ...]:
@@ -258,10 +283,8 @@ def _probe_cells(change: Change) -> tuple[Cell, ...]:
 
 
 def _difference(change: Change, words: str) -> Cell:
-    form = "{:+,.0f}" if change.difference == int(change.difference) else "{:+,.1f}"
-    text = form.format(change.difference).replace("-", MINUS)
     wrong = "" if change.valid else "invalid"
-    return Cell(say(words, text, f" {wrong}" if wrong else ""), wrong)
+    return Cell(say(words, signed(change.difference), f" {wrong}" if wrong else ""), wrong)
 
 
 def _explained(row: KnobRow, change: Change) -> Blocks:

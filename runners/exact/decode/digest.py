@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -30,46 +29,45 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
         "window": {
             "steps": window.total.steps.total(),
             "instructions": window.total.steps.total() - window.total.repeats.total(),
-            "guest_ns": result["window_ns"],
-            "switches": dict(window.total.switches),
-            "tasks": _by_task(window.tree, window.total),
         },
         "iterations": window.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
                 "iterations": len(shape.iterations),
-                "first": shape.iterations[0],
                 "identical": shape.identical,
                 "steps": shape.steps,
                 "least": shape.least,
                 "most": shape.most,
                 "instructions": shape.steps - shape.counts.repeats.total(),
-                "switches": dict(shape.counts.switches),
             }
             for shape in window.shapes
         ],
-        # What each variant calls and steps more than the usual one; the most frequent comes first.
+        # What each variant calls and runs more than the usual one; the most frequent comes first.
         # A timer's phase may decide which variant is the usual, so an exact comparison of two cells
         # needs the others too.
         "variants": [
-            {"iterations": iterations, "moved": _moved(window.tree, usual, counts)}
+            {"iterations": iterations, **_moved(window.tree, usual, counts)}
             for counts, iterations in others
         ],
-        "cycles": [asdict(cycle) for cycle in window.cycles()],
         "checks": checks,
         "valid": all(check["ok"] for check in checks),
     }
 
 
-def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, list[int]]:
-    """Call path → calls and steps more."""
-    nodes = {*usual.steps, *usual.calls, *counts.steps, *counts.calls}
-    moved = {
-        node: [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
-        for node in sorted(nodes)
-    }
-    return {";".join(tree.path(node)): both for node, both in moved.items() if any(both)}
+def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, dict[str, Any]]:
+    """Call path → calls and steps more, and call path → repetitions more among these steps."""
+    moved: dict[str, Any] = {}
+    repeats: dict[str, int] = {}
+    for node in sorted({*usual.steps, *usual.calls, *counts.steps, *counts.calls}):
+        path = ";".join(tree.path(node))
+        both = [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
+        again = counts.repeats[node] - usual.repeats[node]
+        if any(both) or again:
+            moved[path] = both
+        if again:
+            repeats[path] = again
+    return {"moved": moved, "repeats": repeats}
 
 
 def _checks(
@@ -158,10 +156,10 @@ def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
 
 
 def iteration_lines(window: ReplayedWindow) -> list[str]:
-    """The steady iteration in its order: CPU, line of the call tree (from 1), steps."""
+    """The steady iteration in its order: CPU, line of the call tree (from 1), instructions."""
     lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
-    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.steps}\n" for visit in window.order)
-    return ["cpu\tline\tsteps\n", *rows]
+    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.instructions}\n" for visit in window.order)
+    return ["cpu\tline\tinstructions\n", *rows]
 
 
 def _sorted(tree: CallTree, counts: Counts) -> list[int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -19,7 +18,6 @@ from runners.exact.decode.record import COUNT_BITS, VALUE_MASK, InstructionRecor
 from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
-LONGEST_CYCLE = 6  # iterations
 FIRST_ITERATIONS = 8
 
 
@@ -50,18 +48,6 @@ class IterationShape:
         return self.counts.steps.total()
 
 
-@dataclass(frozen=True)
-class Cycle:
-    """Shapes that follow each other again and again, or one shape that repeats.
-
-    `shapes` are indices into the window's list; `iterations` is the number of iterations in such
-    cycles.
-    """
-
-    shapes: tuple[int, ...]
-    iterations: int
-
-
 @dataclass
 class ReplayedWindow:
     """The window's iterations by shape. `total` also has what ran before and after them."""
@@ -76,15 +62,6 @@ class ReplayedWindow:
     def iterations(self) -> int:
         """The number of whole iterations."""
         return sum(len(shape.iterations) for shape in self.shapes)
-
-    def cycles(self) -> list[Cycle]:
-        """How the shapes follow each other; first the cycle with the most iterations."""
-        order = {
-            iteration: number
-            for number, shape in enumerate(self.shapes)
-            for iteration in shape.iterations
-        }
-        return find_cycles([order[iteration] for iteration in range(self.iterations)])
 
     @property
     def steady(self) -> IterationShape:
@@ -226,23 +203,3 @@ def _shape(iterations: list[Counts], variants: list[list[int]]) -> IterationShap
     steps = [counts.steps.total() for counts, _ in counted]
     numbers = sorted(number for numbers in variants for number in numbers)
     return IterationShape(counted[0][0], numbers, counted[0][1], min(steps), max(steps), counted)
-
-
-def find_cycles(order: list[int]) -> list[Cycle]:
-    """The cycles in `order`, each with all the iterations in which it repeats."""
-    found: Counter[tuple[int, ...]] = Counter()
-    at = 0
-    while at < len(order):
-        for length in range(1, LONGEST_CYCLE + 1):
-            end = at + length
-            while end < len(order) and order[end] == order[end - length]:
-                end += 1
-            if end >= at + 2 * length:
-                shapes = tuple(order[at : at + length])
-                # The key is equal for one cycle, at whichever shape it is entered.
-                found[min(shapes[n:] + shapes[:n] for n in range(length))] += end - at
-                at = end
-                break
-        else:
-            at += 1
-    return [Cycle(*row) for row in found.most_common()]

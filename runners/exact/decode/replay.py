@@ -77,7 +77,6 @@ class Counts:
     steps: Counter[int] = field(default_factory=Counter)
     repeats: Counter[int] = field(default_factory=Counter)  # steps that only repeat an instruction
     calls: Counter[int] = field(default_factory=Counter)
-    switches: Counter[str] = field(default_factory=Counter)
 
     def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
         """Equal for counts that are equal."""
@@ -91,11 +90,11 @@ class Counts:
 
 @dataclass
 class NodeVisit:
-    """Steps that a CPU made in one node of the call tree before it went to another node."""
+    """What a CPU ran in one node of the call tree before it went to another node."""
 
     cpu: int
     node: int
-    steps: int
+    instructions: int
 
 
 class CallTree:
@@ -159,10 +158,12 @@ class Replay:
                 if kind == RecordEvent.REPEAT:
                     node, steps = stack[-1].node, (word_before & COUNT_MASK) * value
                     counts.steps[node] += steps
+                    repeats = 0
                     if self._repeats[previous] and self._lengths[previous] == 1:
-                        counts.repeats[node] += steps
+                        repeats = steps
+                        counts.repeats[node] += repeats
                     if order is not None:
-                        _append_steps(order, cpu, node, steps)
+                        _append(order, NodeVisit(cpu, node, steps - repeats))
                 elif kind == RecordEvent.RESUME:
                     offset = value
                 elif kind == RecordEvent.CPU:
@@ -174,8 +175,6 @@ class Replay:
                     stack = self._stack(stacks, current)
                 elif value != current:  # a switch, or a marker, which also names the running task
                     stacks[current] = tuple(stack)
-                    if kind == RecordEvent.SWITCH:
-                        counts.switches[self.tasks.get(value, "?")] += 1
                     current = value
                     stack = self._stack(stacks, current)
                 continue
@@ -184,10 +183,12 @@ class Replay:
                 self._move(stack, last, number, counts)
             node = stack[-1].node
             counts.steps[node] += ran
-            if order is not None:
-                _append_steps(order, cpu, node, ran)
+            repeats = 0
             if self._repeats[number] and not offset and self._begins_within(previous, number):
+                repeats = 1
                 counts.repeats[node] += 1
+            if order is not None:
+                _append(order, NodeVisit(cpu, node, ran - repeats))
             last = number if offset + ran == self._lengths[number] else 0
             previous, word_before, offset = number, word, 0
         stacks[current], running[cpu] = tuple(stack), Running(current, last)
@@ -279,11 +280,11 @@ def _topmost_barrier(stack: list[Frame]) -> int:
     return next((at for at in range(len(stack) - 1, 0, -1) if stack[at].resume >= 0), 0)
 
 
-def _append_steps(order: list[NodeVisit], cpu: int, node: int, steps: int) -> None:
-    if order and (order[-1].cpu, order[-1].node) == (cpu, node):
-        order[-1].steps += steps
+def _append(order: list[NodeVisit], visit: NodeVisit) -> None:
+    if order and (order[-1].cpu, order[-1].node) == (visit.cpu, visit.node):
+        order[-1].instructions += visit.instructions
     else:
-        order.append(NodeVisit(cpu, node, steps))
+        order.append(visit)
 
 
 def _direct_target(block: CodeBlock) -> int:

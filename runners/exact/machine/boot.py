@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runners.exact.knobs import NAME_LENGTH
 from runners.exact.machine import initramfs
 from runners.guest import GuestError
 from runners.guest.kernels import Kernel
@@ -37,6 +38,9 @@ MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
 REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # for example, a newer plugin API
+# What QEMU says of a CPU that it cannot emulate: of each feature, or of a name that it lacks.
+NOT_EMULATED = re.compile(r"doesn't support requested feature: CPUID\.[^.]+\.(\S+) \[")
+NO_SUCH_CPU = re.compile(r"unable to find (CPU model '.*')|Property '[\w.-]*-cpu\.(\S+)' not found")
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
 MACHINE = (
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
@@ -53,7 +57,7 @@ KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cry
 class EmulatedMachine:
     """The inputs that all boots of one kernel share.
 
-    `cpu` is QEMU's model, `cpus` their number; `knobs` are further kernel options. `image` has
+    `cpu` is QEMU's option, `cpus` their number; `knobs` are further kernel options. `image` has
     further files of the first file system (path → file); with them, the workload keeps its symbols.
     QEMU runs as `user`.
     """
@@ -93,6 +97,19 @@ class EmulatedMachine:
             "command_line": self.command_line,
             "programs": {name: digest(data) for name, data in self.files().items()},
         }
+
+
+class UnknownCpuError(GuestError):
+    """QEMU does not emulate this CPU; the sentence tells what of it."""
+
+
+def cpu_option(knob: str) -> str:
+    """QEMU's `-cpu` for `MODEL+FEATURE…`: without a model it is the usual one.
+
+    With `enforce`, QEMU ends where it would else warn and go on without a feature.
+    """
+    model, *features = knob.split("+")
+    return ",".join([model or CPU, "enforce", f"model-id={knob[:NAME_LENGTH]}", *features])
 
 
 _lock = threading.Lock()
@@ -210,6 +227,14 @@ def _with_symbols(path: Path) -> bytes:
 
 def failure(ended: Ended) -> GuestError:
     """Why a machine that ended did not carry out its order."""
+    if lacking := NOT_EMULATED.findall(ended.complaints):
+        off = "".join(f"+{name}=off" for name in lacking)
+        said = (
+            f"QEMU does not emulate {', '.join(lacking)}; leave it out, or in MODEL switch it off"
+        )
+        return UnknownCpuError(f"{said}: --knob cpu=MODEL{off}")
+    if unknown := NO_SUCH_CPU.search(ended.complaints):
+        return UnknownCpuError(f"QEMU knows no {unknown[1] or f'CPU feature {unknown[2]}'}")
     for line in ended.complaints.splitlines():
         if line.startswith("pathcost: "):  # from the recorder
             return GuestError(line.removeprefix("pathcost: "), ended.lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class Checkpoints:
 
         Raises GuestError where it cannot be kept.
         """
-        inputs = [guest.recipe, self._code, cell.fields(), cell.order]
+        inputs = [guest.recipe, self._code, asdict(cell), cell.order]
         key = digest(json.dumps(inputs, sort_keys=True).encode())
         path = self._folder / f"{key[:32]}.json"
         self._used.append(path)

@@ -74,49 +74,49 @@ def prepare_guest(
     kernel: str,
     say: Say,
     user: User | None = None,
-    *,
     cpus: int = 1,
-    knobs: str = "",
-    image: Mapping[str, Path] | None = None,
 ) -> ExactGuest:
-    """Everything that counting needs, from the cache or made and put there.
-
-    `knobs` are further kernel options, `image` further files of the guest (path there → file here).
-    A stored machine is found by everything that decides its state, so an outdated machine is never
-    used. Raises GuestError.
-    """
+    """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
     with Cache(cache, say) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         found = prepare_kernel(cached, sources, qemu, kernel)
-        machine = EmulatedMachine(qemu, found, cpus=cpus, knobs=knobs, image=image or {}, user=user)
-        recipe = machine.recipe()
+        return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus, user=user))
 
-        def store_once(partial: Path) -> dict[str, object]:
-            say(f"exact: booting {machine.kernel.release} once, to store it")
-            for manifest in cached.folder.glob("snapshot-*/manifest.json"):
-                if is_unused(manifest):
-                    shutil.rmtree(manifest.parent, ignore_errors=True)
-            with scratch(user) as folder:
-                store(machine, folder / "state")
-                size = (folder / "state").stat().st_size >> 20
-                with room_in_cache(f"a stored machine of {size} MB", cached.folder):
-                    shutil.copyfile(folder / "state", partial / "state")
-            return {"kernel": machine.kernel.release}
 
-        stored = cached.entry("snapshot", recipe, store_once)
-        os.utime(stored / "manifest.json")
+def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
+    """The machine, stored when its kernel is quiet, and its symbols.
 
-        def read_once(partial: Path) -> dict[str, object]:
-            with scratch(user) as folder:
-                boot(machine, [("symbols",)], folder, {}, stored / "state")
-                for name in ("symbols", "version"):
-                    shutil.copyfile(folder / name, partial / name)
-            return {"kernel": machine.kernel.release}
+    A stored machine is found by everything that decides its state, so an outdated machine is never
+    used. Raises GuestError, and UnknownCpuError where QEMU does not emulate the machine's CPU.
+    """
+    recipe = machine.recipe()
 
-        entry = cached.entry("symbols", {"snapshot": stored.name}, read_once)
-        version = (entry / "version").read_text(encoding="utf-8").strip()
-        symbols = read_symbols(entry / "symbols")
-        return ExactGuest(machine, symbols, version, stored / "state", recipe)
+    def store_once(partial: Path) -> dict[str, object]:
+        cache.say(f"exact: booting {machine.kernel.release} once, to store it")
+        for manifest in cache.folder.glob("snapshot-*/manifest.json"):
+            if is_unused(manifest):
+                shutil.rmtree(manifest.parent, ignore_errors=True)
+        with scratch(machine.user) as folder:
+            store(machine, folder / "state")
+            size = (folder / "state").stat().st_size >> 20
+            with room_in_cache(f"a stored machine of {size} MB", cache.folder):
+                shutil.copyfile(folder / "state", partial / "state")
+        return {"kernel": machine.kernel.release}
+
+    stored = cache.entry("snapshot", recipe, store_once)
+    os.utime(stored / "manifest.json")
+
+    def read_once(partial: Path) -> dict[str, object]:
+        with scratch(machine.user) as folder:
+            boot(machine, [("symbols",)], folder, {}, stored / "state")
+            for name in ("symbols", "version"):
+                shutil.copyfile(folder / name, partial / name)
+        return {"kernel": machine.kernel.release}
+
+    entry = cache.entry("symbols", {"snapshot": stored.name}, read_once)
+    version = (entry / "version").read_text(encoding="utf-8").strip()
+    symbols = read_symbols(entry / "symbols")
+    return ExactGuest(machine, symbols, version, stored / "state", recipe)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
-from runners.exact.machine.boot import digest
-from runners.exact.machine.guest import ExactGuest, prepare_guest
+from runners.exact.machine.boot import cpu_option, digest
+from runners.exact.machine.guest import ExactGuest, ready_guest
 from runners.exact.machine.initramfs import strip_elf
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say, read_manifest
@@ -35,9 +35,7 @@ PROGRAMS = {
 LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
-def guest_with_knob(
-    cache: Path, base: ExactGuest, kernel: str, knob: Knob, say: Say
-) -> tuple[ExactGuest, Knob]:
+def guest_with_knob(cache: Path, base: ExactGuest, knob: Knob, say: Say) -> tuple[ExactGuest, Knob]:
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
     `base` is the guest without the knob. Raises GuestError, and LackingError where this kernel
@@ -54,16 +52,16 @@ def guest_with_knob(
         for name in knob.image:
             image |= program_files(cached, sources, name)
         files = {path: file.read_bytes() for path, file in paths.items()}
+        guest = base
+        if knob.command_line or knob.cpu or image:
+            machine = replace(base.machine, knobs=knob.command_line, image=image)
+            if knob.cpu:
+                machine = replace(machine, cpu=cpu_option(knob.cpu))
+            guest = ready_guest(cached, machine)
     if any(KNOB in step for step in knob.steps):
         files[KNOB] = strip_elf(PROGRAM.read_bytes())
     if knob.text:
         files[TEXT] = knob.text.encode()
-    guest, machine = base, base.machine
-    if knob.command_line or image:
-        guest = prepare_guest(
-            cache, kernel, say, machine.user,
-            cpus=machine.cpus, knobs=knob.command_line, image=image,
-        )  # fmt: skip
     brought = {path: digest(data) for path, data in files.items()}
     return replace(guest, files=files, recipe=guest.recipe | {"files": brought}), knob
 
