@@ -34,7 +34,7 @@ def test_refuted_says_what_was_measured_and_what_fits(analysed: Analyse) -> None
     found = verdict(analysed, MadeUp(switches=lambda t, p, r: (2, 0)))
     assert found.verdict == "REFUTED"
     assert found.why == (
-        "Context switches per round trip, in 3 conditions: "
+        "Context switches per round trip, in 3 measurements: "
         "tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
         "Within 0.25 of what is claimed: tcp in 0 of 3, unix in 3 of 3."
     )
@@ -87,8 +87,10 @@ def test_mechanism_is_left_out_when_a_figure_is_missing(analysed: Analyse) -> No
 def test_claims_table(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(guest=False))
     table = claims_table(analysis.verdicts, analysis.folders)
-    columns = ["claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"]
-    assert list(table.columns) == [*columns, "cells", "raw"]
+    columns = ["claim", "source", "verdict", "coverage", "lacking", "family", "condition"]
+    assert list(table.columns) == [
+        *columns, *("value", "low", "high", "unit", "why", "cells", "raw"),
+    ]  # fmt: skip
     switches = table[table["claim"] == "context-switches"]
     assert len(switches) == 4  # two placements, two transports
     assert set(switches["value"]) == {3.0}
@@ -158,6 +160,12 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
             "rule.expected.unix: Input should be a valid number",
         ),
         ("where = { size = 64 }", VALUES, "where.size: Input should be a valid list"),
+        (
+            'where = { pattern = ["stream", "go-echo"], conditions = ["free"] }',
+            VALUES,
+            "put the workload's patterns into 'beside'",
+        ),
+        ('where = { pattern = ["go-echo"] }', VALUES, "where.conditions is missing"),
         ('mechanism = "{switch.unix}"', VALUES, "mechanism {switch.unix}: 'switch' is not known"),
         ('mechanism = "{switches}"', VALUES, "write {quantity.transport}; allowed are calls:"),
         ("", "kind = 'option'\ntool = 'wrk'\noption = '-c'", "is over no 'quantity': leave it out"),
