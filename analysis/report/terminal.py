@@ -68,7 +68,8 @@ def _print_verdicts(console: Console, analysis: Analysis) -> None:
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'yellow')}"
         console.print(Text.assemble((verdict.said, style), f"  {verdict.claim.statement}"))
         condition = verdict.condition and f"{verdict.condition}."
-        said = " ".join(filter(None, (verdict.lacks, condition, verdict.why)))
+        kin = f"On the same figures: {', '.join(verdict.kin)}." if verdict.kin else ""
+        said = " ".join(filter(None, (verdict.lacks, condition, verdict.why, kin)))
         console.print(Text(said), style="dim")
     console.print(Text(f"{tally(analysis.verdicts)}."), style="bold")
     if analysis.run.for_claims and (said := steadiness(analysis.verdicts)):

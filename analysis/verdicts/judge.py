@@ -276,9 +276,8 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     figures = figures[(figures["transport"] == transport) & figures["valid"].astype(bool)]
     if figures.empty or measure is None:
         return ""
-    ranks = [source_rank(measure, row) for row in figures.itertuples()]
-    order = {rank: place for place, rank in enumerate(sorted(set(ranks)))}
-    figures = figures.assign(rank=[order[rank] for rank in ranks])
-    first = figures.groupby(list(WORKLOAD))["rank"].transform("min")
-    best = figures[figures["rank"] == first]["value"]
-    return extent(best.min(), best.max(), measure.unit)
+    found = []
+    for _, rows in groups(figures, *WORKLOAD):
+        ranks = [source_rank(measure, row) for row in rows.itertuples()]
+        found += [v for v, rank in zip(rows["value"], ranks, strict=True) if rank == min(ranks)]
+    return extent(min(found), max(found), measure.unit)

@@ -140,6 +140,11 @@ class Verdict:
         return f"Not measured: {listed(list(self.coverage.lacking))} ({self.claim.command})."
 
     @property
+    def kin(self) -> tuple[str, ...]:
+        """The other claims of its family."""
+        return tuple(name for name in self.family if name != self.claim.id)
+
+    @property
     def kind(self) -> str:
         """What it rests on: a key of KINDS."""
         if self.verdict == NOT_MEASURED:

@@ -117,6 +117,17 @@ def test_links_lead_from_a_claim_to_raw_files_that_are_there(
         assert all((run / file).exists() for file in files)
 
 
+def test_a_report_says_how_much_of_a_scope_a_verdict_rests_on(
+    plain_report: tuple[Path, str],
+) -> None:
+    """The made-up guest counts copies on one CPU only; the claim is about two placements."""
+    run, page = plain_report
+    article = page[page.index('<article class="claim refuted" id="claim-packet-copies"') :]
+    said = "REFUTED in 1 of 2 conditions of its scope"
+    assert f'<p class="verdict">{said}</p>' in article.partition("</article>")[0]
+    assert f"### {said}: " in (run / "report.md").read_text(encoding="utf-8")
+
+
 def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Path) -> None:
     run = make_run(tmp_path, MadeUp(guest=False))
     manifest = json.loads((run / "run.json").read_text())

@@ -67,13 +67,13 @@ def _article(analysis: Analysis, verdict: Verdict) -> Article:
         Items(list(map(_finding, verdict.findings))) if verdict.findings else None,
     ])  # fmt: skip
     depends = say("<strong>Depends on {}.</strong>", verdict.condition)
-    kin = [say('<a href="#claim-{}">{}</a>', n, n) for n in verdict.family if n != claim.id]
+    kin = [say('<a href="#claim-{}">{}</a>', name, name) for name in verdict.kin]
     blocks = [
         verdict.lacks or None,
         depends if verdict.condition else None,
         verdict.why,
         verdict.mechanism or None,
-        say("One family, on the same figures: {}.", joined(kin)) if kin else None,
+        say("On the same figures: {}.", joined(kin)) if kin else None,
         evidence,
     ]
     return Article(f"claim-{claim.id}", verdict.said, claim.statement, blocks)
