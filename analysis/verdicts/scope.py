@@ -17,7 +17,6 @@ from analysis.verdicts.verdict import Coverage, Evidence
 from analysis.wording import capital, listed, size_text
 
 ANY = ""  # the size of a claim that names none
-INVALID = "The only cells that measured it are invalid."
 
 
 def side_of(rule: Measured) -> str:
@@ -72,7 +71,7 @@ def why_not(
     figures = in_scope(measure.id, measured, claim.where)
     sides = figures[side_of(rule)].astype(str)
     if set(rule.labels) <= set(sides) and not set(rule.labels) <= set(sides[figures["valid"]]):
-        return INVALID
+        return "The only cells that measured it are invalid."
     if claim.where.programs:
         return f"It needs the article's own experiment: {claim.command}."
     lacks = []
@@ -92,8 +91,9 @@ def _scope(claim: Claim) -> dict[str, tuple[str, ...]]:
 
 def _cells_not_run(claim: Claim, rule: Measured, measured: pd.DataFrame) -> list[str]:
     """Cells of the scope that are in no figure of the run, whatever was counted in them."""
-    cells = measured[["transport", "pattern", "size", "conditions"]].astype(str)
-    ran = {cell for size in (cells["size"], ANY) for cell in _rows(cells.assign(size=size))}
+    cells = measured[["transport", "pattern", "size", "conditions"]].drop_duplicates().astype(str)
+    ran = set(cells.itertuples(index=False, name=None))
+    ran |= {(transport, pattern, ANY, where) for transport, pattern, _, where in ran}
     transports = rule.transports if isinstance(rule, Across) else rule.labels
     found = []
     for place in product(*_scope(claim).values()):
@@ -102,10 +102,6 @@ def _cells_not_run(claim: Claim, rule: Measured, measured: pd.DataFrame) -> list
             some = (listed(absent),) if len(absent) < len(transports) else ()
             found.append(_words((*some, *place)))
     return found
-
-
-def _rows(cells: pd.DataFrame) -> Iterable[tuple[str, ...]]:
-    return cells.drop_duplicates().itertuples(index=False, name=None)
 
 
 def _counted(measure: Measure, measured: pd.DataFrame) -> bool:
