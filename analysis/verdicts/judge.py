@@ -83,11 +83,10 @@ def _judge(
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
     found = tuple(Finding(text, holds) for text, holds in findings(rule.stated))
     wrong = [check for check in found if not check.holds]
-    of_checks = f"of {counted(len(found), 'check')}"
-    why = f"All {of_checks} of the stated numbers agree."
+    why = f"The stated numbers agree in {counted(len(found), 'check')}."
     if wrong:
-        fail = "fails" if len(wrong) == 1 else "fail"
-        why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(check.text for check in wrong)}."
+        said = ". ".join(check.text for check in wrong)
+        why = f"The stated numbers disagree in {len(wrong)} of {counted(len(found), 'check')}: {said}."
     return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=found)
 
 
