@@ -83,10 +83,10 @@ def _judge(
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
     found = tuple(Finding(text, holds) for text, holds in findings(rule.stated))
     wrong = [check for check in found if not check.holds]
-    why = f"The stated numbers agree in {counted(len(found), 'check')}."
+    checks, said = counted(len(found), "check"), ". ".join(check.text for check in wrong)
+    why = f"The stated numbers agree in {checks}."
     if wrong:
-        said = ". ".join(check.text for check in wrong)
-        why = f"The stated numbers disagree in {len(wrong)} of {counted(len(found), 'check')}: {said}."
+        why = f"The stated numbers disagree in {len(wrong)} of {checks}: {said}."
     return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=found)
 
 
