@@ -64,8 +64,6 @@ def _saved(n: Mapping[str, float]) -> float:
 CHECKS = (
     Relation("quotient", ("larger", "smaller", "times"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"]),
-    Relation("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
-          lambda n: n["larger"] / n["smaller"], "at least"),
     Relation("saving", ("larger", "smaller", "saved_percent"),
           "1 - smaller / larger, in percent", _saved),
     Relation("saving", ("larger", "smaller", "saved_percent_least"),
