@@ -37,7 +37,7 @@ TIMES = (
 )
 MOST_LEDGERS = 4
 MOST_MISSING = 8  # reasons
-VERDICT_STYLES = {"CONFIRMED": "green", "REFUTED": "red", "CONDITIONAL": "yellow"}
+VERDICT_STYLES = {"CONFIRMED": "green", "REFUTED": "red"}
 
 
 def show(analysis: Analysis, report: Path) -> None:
@@ -63,19 +63,19 @@ def show(analysis: Analysis, report: Path) -> None:
 
 
 def _print_verdicts(console: Console, analysis: Analysis) -> None:
-    """What was measured or asked; what follows from stated numbers alone stands in the report.
+    """What was measured or answered; what follows from stated numbers stands in the report.
 
     A run that was not made for claims shows two: the others that its cells settle are in there too.
     """
     for verdict in analysis.verdicts:
-        if not verdict.evidence and not any(one.raw for one in verdict.findings):
+        if not verdict.settled or not (analysis.run.for_claims or verdict.claim.headline):
             continue
-        if not (analysis.run.for_claims or verdict.claim.headline):
-            continue
-        style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'dim')}"
-        console.print(Text.assemble((verdict.verdict, style), f"  {verdict.claim.statement}"))
-        condition = f"{verdict.condition}. " if verdict.condition else ""
-        console.print(Text(f"{condition}{verdict.why}"), style="dim")
+        style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'yellow')}"
+        console.print(Text.assemble((verdict.said, style), f"  {verdict.claim.statement}"))
+        condition = verdict.condition and f"{verdict.condition}."
+        kin = f"On the same figures: {', '.join(verdict.kin)}." if verdict.kin else ""
+        said = " ".join(filter(None, (verdict.lacks, condition, verdict.why, kin)))
+        console.print(Text(said), style="dim")
     console.print(Text(f"{tally(analysis.verdicts)}."), style="bold")
     if analysis.run.for_claims and (said := steadiness(analysis.verdicts)):
         console.print(Text(said))

@@ -52,24 +52,24 @@ def compare(runs: Sequence[Run], claims: tuple[Claim, ...]) -> str:
             for both, *by_run in zip(together, *alone, strict=True)
             if _timed(both) is timed and all(v.verdict != NOT_MEASURED for v in by_run)
         ]
-        differ = [(both, by_run) for both, by_run in found if len({v.verdict for v in by_run}) > 1]
+        differ = [(both, by_run) for both, by_run in found if len({v.said for v in by_run}) > 1]
         claims_of = counted(len(found), "claim")
         lines.append(f"\nby {words}: {claims_of}, {len(found) - len(differ)} with one verdict")
         for both, by_run in differ:
-            lines.append(f"  {both.claim.id}: {both.verdict}, {both.condition}")
+            lines.append(f"  {both.claim.id}: {both.said}, {both.condition}")
             lines += [
-                f"    {run.name}  {v.verdict}{f', {v.condition}' if v.condition else ''}"
+                f"    {run.name}  {v.said}{f', {v.condition}' if v.condition else ''}"
                 for run, v in zip(runs, by_run, strict=True)
             ]
     return "\n".join(lines)
 
 
 def _timed(verdict: Verdict) -> bool | None:
-    """Whether it rests on times; None where nothing was measured or checked."""
-    if verdict.evidence:
-        measure = measure_of(verdict.claim.quantity)
-        return measure is not None and measure.quantity in TIMES
-    return False if any(finding.raw for finding in verdict.findings) else None
+    """Whether it rests on times; None where nothing was measured or answered."""
+    if not verdict.settled:
+        return None
+    measure = measure_of(verdict.claim.quantity)
+    return measure is not None and measure.quantity in TIMES
 
 
 if __name__ == "__main__":

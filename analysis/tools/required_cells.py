@@ -22,15 +22,14 @@ from typing import Any
 
 from analysis.conditions import Conditions
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import PROGRAMS, TIMES
+from analysis.counts.quantities import TIMES
 from analysis.errors import RunError, UsageError
 from analysis.tools import print_result
 from analysis.verdicts.files import FIGURE, Claim, load_claims
 from analysis.verdicts.rules import Across, CheckRule, Measured, Option
 from analysis.wording import listed
 
-# Where a claim does not say: the pattern, size and placements of the main job.
-USUAL = {"pattern": ("pingpong",), "size": (64,), "conditions": ("same-cpu", "cross-cpu")}
+USUAL_SIZE = 64  # where any size will do: that of the main job
 IN_FLIGHT = "-in-flight"
 
 
@@ -56,17 +55,18 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
         **{kind: [_cell(*cell) for cell in found] for kind, found in cells.items()},
         "quantities": sorted(set(quantities) - {"function_calls"}),
         "functions": "function_calls" in quantities,
-        "programs": sorted({PROGRAMS[p] for c in claims for p in c.where.pattern if p in PROGRAMS}),
+        "programs": sorted({name for claim in claims for name in claim.where.programs}),
         "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, CheckRule)}),
         "tools": _tools(claims),
     }
 
 
 def _cells(claim: Claim, rule: Measured) -> Iterator[tuple[Any, ...]]:
-    where = USUAL | {key: allowed for key, allowed in claim.where.items() if key in USUAL}
     transports = rule.transports if isinstance(rule, Across) else rule.labels
-    patterns = [name for name in where["pattern"] if name not in PROGRAMS]
-    return product(patterns, where["size"], where["conditions"], transports)
+    scope = claim.beside if claim.where.programs else claim.where
+    if scope is None:
+        return iter(())
+    return product(scope.pattern, scope.size or (USUAL_SIZE,), scope.conditions, transports)
 
 
 def _cell(pattern: str, size: int, where: str, transport: str) -> dict[str, Any]:

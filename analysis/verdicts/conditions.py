@@ -14,7 +14,7 @@ from analysis.verdicts.verdict import CONDITIONAL, CONFIRMED, REFUTED, Evidence
 from analysis.wording import listed, size_text
 
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
-SEPARATING = ("conditions", "size", "pattern", "transport", "kernel", "run")
+SEPARATING = ("conditions", "size", "pattern", "transport", "kernel", "target", "run")
 # What is said of a condition that is neither: of counts, and of a ratio of times.
 FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 
@@ -68,11 +68,12 @@ def _states(
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     """Each kernel, and the verdict of its figures alone, in the conditions that all of them have.
 
-    A kernel lacks a condition where its cells are invalid, or were not run there.
+    One version is one kernel, on the host, in a guest or in exact mode. A kernel lacks a condition
+    where its cells are invalid, or were not run there.
     """
     by_kernel: dict[str, list[Evidence]] = {}
     for found in evidence:
-        by_kernel.setdefault(" ".join(found.where), []).append(found)
+        by_kernel.setdefault(str(found.condition["kernel"]), []).append(found)
     shared = set.intersection(*(set(map(_but_kernel, found)) for found in by_kernel.values()))
     alone = (
         (name, tuple(found for found in all_found if _but_kernel(found) in shared))
@@ -86,8 +87,6 @@ def _but_kernel(found: Evidence) -> tuple[tuple[str, str | int], ...]:
 
 
 def _place(found: Evidence, name: str) -> str:
-    if name == "kernel":
-        return " ".join(found.where)
     value = found.condition.get(name, "")
     return size_text(value) if isinstance(value, int) else value
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.counts.measures import CALLS, measure_of
-from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
 from analysis.errors import RunError
 from analysis.raw.record import Model
 from analysis.verdicts.rules import FOLDER, Measured, Rule
@@ -48,17 +48,19 @@ class Source(Model):
 
 
 class Scope(Model):
-    """The conditions that a claim speaks of; also what has to be run to settle it."""
+    """The conditions that a claim speaks of, and that have to run to settle it.
 
-    pattern: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    Without a size any size will do.
+    """
+
+    pattern: Annotated[tuple[str, ...], Field(strict=False)] = ("pingpong",)
     size: Annotated[tuple[int, ...], Field(strict=False)] = ()
-    conditions: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    target: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    kernel: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    conditions: Annotated[tuple[str, ...], Field(strict=False)] = ("same-cpu", "cross-cpu")
 
-    def items(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
-        """The keys that narrow it down, with the values that are allowed."""
-        return ((key, allowed) for key, allowed in self if allowed)
+    @property
+    def programs(self) -> set[str]:
+        """The articles' programs that make its patterns."""
+        return {PROGRAMS[name] for name in self.pattern if name in PROGRAMS}
 
 
 class ClaimEntry(Model):
@@ -71,8 +73,10 @@ class ClaimEntry(Model):
     conditions: str = ""
     quantity: str = ""
     where: Scope = Scope()
+    beside: Scope | None = None  # shown with a program's figures, and never judged
     mechanism: str = ""
     headline: bool = False  # shown whatever the run was made for
+    measurement: bool = False  # its author's own times, measured on other hardware
     rule: Rule
 
     @field_validator("quantity")
@@ -85,6 +89,10 @@ class ClaimEntry(Model):
     @model_validator(mode="after")
     def _fits(self) -> "ClaimEntry":
         measured = isinstance(self.rule, Measured)
+        if self.where.programs and not set(self.where.pattern) <= PROGRAMS.keys():
+            raise ValueError("where.pattern: put the workload's patterns into 'beside'")
+        if self.where.programs and "conditions" not in self.where.model_fields_set:
+            raise ValueError("where.conditions is missing: those in which the program runs")
         if measured and not self.quantity:
             raise ValueError(f"rule '{self.rule.kind}' needs a 'quantity': one of {_quantities()}")
         if not measured and self.quantity:
@@ -113,6 +121,12 @@ class Claim(ClaimEntry):
     def where_said(self) -> str:
         """The conditions that go with it: its own, or its source's."""
         return self.conditions or self.source.conditions
+
+    @property
+    def command(self) -> str:
+        """What runs all of its scope."""
+        programs = ",".join(sorted(self.where.programs))
+        return f"./runners/run.sh --claims {self.id}{programs and f' --program {programs}'}"
 
 
 class ClaimFile(Model):

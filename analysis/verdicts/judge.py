@@ -2,19 +2,20 @@
 """Verdicts: what the valid figures of a run say about each claim.
 
 A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
-time or a rate of a quotient is judged by the interval of its median over repeats, because a single
-repeat's ratio has the machine's luck in it; where the interval crosses the limit, the run leaves it
-open, and that is said. Where an article's own program ran, it decides; the workload's same pattern
-stands beside it.
+quotient of times or rates is judged by its interval over repeats, because a single repeat's ratio
+has the machine's luck in it; where the interval crosses the limit, the run leaves it open, and that
+is said. Times of too few repeats for an interval decide nothing. A claim about an article's program
+is judged by that program; the workload's same pattern stands beside it.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from analysis.counts.ledger import why_missing
+from analysis import intervals
 from analysis.counts.measures import (
     SOURCE,
     WORKLOAD,
@@ -23,14 +24,12 @@ from analysis.counts.measures import (
     measure_of,
     source_rank,
 )
-from analysis.counts.quantities import PROGRAMS, TIMES, Measure
-from analysis.intervals import quotient
+from analysis.counts.quantities import TIMES, Measure
 from analysis.raw.run import Missing
 from analysis.verdicts.conditions import CROSSES, FLIPS, joined, on_each_kernel
-from analysis.verdicts.files import FIGURE, Claim
+from analysis.verdicts.files import FIGURE, Claim, Scope
 from analysis.verdicts.observed import Observed, judge_check, judge_option
 from analysis.verdicts.rules import (
-    TERMS,
     Across,
     CheckRule,
     Consistent,
@@ -40,17 +39,20 @@ from analysis.verdicts.rules import (
     Unsettled,
     Values,
 )
+from analysis.verdicts.scope import coverage, in_scope, side_of, why_not
 from analysis.verdicts.stated import findings
 from analysis.verdicts.verdict import (
     CONFIRMED,
     NOT_MEASURED,
+    NOT_REPRODUCED,
     REFUTED,
     Evidence,
     Figure,
     Finding,
     Verdict,
+    with_families,
 )
-from analysis.wording import amount, capital, counted, extent, listed
+from analysis.wording import amount, capital, counted, extent
 
 # `run` where the figures of several runs are judged together.
 CONDITION = ("pattern", "size", "conditions", "target", "kernel", "run")
@@ -67,7 +69,8 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """A verdict on every claim, from `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
-    return tuple(_judge(claim, measured, missing, observed or Observed()) for claim in claims)
+    verdicts = (_judge(claim, measured, missing, observed or Observed()) for claim in claims)
+    return with_families(verdicts)
 
 
 def _judge(
@@ -87,41 +90,42 @@ def _judge(
 
 
 def _consistent(claim: Claim, rule: Consistent) -> Verdict:
-    stated = findings(rule.stated, TERMS.about, TERMS.rounding)
-    found = tuple(Finding(text, holds) for text, holds in stated)
+    found = tuple(Finding(text, holds) for text, holds in findings(rule.stated))
     wrong = [check for check in found if not check.holds]
-    of_checks = f"of {counted(len(found), 'check')}"
-    why = f"All {of_checks} of the stated numbers agree."
+    checks, said = counted(len(found), "check"), ". ".join(check.text for check in wrong)
+    why = f"The stated numbers agree in {checks}."
     if wrong:
-        fail = "fails" if len(wrong) == 1 else "fail"
-        why = f"{len(wrong)} {of_checks} {fail}: {'. '.join(check.text for check in wrong)}."
+        why = f"The stated numbers disagree in {len(wrong)} of {checks}: {said}."
     return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=found)
 
 
 def _judge_measured(
     claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> Verdict:
-    figures = _in_scope(claim, measured)
-    evidence = _evidence(claim, rule, figures[figures["valid"].astype(bool)])
-    if not evidence:
-        return Verdict(claim, NOT_MEASURED, "", _why_not(claim, rule, figures, missing))
+    own = _evidence(claim, rule, measured, claim.where)
+    beside = _evidence(claim, rule, measured, claim.beside) if claim.beside else ()
+    evidence = (*own, *(replace(found, decides=False) for found in beside))
+    deciding = tuple(found for found in own if found.decides)
+    if not deciding:
+        why = why_not(claim, rule, measured, missing, few=bool(own))
+        return Verdict(claim, NOT_MEASURED, "", why, evidence=evidence)
     timed = _measure(claim).quantity in TIMES
-    programs = tuple(found for found in evidence if found.patterns & PROGRAMS.keys())
-    deciding = programs or evidence
     if _measure(claim).scheduler:
         deciding = _least_disturbed(deciding)
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
+    if verdict == REFUTED and claim.measurement:
+        verdict = NOT_REPRODUCED
     why = _why(claim, rule, deciding, condition)
-    if programs and len(programs) < len(evidence):
-        why = f"{why} {BESIDE}"
-    elif len(deciding) < len(evidence):
+    if len(deciding) < sum(found.decides for found in own):
         why = f"{why} {DISTURBED}"
-    measured_patterns = {name for condition in evidence for name in condition.patterns}
-    if left_out := _programs_left_out(claim, measured_patterns):
-        why = f"{why} The article's own program was not measured: {_run_programs(left_out)}."
-    kernels = () if timed else on_each_kernel(deciding)
-    mechanism = _mechanism(claim, measured)
-    return Verdict(claim, verdict, condition, why, mechanism, evidence, kernels=kernels)
+    return Verdict(
+        claim, verdict, condition,
+        why=f"{why} {BESIDE}" if beside else why,
+        mechanism=_mechanism(claim, measured),
+        evidence=evidence,
+        kernels=() if timed else on_each_kernel(deciding),
+        coverage=coverage(claim, rule, deciding),
+    )  # fmt: skip
 
 
 def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
@@ -146,21 +150,13 @@ def _measure(claim: Claim) -> Measure:
     return found
 
 
-def _in_scope(claim: Claim, measured: pd.DataFrame, quantity: str = "") -> pd.DataFrame:
-    name = quantity or claim.quantity
-    figures = measured[measured["measure"] == name]
-    for key, allowed in claim.where.items():
-        figures = figures[figures[key].isin(allowed)]
-    return figures
-
-
-def _side(rule: Measured) -> str:
-    """The column that tells a rule's two sides apart."""
-    return rule.key if isinstance(rule, Across) else "transport"
-
-
-def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evidence, ...]:
-    side = _side(rule)
+def _evidence(
+    claim: Claim, rule: Measured, measured: pd.DataFrame, scope: Scope
+) -> tuple[Evidence, ...]:
+    """One for each condition in which all sides of the rule have figures of one source."""
+    figures = in_scope(claim.quantity, measured, scope)
+    figures = figures[figures["valid"].astype(bool)]
+    side = side_of(rule)
     if isinstance(rule, Across):
         figures = figures[figures["transport"].isin(rule.transports)]
     figures = figures.assign(side=figures[side].astype(str))
@@ -173,8 +169,8 @@ def _evidence(claim: Claim, rule: Measured, figures: pd.DataFrame) -> tuple[Evid
         if sources:
             best = min(sources, key=lambda rows: source_rank(measure, rows.iloc[0]))
             named: dict[str, Any] = dict(zip(by, condition, strict=True))
-            if side != "transport":
-                named[side] = f"{rule.labels[0]} / {rule.labels[1]}"
+            if isinstance(rule, Across):
+                named[side] = rule.quotient
             found.append(_one_condition(claim, rule, named, best))
     return tuple(found)
 
@@ -194,10 +190,11 @@ def _one_condition(
         for name, v in values.items()
     ]
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
+    timed = _measure(claim).quantity in TIMES
     if isinstance(rule, Quotient):
         quotient = _quotient(rule, by_repeat)
         figures += [quotient] if quotient else []
-        if _measure(claim).quantity in TIMES:
+        if timed:
             # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
             holds = _by_interval(rule, quotient) if quotient else None
     first = rows.iloc[0]
@@ -210,19 +207,24 @@ def _one_condition(
         repeats=len(held),
         holds=holds,
         cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
+        decides=not timed or len(held) >= intervals.LEAST_REPEATS,
     )
 
 
 def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
-    """Median over repeats of the quotient, and its interval; the range where repeats are few."""
-    under = by_repeat[rule.under].to_numpy(dtype=float)
+    """The quotient and its interval; None where a repeat has none."""
+    over, under = (by_repeat[name].to_numpy(dtype=float) for name in rule.labels)
     if not under.all():
         return None
-    over = by_repeat[rule.over].to_numpy(dtype=float)
-    found, each = quotient(over, under), over / under
+    return Figure(rule.quotient, *_ratio(over, under), quotient=True)
+
+
+def _ratio(over: intervals.Values, under: intervals.Values) -> tuple[float, float, float]:
+    """Quotient of two means, paired by repeat, and its interval; the range where they are few."""
+    found, each = intervals.quotient(over, under), over / under
     low = float(each.min()) if found.low is None else found.low
     high = float(each.max()) if found.high is None else found.high
-    return Figure(f"{rule.over} / {rule.under}", found.value, low, high, quotient=True)
+    return found.value, low, high
 
 
 def _by_interval(rule: Quotient, found: Figure) -> bool | None:
@@ -235,16 +237,23 @@ def _by_interval(rule: Quotient, found: Figure) -> bool | None:
 def _why(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
     """The figures behind a verdict: what was said and what was measured, transport by transport."""
     if not condition:
-        conditions = counted(len(evidence), "condition")
-        figures = f"{_what(claim)}, in {conditions}: {_figures(claim, rule, evidence)}."
-        return " ".join(filter(None, (figures, _fits(rule, evidence))))
+        measurements = counted(len(evidence), "measurement")  # a condition, on one kernel
+        figures = f"{_what(claim)}, in {measurements}: {_figures(claim, rule, evidence)}."
+        return " ".join(filter(None, (figures, _fits(rule, evidence), _no_ratio(rule, evidence))))
     sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
     said = [
         f"{words}: {_figures(claim, rule, side)}."
         for state, words in sides
         if (side := tuple(item for item in evidence if item.holds is state))
     ]
-    return " ".join((f"{_what(claim)}.", *said))
+    return " ".join(filter(None, (f"{_what(claim)}.", *said, _no_ratio(rule, evidence))))
+
+
+def _no_ratio(rule: Measured, evidence: Iterable[Evidence]) -> str:
+    """Says it where a figure of 0 left a condition without a quotient."""
+    if not isinstance(rule, Quotient) or all(found.figure(rule.quotient) for found in evidence):
+        return ""
+    return f"Where {rule.under} is 0 there is no ratio."
 
 
 def _what(claim: Claim) -> str:
@@ -280,36 +289,6 @@ def _figures(claim: Claim, rule: Measured, evidence: tuple[Evidence, ...]) -> st
     return "; ".join(said)
 
 
-def _programs_left_out(claim: Claim, patterns: Container[str]) -> list[str]:
-    """The articles' programs that the claim needs and that made none of the patterns."""
-    named = [name for name in claim.where.pattern if name in PROGRAMS]
-    there = {PROGRAMS[name] for name in named if name in patterns}
-    return sorted({PROGRAMS[name] for name in named} - there)
-
-
-def _run_programs(programs: Iterable[str]) -> str:
-    return f"./runners/run.sh --claims --program {','.join(programs)}"
-
-
-def _why_not(
-    claim: Claim, rule: Measured, figures: pd.DataFrame, missing: tuple[Missing, ...]
-) -> str:
-    measure, side = _measure(claim), _side(rule)
-    programs = _programs_left_out(claim, set(figures["pattern"]))
-    if programs:
-        return f"It needs the article's own experiment: {_run_programs(programs)}."
-    sides = figures[side].astype(str)
-    measured, valid = set(sides), set(sides[figures["valid"].astype(bool)])
-    if set(rule.labels) <= measured and not set(rule.labels) <= valid:
-        return "The only cells that measured it are invalid."
-    lacking = [name for name in rule.labels if name not in valid]
-    if valid and lacking:
-        return f"There is no valid figure for {listed(lacking)} in this run."
-    if valid:
-        return "No condition and source of this run has all of its transports."
-    return f"{capital(measure.words)}: {why_missing(measure, missing)}."
-
-
 def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     """The claim's sentence with measured figures; empty when one of them was not measured."""
     figures = {
@@ -324,13 +303,12 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:
     """Over all conditions in the claim's scope the best source's figure: one value, or a range."""
     measure = measure_of(name)
-    figures = _in_scope(claim, measured, name)
+    figures = in_scope(name, measured, claim.where)
     figures = figures[(figures["transport"] == transport) & figures["valid"].astype(bool)]
     if figures.empty or measure is None:
         return ""
-    ranks = [source_rank(measure, row) for row in figures.itertuples()]
-    order = {rank: place for place, rank in enumerate(sorted(set(ranks)))}
-    figures = figures.assign(rank=[order[rank] for rank in ranks])
-    first = figures.groupby(list(WORKLOAD))["rank"].transform("min")
-    best = figures[figures["rank"] == first]["value"]
-    return extent(best.min(), best.max(), measure.unit)
+    found = []
+    for _, rows in groups(figures, *WORKLOAD):
+        ranks = [source_rank(measure, row) for row in rows.itertuples()]
+        found += [v for v, rank in zip(rows["value"], ranks, strict=True) if rank == min(ranks)]
+    return extent(min(found), max(found), measure.unit)

@@ -34,8 +34,7 @@ class Answer(CheckLine):
     """One run of a check, and where it is recorded."""
 
     raw: str
-    kernel: str = ""
-    """Target and kernel that answered."""
+    kernel: str = ""  # that answered
 
     def place(self, name: str) -> str:
         """Its kernel, or its value of a circumstance."""
@@ -69,9 +68,9 @@ def read_observed(run: Run) -> Observed:
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
     for target in run.targets:
-        kernel, raw = f"{target.kind} {target.kernel}", f"raw/{target.folder}/{CHECKS}"
+        raw = f"raw/{target.folder}/{CHECKS}"
         for answer in _lines(target, CHECKS, CheckLine):
-            answers.append(Answer(**dict(answer), kernel=kernel, raw=raw))
+            answers.append(Answer(**dict(answer), kernel=target.kernel, raw=raw))
         for line in _lines(target, TOOLS, ToolLine):
             tools[line.tool] = Tool(**dict(line), raw=f"raw/{target.folder}/{TOOLS}")
     return Observed(tuple(answers), tools)
@@ -84,29 +83,35 @@ def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
 
 
 def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:
-    """Confirmed where every run of the check found these facts, refuted where none did."""
+    """Confirmed where every run of the check found these facts, refuted where none did.
+
+    What it found in a circumstance that the source does not speak of is shown, and judged nowhere.
+    """
     answers = [answer for answer in observed.answers if answer.check == rule.check]
-    found = [a for a in answers if not a.error and rule.facts.keys() <= a.facts.keys()]
-    if not found:
-        return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))
-    held = [all(a.facts[k] == v for k, v in rule.facts.items()) for a in found]
-    answered = list(zip(found, held, strict=True))
+    answered = [
+        (answer, all(answer.facts[key] == value for key, value in rule.facts.items()))
+        for answer in answers
+        if not answer.error and rule.facts.keys() <= answer.facts.keys()
+    ]
     findings = tuple(
         Finding(f"{answer.kernel}: {_facts(answer, rule)}", holds, answer.raw)
         for answer, holds in answered
     )
+    answered = [(a, holds) for a, holds in answered if rule.when.items() <= a.when.items()]
+    if not answered:
+        return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))
     by_kernel: dict[str, list[bool]] = {}
     for answer, holds in answered:
         by_kernel.setdefault(answer.kernel, []).append(holds)
     kernels = tuple((kernel, _verdict(states)) for kernel, states in by_kernel.items())
-    verdict, condition = _verdict(held), ""
+    verdict, condition = _verdict(holds for _, holds in answered), ""
     if verdict == CONDITIONAL:
-        names = (*dict.fromkeys(key for answer in found for key in answer.when), KERNEL)
+        names = (*dict.fromkeys(key for answer, _ in answered for key in answer.when), KERNEL)
         sides = [(answer.place, holds) for answer, holds in answered]
         condition = separating(sides, names) or "several circumstances"
-        facts = " ".join(dict.fromkeys(f"{_facts(answer, rule)}." for answer in found))
+        facts = " ".join(dict.fromkeys(f"{_facts(answer, rule)}." for answer, _ in answered))
     else:
-        facts = "; ".join(dict.fromkeys(_words(answer, rule) for answer in found)) + "."
+        facts = "; ".join(dict.fromkeys(_words(answer, rule) for answer, _ in answered)) + "."
     why = f"{_kernels_text(kernels)}: {facts}"
     return Verdict(claim, verdict, condition, why, findings=findings, kernels=kernels)
 
@@ -118,8 +123,9 @@ def _why_not(rule: CheckRule, answers: list[Answer]) -> str:
         return f"{capital(errors)}."
     if not answers:
         return f"The check {rule.check} did not run."
-    lacking = sorted(rule.facts.keys() - {key for answer in answers for key in answer.facts})
-    return f"The check {rule.check} says nothing of {listed(lacking)}."
+    lacking = rule.facts.keys() - {key for answer in answers for key in answer.facts}
+    when = [f"{key} {value}" for key, value in rule.when.items()]
+    return f"The check {rule.check} says nothing of {listed(sorted(lacking) or when)}."
 
 
 def _verdict(held: Iterable[bool]) -> str:

@@ -27,7 +27,6 @@ class Terms(Model):
 
     about: float = Field(gt=0)
     none: float = Field(gt=0)
-    rounding: float = Field(gt=0)
 
 
 TERMS = Terms(**tomllib.loads((FOLDER / "terms.toml").read_text(encoding="utf-8")))
@@ -136,25 +135,30 @@ class Quotient(Model):
         return (self.over, self.under)
 
     @property
+    def quotient(self) -> str:
+        return f"{self.over} / {self.under}"
+
+    @property
     def range(self) -> tuple[float, float]:
         if self.about is not None:
             return self.about / (1 + TERMS.about), self.about * (1 + TERMS.about)
         return self.least or 0.0, float("inf") if self.most is None else self.most
 
     def holds(self, figures: Numbers) -> bool:
-        # Multiplied out, so that a figure of 0 divides nothing.
+        # Multiplied out, so that a figure of 0 divides nothing. 0 / 0 is no ratio.
         (least, most), over, under = self.range, figures[self.over], figures[self.under]
-        return least * under <= over and (most == float("inf") or over <= most * under)
+        within = least * under <= over and (most == float("inf") or over <= most * under)
+        return within and (over, under) != (0, 0)
 
     def words(self) -> str:
         least, most = self.range
         limits = [f"at least {number(least)}"] if least else []
         limits += [f"at most {number(most)}"] if most < float("inf") else []
-        quotient, within = f"{self.over} / {self.under}", listed(limits)
+        within = listed(limits)
         if not self.about:
-            return f"It holds where {quotient} is {within}."
+            return f"It holds where {self.quotient} is {within}."
         return (
-            f"It holds where {quotient} is {within} (about {number(self.about)}: within "
+            f"It holds where {self.quotient} is {within} (about {number(self.about)}: within "
             f"{TERMS.about:.0%})."
         )
 
@@ -181,9 +185,8 @@ class Consistent(Model):
 
     def words(self) -> str:
         return (
-            "It holds where what follows from the stated numbers agrees with them: within "
-            f"{TERMS.rounding:.0%}, or to the last digit that is stated; in Little's law within "
-            f"{TERMS.about:.0%}."
+            "It holds where what follows from the stated numbers agrees with them, "
+            "each taken as rounded or cut to its last digit."
         )
 
 
@@ -193,10 +196,13 @@ class CheckRule(Model):
     kind: Literal["check"]
     check: str
     facts: dict[str, str | int | bool] = Field(min_length=1)
+    # The circumstance that the source speaks of; empty: every one.
+    when: dict[str, str] = Field(default={})
 
     def words(self) -> str:
         facts = listed([fact(key, value) for key, value in self.facts.items()])
-        return f"It holds where the check {self.check} finds {facts}."
+        when = "".join(f", {key} {value}," for key, value in self.when.items())
+        return f"It holds where the check {self.check}{when} finds {facts}."
 
 
 class Option(Model):

@@ -4,63 +4,45 @@
 A claim lists numbers by what they are, and every check whose numbers are there is made; none knows
 a source. So an arithmetic slip is found by rule.
 
+One rule of tolerance for all: a stated number stands for every number that rounds to it, or that is
+cut to it, at its last digit. A relation holds where numbers that it may stand for fulfil it.
+
 Little's law: what is in a system is what arrives a second times the time that each stays (Little,
 Operations Research 9, 1961). A load generator that keeps N connections busy has N requests in
 flight.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from itertools import product
+from typing import NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from analysis.raw.record import Model
 from analysis.wording import number
 
 
-class Stated(Model):
-    """Numbers that belong together; all but `what` are optional."""
+class Stated(Model, extra="allow"):
+    """Numbers that belong together, by what they are: the names that the checks below need."""
 
     what: str
-    # A quotient: `larger` is `times` as much as `smaller`, or `percent` of it is saved.
-    larger: float | None = None
-    smaller: float | None = None
-    times: float | None = None
-    times_least: float | None = None
-    saved_percent: float | None = None
-    saved_percent_least: float | None = None
-    # A share: `part` of `whole`.
-    part: float | None = None
-    whole: float | None = None
-    percent: float | None = None
-    percent_below: float | None = None
-    # A sum.
-    parts: Annotated[tuple[float, ...] | None, Field(strict=False)] = None
-    total: float | None = None
-    # A rate.
-    count: float | None = None
-    seconds: float | None = None
-    per_s: float | None = None
-    seconds_each: float | None = None
-    # A load generator that keeps its connections busy.
-    latency_s: float | None = None
-    connections: float | None = None
-    # Payload through memory: each copy reads it and writes it.
-    bytes_per_s: float | None = None
-    memory_bytes_per_s: float | None = None
-    memory_percent: float | None = None
+    __pydantic_extra__: dict[str, float | Sequence[float]]
 
     @model_validator(mode="after")
     def _checkable(self) -> "Stated":
+        known = {name for check in CHECKS for name in check.needs}
+        if unknown := self.given().keys() - known:
+            raise ValueError(f"{min(unknown)} is not known; allowed are {', '.join(sorted(known))}")
         if not any(set(check.needs) <= self.given().keys() for check in CHECKS):
             ways = "; ".join(f"{check.name}: {', '.join(check.needs)}" for check in CHECKS)
             raise ValueError(f"no check fits these numbers. There is {ways}")
         return self
 
     def given(self) -> dict[str, float]:
-        """The numbers that are there, by name; sums as their total."""
-        found = {k: v for k, v in self if isinstance(v, int | float)}
-        return found | ({"parts": sum(self.parts)} if self.parts else {})
+        """The numbers by name; a list of numbers as their sum."""
+        numbers = self.__pydantic_extra__.items()
+        return {k: float(v if isinstance(v, int | float) else sum(v)) for k, v in numbers}
 
 
 class Relation(NamedTuple):
@@ -70,28 +52,22 @@ class Relation(NamedTuple):
     needs: tuple[str, ...]  # the last one is what the others must agree with
     formula: str
     computed: Callable[[Mapping[str, float]], float]
-    # agree: within the rounding; about: within the registry's "about"; least, below: one-sided.
-    relation: str = "agree"
+    limit: str = ""  # "at least" and "below" are one-sided
 
 
 def _saved(n: Mapping[str, float]) -> float:
     return 100 * (1 - n["smaller"] / n["larger"])
 
 
-def _memory(n: Mapping[str, float]) -> float:
-    # At least one copy in and one copy out, each of which reads and writes every byte.
-    return 100 * 4 * n["bytes_per_s"] / n["memory_bytes_per_s"]
-
-
+# A quotient: `larger` is `times` as much as `smaller`, or so much is saved. A share: `part` of
+# `whole`. Little's law is of a load generator that keeps its connections busy.
 CHECKS = (
     Relation("quotient", ("larger", "smaller", "times"), "larger / smaller",
           lambda n: n["larger"] / n["smaller"]),
-    Relation("quotient", ("larger", "smaller", "times_least"), "larger / smaller",
-          lambda n: n["larger"] / n["smaller"], "least"),
     Relation("saving", ("larger", "smaller", "saved_percent"),
           "1 - smaller / larger, in percent", _saved),
     Relation("saving", ("larger", "smaller", "saved_percent_least"),
-          "1 - smaller / larger, in percent", _saved, "least"),
+          "1 - smaller / larger, in percent", _saved, "at least"),
     Relation("share", ("part", "whole", "percent"), "part / whole, in percent",
           lambda n: 100 * n["part"] / n["whole"]),
     Relation("share", ("part", "whole", "percent_below"), "part / whole, in percent",
@@ -103,46 +79,41 @@ CHECKS = (
           lambda n: n["seconds"] / n["count"]),
     Relation("Little's law", ("per_s", "latency_s", "connections"),
           "requests a second times latency: requests in flight",
-          lambda n: n["per_s"] * n["latency_s"], "about"),
-    Relation("memory bandwidth", ("bytes_per_s", "memory_bytes_per_s", "memory_percent"),
-          "two copies, each of which reads and writes, in percent of the bandwidth",
-          _memory),
+          lambda n: n["per_s"] * n["latency_s"]),
 )  # fmt: skip
 
 
-def findings(
-    stated: tuple[Stated, ...], about: float, rounding: float
-) -> tuple[tuple[str, bool], ...]:
+def findings(stated: tuple[Stated, ...]) -> tuple[tuple[str, bool], ...]:
     """Every check on every set of numbers for which it has what it needs: its text, its result."""
     return tuple(
-        _made(check, numbers, about, rounding)
+        _made(check, numbers)
         for numbers in stated
         for check in CHECKS
         if set(check.needs) <= numbers.given().keys()
     )
 
 
-def _made(check: Relation, stated: Stated, about: float, rounding: float) -> tuple[str, bool]:
+def _made(check: Relation, stated: Stated) -> tuple[str, bool]:
     numbers = stated.given()
-    computed, wanted = check.computed(numbers), numbers[check.needs[-1]]
+    *given, against = check.needs
+    # Every formula grows or falls with each of its numbers, so the corners have the extremes.
+    corners = product(*(stands_for(numbers[name]) for name in given))
+    found = [check.computed(dict(zip(given, corner, strict=True))) for corner in corners]
+    low, high = stands_for(numbers[against])
     holds = {
-        "agree": _close(computed, wanted, rounding) or _rounds_to(computed, wanted),
-        "about": _close(computed, wanted, about),
-        "least": computed >= wanted,
-        "below": computed < wanted,
-    }[check.relation]
-    name = check.needs[-1].removesuffix("_least").removesuffix("_below").replace("_", " ")
-    limit = {"least": "at least ", "below": "below "}.get(check.relation, "")
-    made = f"{check.name}: {check.formula} = {number(computed)}"
-    return f"{stated.what}: {made}; stated: {name} {limit}{number(wanted)}", holds
+        "": min(found) <= high and max(found) >= low,
+        "at least": max(found) >= low,
+        "below": min(found) < high,
+    }[check.limit]
+    name = against.removesuffix("_least").removesuffix("_below").replace("_", " ")
+    limit = f"{check.limit} " if check.limit else ""
+    made = f"{check.name}: {check.formula} = {number(check.computed(numbers))}"
+    return f"{stated.what}: {made}; stated: {name} {limit}{number(numbers[against])}", holds
 
 
-def _close(first: float, second: float, share: float) -> bool:
-    low, high = sorted((abs(first), abs(second)))
-    return first == second or ((first > 0) == (second > 0) and high <= low * (1 + share))
-
-
-def _rounds_to(computed: float, wanted: float) -> bool:
-    """Whether `computed` is written like `wanted`, with as many decimals as that has."""
-    decimals = len(repr(wanted).partition(".")[2]) if wanted != int(wanted) else 0
-    return round(computed, decimals) == wanted
+def stands_for(value: float) -> tuple[float, float]:
+    """The least and the largest number that rounds or is cut to `value` at its last digit."""
+    digits = 0 if value.is_integer() else Decimal(repr(value)).as_tuple().exponent
+    assert isinstance(digits, int)  # a stated number is no infinity
+    last = 10.0**digits
+    return value - last / 2, value + last

@@ -115,14 +115,17 @@ class ClaimsPlanner(OptionsPlanner):
         ]
 
     def scripts(self, probe_level: str) -> list[str]:
-        """For each quantity the first script that counts it, where this probe level can run it."""
+        """For each quantity all scripts that share it, of the first instrument that counts it.
+
+        Copies are counted by one script on the way in and out, and by another within the kernel.
+        Only those that this probe level can run.
+        """
         table = read_scripts()
-        chosen = {
-            next((name for name, rows in table.items() if quantity in rows[0].quantities), "")
-            for quantity in self.needs["quantities"]
-        }
-        if self.needs["functions"]:
-            chosen.add(FUNCTIONS)
+        chosen = {FUNCTIONS} if self.needs["functions"] else set()
+        for quantity in self.needs["quantities"]:
+            names = [name for name, rows in table.items() if quantity in rows[0].quantities]
+            first = {table[name][0].instrument for name in names[:1]}
+            chosen |= {name for name in names if table[name][0].instrument in first}
         return [
             name for name, rows in table.items() if name in chosen and rows[0].runs_on(probe_level)
         ]

@@ -78,7 +78,7 @@ def test_a_ratio_of_requests(tmp_path: Path) -> None:
     (evidence,) = found.evidence
     assert evidence.figure("unix / tcp").value == pytest.approx(2)  # type: ignore[union-attr]
     assert (evidence.file, len(evidence.cells)) == ("programs.jsonl", 12)
-    assert found.verdict == "REFUTED"  # about 1.48, the article says
+    assert found.verdict == "NOT REPRODUCED"  # about 1.48, the article says
     assert "TCP left 17.0 connections" in found.mechanism
 
 
@@ -111,7 +111,7 @@ def test_round_trips_of_an_event_loop(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, round_trips)
     found = verdict(analysis, "latency-in-asyncio")
     (evidence,) = found.evidence
-    assert found.verdict == "REFUTED"  # three to five times, the article says
+    assert found.verdict == "NOT REPRODUCED"  # three to five times, the article says
     assert evidence.figure("tcp / unix").value == pytest.approx(2.5)  # type: ignore[union-attr]
     # Both processes' 8 and 12 ms, over 2,000 messages.
     assert (
@@ -151,16 +151,17 @@ def test_two_messages_against_one(tmp_path: Path) -> None:
     assert found.verdict == "CONFIRMED"  # at least twice as long
     assert evidence.figure("tcp / unix").value == pytest.approx(2)  # type: ignore[union-attr]
     corrected = analysed(tmp_path / "corrected", calls, variant="corrected")
-    assert verdict(corrected, "dotnet-per-message").verdict == "REFUTED"  # slightly, it says
+    # Slightly, it says.
+    assert verdict(corrected, "dotnet-per-message").verdict == "NOT REPRODUCED"
 
 
 def test_an_echo_and_its_segments(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, echoes), "echo-5-times")
     (evidence,) = found.evidence
     assert evidence.figure("unix / tcp").value == pytest.approx(1 / 8)  # type: ignore[union-attr]
-    assert found.verdict == "REFUTED"
+    assert found.verdict == "NOT REPRODUCED"
     # 60 segments for 2,000 messages; 40 and 400 switches.
-    assert "over both programs: 0.03" in found.mechanism
+    assert "Segments for each message: 0.03" in found.mechanism
     assert "TCP 0.02, Unix 0.20" in found.mechanism
 
 
@@ -196,8 +197,9 @@ def test_requests_over_http(tmp_path: Path) -> None:
     found = verdict(analysis, "http-3-times")
     (evidence,) = found.evidence
     assert evidence.figure("unix / tcp").value == pytest.approx(1.5)  # type: ignore[union-attr]
-    assert found.verdict == "REFUTED"  # nearly three times, the article says
-    assert verdict(analysis, "http-latency").verdict == "REFUTED"
+    assert found.verdict == "NOT REPRODUCED"  # nearly three times, the article says
+    assert found.coverage.lacking == ("gin-keep · 18 B · free",)
+    assert verdict(analysis, "http-latency").verdict == "NOT REPRODUCED"
     found = verdict(analysis, "switches-at-risk-in-gin")
     (evidence,) = found.evidence
     assert evidence.figure("unix").value == pytest.approx(15_000)  # type: ignore[union-attr]
@@ -248,7 +250,8 @@ def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
 def test_what_was_not_run_is_named(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, echoes)
     assert verdict(analysis, "java-3-times").why == (
-        "It needs the article's own experiment: ./runners/run.sh --claims --program java."
+        "It needs the article's own experiment: "
+        "./runners/run.sh --claims java-3-times --program java."
     )
     analysis = analysed(tmp_path / "redis")
     assert "--program go,java" in verdict(analysis, "go-slower-by-its-test").why

@@ -35,7 +35,7 @@ def test_refuted_says_what_was_measured_and_what_fits(analysed: Analyse) -> None
     found = verdict(analysed, MadeUp(switches=lambda t, p, r: (2, 0)))
     assert found.verdict == "REFUTED"
     assert found.why == (
-        "Context switches per round trip, in 2 conditions: "
+        "Context switches per round trip, in 2 measurements: "
         "tcp 2.00 (claimed: 4.00); unix 2.00 (claimed: 2.00). "
         f"Within 0.25 of what is claimed: tcp in 0 of 2, unix in 2 of 2. {DISTURBED}"
     )
@@ -88,8 +88,10 @@ def test_mechanism_is_left_out_when_a_figure_is_missing(analysed: Analyse) -> No
 def test_claims_table(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(guest=False))
     table = claims_table(analysis.verdicts, analysis.folders)
-    columns = ["claim", "source", "verdict", "condition", "value", "low", "high", "unit", "why"]
-    assert list(table.columns) == [*columns, "cells", "raw"]
+    columns = ["claim", "source", "verdict", "coverage", "lacking", "family", "condition"]
+    assert list(table.columns) == [
+        *columns, *("value", "low", "high", "unit", "why", "cells", "raw"),
+    ]  # fmt: skip
     switches = table[table["claim"] == "context-switches"]
     assert len(switches) == 4  # two placements, two transports
     assert set(switches["value"]) == {3.0}
@@ -114,6 +116,17 @@ def test_links_lead_from_a_claim_to_raw_files_that_are_there(
         assert files[0] == "raw/host/cells.jsonl"
         assert files[1] == f"raw/host/samples/{anchor.rpartition('-')[2]}.u32"
         assert all((run / file).exists() for file in files)
+
+
+def test_a_report_says_how_much_of_a_scope_a_verdict_rests_on(
+    plain_report: tuple[Path, str],
+) -> None:
+    """The made-up guest counts copies on one CPU only; the claim is about two placements."""
+    run, page = plain_report
+    article = page[page.index('<article class="claim refuted" id="claim-packet-copies"') :]
+    said = "REFUTED in 1 of 2 conditions of its scope"
+    assert f'<p class="verdict">{said}</p>' in article.partition("</article>")[0]
+    assert f"### {said}: " in (run / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Path) -> None:
@@ -159,6 +172,12 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
             "rule.expected.unix: Input should be a valid number",
         ),
         ("where = { size = 64 }", VALUES, "where.size: Input should be a valid list"),
+        (
+            'where = { pattern = ["stream", "go-echo"], conditions = ["free"] }',
+            VALUES,
+            "put the workload's patterns into 'beside'",
+        ),
+        ('where = { pattern = ["go-echo"] }', VALUES, "where.conditions is missing"),
         ('mechanism = "{switch.unix}"', VALUES, "mechanism {switch.unix}: 'switch' is not known"),
         ('mechanism = "{switches}"', VALUES, "write {quantity.transport}; allowed are calls:"),
         ("", "kind = 'option'\ntool = 'wrk'\noption = '-c'", "is over no 'quantity': leave it out"),

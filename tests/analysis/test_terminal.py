@@ -49,7 +49,8 @@ def test_headlines_alone_unless_the_run_was_made_for_claims(
 
 def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert main([str(run)]) == 0
-    found = re.findall("^(?:REFUTED|CONFIRMED|CONDITIONAL)  (.*)", capsys.readouterr().out, re.M)
+    said = "^(?:REFUTED|CONFIRMED|CONDITIONAL)(?: in .* of its scope)?  (.*)"
+    found = re.findall(said, capsys.readouterr().out, re.M)
     return [str(statement) for statement in found]
 
 

@@ -104,6 +104,13 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
 
+def test_a_quantity_that_several_scripts_share_is_counted_by_all_of_them() -> None:
+    """Copies within the kernel have a script of their own: without it there is no sum."""
+    found = planner(quantities=["copy_bytes"]).scripts("function")
+    assert {"copies", "kernel_copies"} <= set(found)
+    assert "counts" not in found  # another instrument's, that counts the same
+
+
 def test_what_a_probe_level_cannot_count_is_said() -> None:
     assert planner().scripts("tracepoint") == []
     assert planner().uncounted("host", "tracepoint", alone=True) == [

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from analysis.analyse import Analysis
+from analysis.intervals import LEAST_REPEATS
 from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import faint, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
@@ -16,21 +17,22 @@ from analysis.wording import counted, number
 def claims(analysis: Analysis, _: Figures) -> Blocks:
     """The run's own verdicts; folded are those besides it, and those that it cannot give."""
     yield (
-        f"{tally(analysis.verdicts)}. A count is judged repeat by repeat, a time by the 95 % "
-        f"interval of its median ratio. “About N” is within {number(TERMS.about * 100)} %; up to "
-        f"{number(TERMS.none)} a message is none. {steadiness(analysis.verdicts)}"
+        f"{tally(analysis.verdicts)}. A count is judged repeat by repeat, a ratio of times by its "
+        f"95 % interval, paired by repeat, of at least {LEAST_REPEATS} repeats. “About N” is "
+        f"within {number(TERMS.about * 100)} %; up to {number(TERMS.none)} a message is none. "
+        f"{steadiness(analysis.verdicts)}"
     )
-    stated = [v for v in analysis.verdicts if v.claim.rule.kind == "consistent"]
     open_ = [v for v in analysis.verdicts if v.verdict == "NOT MEASURED"]
-    judged = [v for v in analysis.verdicts if v.evidence or (v.findings and v not in stated)]
+    judged = [v for v in analysis.verdicts if v.settled]
+    stated = [v for v in analysis.verdicts if v.claim.rule.kind == "consistent"]
     first = [v for v in judged if analysis.run.for_claims or v.claim.headline]
     rest = [v for v in judged if v not in first]
     yield from _by_source(analysis, first)
     if rest:
-        summary = f"{tally(rest)}, also settled by this run"
+        summary = f"Also settled by this run: {tally(rest)}"
         yield Group("closed", summary, list(_by_source(analysis, rest)))
     for found, summary in (
-        (stated, f"{tally(stated)}, checked against the source's own numbers"),
+        (stated, tally(stated)),
         (open_, f"{counted(len(open_), 'claim')} not measured, and why"),
     ):
         if found:
@@ -65,8 +67,16 @@ def _article(analysis: Analysis, verdict: Verdict) -> Article:
         Items(list(map(_finding, verdict.findings))) if verdict.findings else None,
     ])  # fmt: skip
     depends = say("<strong>Depends on {}.</strong>", verdict.condition)
-    blocks = [depends if verdict.condition else None, verdict.why, verdict.mechanism or None]
-    return Article(f"claim-{claim.id}", verdict.verdict, claim.statement, [*blocks, evidence])
+    kin = [say('<a href="#claim-{}">{}</a>', name, name) for name in verdict.kin]
+    blocks = [
+        verdict.lacks or None,
+        depends if verdict.condition else None,
+        verdict.why,
+        verdict.mechanism or None,
+        say("On the same figures: {}.", joined(kin)) if kin else None,
+        evidence,
+    ]
+    return Article(f"claim-{claim.id}", verdict.said, claim.statement, blocks)
 
 
 def _evidence(analysis: Analysis, verdict: Verdict) -> Table:
