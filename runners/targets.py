@@ -24,7 +24,6 @@ from runners.progress import Progress
 
 REPOSITORY = Path(__file__).parent.parent
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
-CHECKS = REPOSITORY / "runners/checks"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
@@ -121,7 +120,7 @@ def run_plan_in_guest(
     """Carry out this plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
-    _pack(payload, plan, scratch / "plan.json", machine.modules)
+    _pack(payload, scratch / "plan.json", machine.modules)
     out = raw / f"guest-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
@@ -136,15 +135,12 @@ def run_plan_in_guest(
     return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
-def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
+def _pack(payload: Path, written: Path, modules: Sequence[Path]) -> None:
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
         tar.add(WORKLOAD, WORKLOAD.name)
         tar.add(written, "plan.json")
-        for name in plan.checks:
-            if (program := CHECKS / "build" / name).exists():
-                tar.add(program, f"{CHECKS.name}/{name}")
         for number, module in enumerate(modules):
             tar.add(module, f"modules/{number}-{module.name}")
 

@@ -25,7 +25,7 @@ from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner
 from runners.process import User
-from runners.targets import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
+from runners.targets import GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
 
 FUNCTIONS = "functions"  # the script that sees every function
 # Cells that run for their times, without probes for their counts, and with probes.
@@ -92,7 +92,6 @@ class ClaimsPlanner(OptionsPlanner):
             user,
             samples=not emulated,
             checks=tuple(self.needs["checks"]),
-            checks_folder=str(CHECKS / "build"),
         )
 
     def guest(self) -> Plan:
@@ -103,7 +102,6 @@ class ClaimsPlanner(OptionsPlanner):
             GUEST_NOBODY,
             own_kernel=True,
             checks=tuple(self.needs["checks"]),
-            checks_folder=str(GUEST_FOLDER / CHECKS.name),
         )
 
     def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:

@@ -58,7 +58,7 @@ class Plan:
 
     `samples`: keep every round-trip time, at the cost of one clock reading each.
     `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
-    `checks`: programs of `checks_folder` that test this kernel after the cells.
+    `checks`: programs of runners/checks that test this kernel after the cells.
     """
 
     workload: str
@@ -68,7 +68,6 @@ class Plan:
     own_kernel: bool = False
     cell_timeout: int = 60
     checks: tuple[str, ...] = ()
-    checks_folder: str = ""
 
     def dump(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
