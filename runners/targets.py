@@ -120,7 +120,8 @@ def run_plan_in_guest(
     """Carry out this plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
-    _pack(payload, scratch / "plan.json", machine.modules)
+    modules = [(file, f"modules/{n}-{file.name}") for n, file in enumerate(machine.modules)]
+    pack(payload, [(scratch / "plan.json", "plan.json"), *modules])
     out = raw / f"guest-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
@@ -135,14 +136,13 @@ def run_plan_in_guest(
     return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
-def _pack(payload: Path, written: Path, modules: Sequence[Path]) -> None:
+def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
+    """Write a guest's input: our sources, the workload, and these files with their names there."""
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
-        tar.add(WORKLOAD, WORKLOAD.name)
-        tar.add(written, "plan.json")
-        for number, module in enumerate(modules):
-            tar.add(module, f"modules/{number}-{module.name}")
+        for file, name in ((WORKLOAD, WORKLOAD.name), *files):
+            tar.add(file, name)
 
 
 def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

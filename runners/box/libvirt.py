@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runners.errors import RunError
 from runners.guest.process import find_program
-from runners.process import command, stop
+from runners.process import attempt, command, stop
 
 # The name of box, folder, network and namespace, and so of machine and volumes. Nothing else has
 # this name.
@@ -139,10 +139,7 @@ def _drop_namespace() -> None:
 
 def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            timeout=ANSWER_SECONDS,
-        )  # fmt: skip
+        return attempt(argv, timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired:
         raise RunError(
             f"libvirt hangs: '{' '.join(argv)}' has not ended after {ANSWER_SECONDS} s; restart "

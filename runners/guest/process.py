@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runners import process
 from runners.guest.errors import GuestError
-from runners.process import User, command
+from runners.process import User
 
 PACKAGE_OF = {
     "apt-cache": "apt",
@@ -62,15 +63,7 @@ def attempt(
     argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a host program, which may fail, to its end."""
-    return subprocess.run(
-        command(argv),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=dict(env) if env is not None else environment(),
-        cwd=cwd,
-    )
+    return process.attempt(argv, env=environment() if env is None else env, cwd=cwd)
 
 
 def give(folder: Path, owner: User) -> None:
