@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The user behind sudo. The workload runs as this user, and reports belong to this user."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What this kernel allows, found by trying: the version of a cloud's kernel says little."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

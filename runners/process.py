@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Child processes that die with us and hold no more privilege than they need."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh shows before or without measuring: its intention, --preflight, --list, --dry-run."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ The guest has one CPU, and its clock counts executed instructions (QEMU -icount)
 repeat and a busy host does not change them.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Shows what a program does per message: its system calls, by strace, and its socket options."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -8,8 +8,6 @@ ratio compares two neighbours. `whole run` is a cell as run.sh counts it, with i
 is not recorded. `window alone` is what a longer window adds.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 from dataclasses import replace

@@ -7,8 +7,6 @@ lat_tcp and lat_udp are missing: their servers listen on every interface of the 
 from the process that started them.
 """
 
-from __future__ import annotations
-
 import array
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Starts a peer pinned and in a session of its own, and ends all its processes; keeps CPUs busy."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

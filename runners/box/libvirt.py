@@ -5,8 +5,6 @@ The temporary one runs in its own network namespace (ip-netns(8)), and so do the
 its machine. Its bridge, its firewall rules and its sysctls never touch the host, and go with it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

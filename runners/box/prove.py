@@ -5,8 +5,6 @@ The machine has no way out to any network, so what passes here passes in a class
 Everything, VAGRANT_HOME too, is in one folder that is removed afterwards.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

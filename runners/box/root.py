@@ -5,8 +5,6 @@ The guest's own image cannot serve as the root: its packages are unpacked and no
 has neither users nor services. Both take packages from the same mirror, and write disks alike.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@
 and prints what it finds. A check yields a condition (empty: none) and the facts under it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -5,8 +5,6 @@ The guest reads its input from a raw disk that is a tar, and writes its output a
 raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

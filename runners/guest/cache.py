@@ -7,8 +7,6 @@ build never looks whole. One lock covers all building: its holder may delete any
 To build an entry again, for newer packages say, delete it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -6,8 +6,6 @@ dependencies and downloads; the packages are then unpacked side by side, and no 
 runs. So neither root nor a mount is needed, and the host's packages are never touched.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

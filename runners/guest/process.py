@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Host programs: found, run to the end, and failing in one sentence."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

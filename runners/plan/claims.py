@@ -6,8 +6,6 @@ The claims belong to the analysis, which reads them in its own Python and prints
 measured.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What cannot be run, found before anything is measured. Runs and --dry-run refuse the same."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterable
