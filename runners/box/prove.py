@@ -97,7 +97,7 @@ class Shell:
         """Run a line of bash. Raises RunError if it fails, HungError after `minutes`."""
         self.say(f"$ {line}")
         began, seconds = time.monotonic(), minutes * 60
-        limit = ["timeout", "--kill-after=5", f"{seconds}"]  # it ends the children too
+        limit = ["timeout", "--signal=KILL", f"{seconds}"]  # the children too
         process = subprocess.Popen(
             command([*self.enter, *limit, "bash", "-o", "pipefail", "-c", line]),
             cwd=self.folder, env=self.env, text=True, errors="replace",

@@ -16,7 +16,8 @@ from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
-from runners.guest.process import SEARCH, environment, find_program, give
+from runners.guest.process import SEARCH, environment, find_program
+from runners.invoker import give
 from runners.process import attempt, command
 from runners.targets import REPOSITORY, source_only
 

@@ -19,8 +19,8 @@ from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
-from runners.guest.process import give
 from runners.guest.qemu import Qemu
+from runners.invoker import give
 from runners.process import User
 
 OUTPUT_SIZE = 512 * MEBI

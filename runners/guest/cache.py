@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
-from runners.guest.process import give
+from runners.invoker import give
 
 Say = Callable[[str], None]
 

@@ -6,11 +6,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from runners import process
 from runners.guest.errors import GuestError
-from runners.process import User
 
 PACKAGE_OF = {
     "apt-cache": "apt",
@@ -62,12 +60,6 @@ def attempt(
 ) -> subprocess.CompletedProcess[str]:
     """Run a host program, which may fail, to its end."""
     return process.attempt(argv, env=environment() if env is None else env, cwd=cwd)
-
-
-def give(folder: Path, owner: User) -> None:
-    """Give `folder`, and all in it, to this user."""
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, *owner, follow_symlinks=False)
 
 
 def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:
