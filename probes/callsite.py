@@ -10,8 +10,6 @@ and a 32-bit displacement from the next instruction.
     sudo python3 -m probes.callsite tcp_sendmsg_locked _copy_from_iter
 """
 
-from __future__ import annotations
-
 import argparse
 import bisect
 import struct

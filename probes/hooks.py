@@ -8,8 +8,6 @@ other two instruments, scripts.tsv what a run attaches. The prose of the page is
     python3 -m probes.hooks
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 Files hold codes, so that a reader never has to recognise a sentence.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tables of data, as in probes/*.tsv: tabs between columns, a head, and comments after `#`."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

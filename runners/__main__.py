@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh: read the options, then run, compare or show."""
 
-from __future__ import annotations
-
 import sys
 
 from runners import cli, show

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What our command lines share: the parser, signals, exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import select

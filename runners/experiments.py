@@ -4,8 +4,6 @@
 Where one of them cannot be built or run here, the others run all the same.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run's folder, made beside its destination and moved there when it is complete; its run.json."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The user behind sudo. The workload runs as this user, and reports belong to this user."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from dataclasses import dataclass
 from pathlib import Path
+
+from runners.process import User
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Invoker:
     uid: int
     gid: int
     home: Path
-    drop: tuple[int, int] | None
+    drop: User | None
 
     @property
     def cache(self) -> Path:
@@ -35,10 +35,14 @@ class Invoker:
 
     def own(self, path: Path) -> None:
         """Give `path`, and all below it, to the user behind sudo."""
-        if self.drop is None:
-            return
-        for entry in (path, *path.rglob("*")):
-            os.chown(entry, self.uid, self.gid, follow_symlinks=False)
+        if self.drop is not None:
+            give(path, self.drop)
+
+
+def give(path: Path, owner: User) -> None:
+    """Give `path`, and all below it, to this user."""
+    for entry in (path, *path.rglob("*")):
+        os.chown(entry, *owner, follow_symlinks=False)
 
 
 def invoker() -> Invoker:

@@ -7,8 +7,6 @@ to a dead run, so its paths are removed. Processes need no journal: the kernel k
 parent (see runners.process), and eBPF programs and private mounts go with them.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -5,8 +5,6 @@ The lock is an abstract Unix socket (unix(7)): the kernel frees the name when it
 however it dies, and SO_PEERCRED tells a second run who holds it.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import time

@@ -4,8 +4,6 @@
 A mistake is one sentence.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from argparse import SUPPRESS

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Ports of the loopback."""
 
-from __future__ import annotations
-
 import socket
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What this kernel allows, found by trying: the version of a cloud's kernel says little."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os
@@ -19,6 +17,7 @@ from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
 from runners.collect.scripts import TRACEFS
 from runners.errors import RunError
+from runners.process import attempt
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -74,15 +73,11 @@ def private_mounts() -> None:
         raise RunError(
             f"no private mount namespace ({reason}): in a container, run it with --privileged."
         )
-    _mount("--make-rslave", "/")
+    attempt(["mount", "--make-rslave", "/"])
     for kind, where, sign in MOUNTS:
         if where.is_dir() and not (where / sign).exists():
-            _mount("-t", kind, kind, str(where))
-
-
-def _mount(*arguments: str) -> None:
-    # Of a kernel without tracefs or securityfs, the preflight says more.
-    subprocess.run(["mount", *arguments], capture_output=True, check=False)
+            # Of a kernel without tracefs or securityfs, the preflight says more.
+            attempt(["mount", "-t", kind, kind, where])
 
 
 def checks() -> list[Check]:
@@ -171,14 +166,8 @@ def _try_bpftrace(name: str, program: str, lack: str) -> Check:
     if not shutil.which("bpftrace"):
         return Check(name, False, "bpftrace is not installed", lack)
     try:
-        done = subprocess.run(
-            ["bpftrace", "-e", program],
-            capture_output=True,
-            text=True,
-            timeout=TRY_SECONDS,
-            check=False,
-            env=os.environ | {bpftrace.NOTIFY: "1"},
-        )
+        env = os.environ | {bpftrace.NOTIFY: "1"}
+        done = attempt(["bpftrace", "-e", program], timeout=TRY_SECONDS, env=env)
     except subprocess.TimeoutExpired:
         return Check(name, False, f"not attached in {TRY_SECONDS} s", lack)
     output = done.stdout + done.stderr
@@ -215,10 +204,7 @@ def cpu() -> Check:
     """Whether QEMU emulates this CPU. A virtual CPU is real enough; systemd reads CPUID."""
     if not shutil.which("systemd-detect-virt"):
         return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
-    done = subprocess.run(
-        ["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False
-    )
-    kind = done.stdout.strip()
+    kind = attempt(["systemd-detect-virt", "--vm"]).stdout.strip()
     lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
     if kind == QEMU:
         return Check(CPU, False, "emulated by QEMU, without KVM", lack)

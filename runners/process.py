@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Child processes that die with us and hold no more privilege than they need."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess
 from collections.abc import Sequence
+from typing import Any
 
 User = tuple[int, int]
 
@@ -26,6 +25,14 @@ def command(
             kept = ",".join(f"+{name}" for name in capabilities)
             prefix += ["--inh-caps", kept, "--ambient-caps", kept]
     return [*prefix, "--", *argv]
+
+
+def attempt(argv: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end: its status, and what it printed. It has no input, unless given."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.run(
+        command([str(word) for word in argv]), text=True, errors="replace", **streams | options
+    )
 
 
 def stop(

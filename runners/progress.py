@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Progress on stderr: the step, how far it is, and its seconds so far."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One run: set-up, preflight, plan, targets, manifest, analysis."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What all parts of a run share: options, user, progress, and how set-up and analysis start."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --analysis    the Python environment alone
-#   --claims      also the checks of this kernel, and the tools whose options claims name
+#   --claims      also the tools whose options claims name
 #   --redis, --asyncio, --dotnet, --go, --java, --gin  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 # shellcheck source-path=SCRIPTDIR
@@ -85,7 +85,7 @@ for word in "$@"; do
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
 	--redis | --asyncio | --dotnet | --go | --java | --gin) . "$here/programs/needs.sh" "${word#--}" ;;
-	--claims) packages+=(wrk) parts+=("$here/checks") ;;
+	--claims) packages+=(wrk) ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac
 done

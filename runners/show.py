@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh shows before or without measuring: its intention, --preflight, --list, --dry-run."""
 
-from __future__ import annotations
-
-import subprocess
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +18,7 @@ from runners.plan.claims import ClaimsPlanner, Needs, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
+from runners.process import attempt
 from runners.session import Session
 from runners.targets import WORKLOAD
 
@@ -84,9 +82,7 @@ def impossible_here() -> dict[tuple[str, str], str]:
     """
     if not WORKLOAD.exists():
         return {}
-    listed = subprocess.run(
-        [WORKLOAD, "--list"], capture_output=True, text=True, check=False, timeout=60
-    )
+    listed = attempt([WORKLOAD, "--list"], timeout=60)
     elsewhere = {"transport": "; the guest has it: --target guest"}
     rows = (line.split("\t") for line in listed.stdout.splitlines())
     return {

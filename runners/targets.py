@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -24,7 +22,6 @@ from runners.progress import Progress
 
 REPOSITORY = Path(__file__).parent.parent
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
-CHECKS = REPOSITORY / "runners/checks"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = (65534, 65534)
@@ -121,7 +118,8 @@ def run_plan_in_guest(
     """Carry out this plan on one kernel under QEMU. Raises GuestError."""
     plan.dump(scratch / "plan.json")
     payload = scratch / "payload.tar"
-    _pack(payload, plan, scratch / "plan.json", machine.modules)
+    modules = [(file, f"modules/{n}-{file.name}") for n, file in enumerate(machine.modules)]
+    pack(payload, [(scratch / "plan.json", "plan.json"), *modules])
     out = raw / f"guest-{machine.release}"
     with progress.step(f"guest {machine.release}: measuring"):
         machine.run(
@@ -136,17 +134,13 @@ def run_plan_in_guest(
     return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
-def _pack(payload: Path, plan: Plan, written: Path, modules: Sequence[Path]) -> None:
+def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
+    """Write a guest's input: our sources, the workload, and these files with their names there."""
     with tarfile.open(payload, "w") as tar:
         for folder in PAYLOAD:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
-        tar.add(WORKLOAD, WORKLOAD.name)
-        tar.add(written, "plan.json")
-        for name in plan.checks:
-            if (program := CHECKS / "build" / name).exists():
-                tar.add(program, f"{CHECKS.name}/{name}")
-        for number, module in enumerate(modules):
-            tar.add(module, f"modules/{number}-{module.name}")
+        for file, name in ((WORKLOAD, WORKLOAD.name), *files):
+            tar.add(file, name)
 
 
 def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -24,7 +24,7 @@ machine='root or guest' # these have the machine to themselves
 checks() {
 	shellcheck -x "${scripts[@]}"
 	shfmt -d "${scripts[@]}"
-	clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/checks/*.[ch] runners/programs/*/*.c probes/exact/*.[ch]
+	clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/programs/*/*.c probes/exact/*.[ch]
 	[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/programs | tee >(cat >&2))"
 	ruff check .
 	ruff format --check .

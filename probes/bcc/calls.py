@@ -18,8 +18,6 @@ COST   No map is searched: a count has its place in an array, one for each funct
        else writes there. docs/cost-of-instruments.md compares it with what is in use.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -18,8 +18,6 @@ READ   Compiler, loader and maps are others than bpftrace's: where the two agree
 CAVEAT In the two processes' contexts, but for keys that end in "elsewhere" and for packets.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

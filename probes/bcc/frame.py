@@ -14,8 +14,6 @@ orders from standard input, so that one start serves many measurements:
     close          it closes; the answer is a line of JSON, `maps` (of cell 0) and `lost`
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

@@ -6,8 +6,6 @@ looks into no kernel structure needs of them only fixed-width integers, the regi
 the presence of some files. BCC takes their folder from BCC_KERNEL_SOURCE.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CONFIG = """\

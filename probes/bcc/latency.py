@@ -26,8 +26,6 @@ CAVEAT Four tracepoints a message cost time themselves, some 0.3 us each: compar
        right, and the times are no times.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

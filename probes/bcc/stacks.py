@@ -17,8 +17,6 @@ CAVEAT Names are of the running kernel; what was inlined is not in a stack. Need
        it tells causes apart on kernels that allow tracepoints only.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

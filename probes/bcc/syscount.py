@@ -19,8 +19,6 @@ CAVEAT A call that was entered before the window opened is not counted, and one 
        it is, whenever it returns.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

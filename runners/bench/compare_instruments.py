@@ -5,12 +5,9 @@ The guest has one CPU, and its clock counts executed instructions (QEMU -icount)
 repeat and a busy host does not change them.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys
-import tarfile
 import tempfile
 from argparse import Namespace
 from dataclasses import replace
@@ -34,10 +31,7 @@ def measure(kernel: str, messages: int, rounds: int, which: str) -> tuple[str, l
     found: list[Found] = []
     with tempfile.TemporaryDirectory(prefix="pathcost-cost-") as folder:
         payload = Path(folder, "in.tar")
-        with tarfile.open(payload, "w") as tar:
-            for name in targets.PAYLOAD:
-                tar.add(targets.REPOSITORY / name, name, filter=targets.source_only)
-            tar.add(targets.WORKLOAD, targets.WORKLOAD.name)
+        targets.pack(payload)
 
         def follow(line: str) -> None:
             if line.startswith("{"):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """compare-peers.sh: our workload and other programs, in interleaved runs on this machine."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Shows what a program does per message: its system calls, by strace, and its socket options."""
 
-from __future__ import annotations
-
 import re
-import resource
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from runners.bench.peers import Load, Peer, measure_ours
-from runners.bench.process import Where
+from runners.bench.process import Where, cpu_seconds
 from runners.errors import RunError
 
 SENDING = ("write", "send", "sendto", "sendmsg")
@@ -39,7 +36,8 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
             (peer.name, peer.measure),
             ("pathcost-workload", partial(measure_ours, peer)),
         ):
-            share = user_share(partial(measure, where, full))
+            # Of its CPU time, start-up included.
+            user, system = cpu_seconds(partial(measure, where, full))
             with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
                 # -ff: a file for each process, so that no line is cut in two by another's.
                 measure(where, small, ["strace", "-ff", "-qq", "-o", f"{folder}/calls"])
@@ -48,20 +46,11 @@ def show(pairs: Sequence[Peer], where: Where, load: Load) -> None:
                 )
                 seen = read(line for text in texts for line in text.splitlines())
             calls = ", ".join(f"{call} {count:.2f}" for call, count in seen.calls.items())
-            print(f"  {name:18} {calls}; {share:.0%} of its time in user space")
+            print(f"  {name:18} {calls}; {user / (user + system):.0%} of its time in user space")
             for example in seen.examples:
                 print(f"  {'':18} {example}")
             print(f"  {'':18} made by {', '.join(seen.made)}")
             print(f"  {'':18} options {', '.join(seen.options) or 'none'}")
-
-
-def user_share(run: Callable[[], object]) -> float:
-    """The share of a run's CPU time that its processes spent in user space, start-up included."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
-    return user / (user + system)
 
 
 @dataclass(frozen=True)

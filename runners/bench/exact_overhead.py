@@ -8,13 +8,11 @@ ratio compares two neighbours. `whole run` is a cell as run.sh counts it, with i
 is not recorded. `window alone` is what a longer window adds.
 """
 
-from __future__ import annotations
-
-import resource
 import statistics
 import sys
 from dataclasses import replace
 
+from runners.bench.process import cpu_seconds
 from runners.exact.cells import ExactCell, plan
 from runners.exact.machine.boot import recorder_options, run_qemu
 from runners.exact.machine.guest import ExactGuest, prepare_guest, scratch
@@ -44,10 +42,7 @@ def _seconds(guest: ExactGuest, cell: ExactCell, recorded: bool) -> float:
         options = ["-incoming", f"file:{guest.stored}"]
         if recorded:
             options += recorder_options(folder, guest.plugin)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run_qemu(guest.machine, options, cell.order)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return sum(cpu_seconds(lambda: run_qemu(guest.machine, options, cell.order)))
 
 
 def _row(what: str, pairs: list[Pair]) -> str:

@@ -6,8 +6,6 @@ reverse order. Prints a JSON object per line: tool, transport, round, window (th
 nanoseconds, which are instructions), counted (calls).
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -7,8 +7,6 @@ lat_tcp and lat_udp are missing: their servers listen on every interface of the 
 from the process that started them.
 """
 
-from __future__ import annotations
-
 import array
 import json
 import os
@@ -22,9 +20,9 @@ from pathlib import Path
 from runners.bench.process import Where, client, server_on_free_port
 from runners.collect.workload import private_directory
 from runners.errors import RunError
+from runners.targets import WORKLOAD
 
 MICROSECOND = 1000.0
-PROGRAM = Path(__file__).resolve().parents[1] / "workload/build/pathcost-workload"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def measure_ours(peer: Peer, where: Where, load: Load, prefix: Sequence[str] = (
     """
     with private_directory(None) as directory:
         samples = directory / "samples"
-        argv = [*prefix, str(PROGRAM), "--transport", peer.transport, "--dir", str(directory)]
+        argv = [*prefix, str(WORKLOAD), "--transport", peer.transport, "--dir", str(directory)]
         argv += ["--size", str(load.size), "--messages", str(2 * load.round_trips)]
         argv += ["--placement", where.placement, "--cpus", f"{where.client},{where.server}"]
         if peer.statistic == "p50":

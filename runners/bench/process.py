@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Starts a peer pinned and in a session of its own, and ends all its processes; keeps CPUs busy."""
 
-from __future__ import annotations
-
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -103,7 +102,7 @@ def _move(process: Process, name: str, levels: int, cpu: int) -> None:
     while process.poll() is None and time.monotonic() < deadline:
         below = [process.pid]
         for _ in range(levels):
-            below = [child for parent in below for child in _children(parent)]
+            below = [int(child) for parent in below for child in _children(parent)]
         if len(below) == 1:
             os.sched_setaffinity(below[0], {cpu})
             return
@@ -111,13 +110,18 @@ def _move(process: Process, name: str, levels: int, cpu: int) -> None:
     raise RunError(f"{name} forked no server that could be pinned.")
 
 
-def _children(parent: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
-                found.append(int(path.parent.name))
-    return found
+def _children(parent: int) -> list[str]:
+    with contextlib.suppress(OSError):  # it has ended
+        return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return []
+
+
+def cpu_seconds(run: Callable[[], object]) -> tuple[float, float]:
+    """What the processes that `run` starts and waits for spend in user space and in the kernel."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
 
 
 @contextlib.contextmanager

@@ -5,8 +5,6 @@ A tool starts with the ids of the processes, and shows in its own way that it is
 ends, it returns the number of calls that it counted over all functions.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

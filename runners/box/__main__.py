@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line of box.sh: make a box, prove that it works, make an emulator for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

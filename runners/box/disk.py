@@ -8,8 +8,6 @@ the folder, and GRUB is written right behind the master boot record, where its f
 for it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

@@ -5,8 +5,6 @@ This is for machines without KVM whose QEMU is older than 10: QEMU 7.2 emulates 
 and kernels died under it while probes were attached.
 """
 
-from __future__ import annotations
-
 import shutil
 import stat
 from pathlib import Path

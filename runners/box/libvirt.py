@@ -5,8 +5,6 @@ The temporary one runs in its own network namespace (ip-netns(8)), and so do the
 its machine. Its bridge, its firewall rules and its sysctls never touch the host, and go with it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from runners.errors import RunError
 from runners.guest.process import find_program
-from runners.process import command, stop
+from runners.process import attempt, command, stop
 
 # The name of box, folder, network and namespace, and so of machine and volumes. Nothing else has
 # this name.
@@ -139,10 +137,7 @@ def _drop_namespace() -> None:
 
 def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            timeout=ANSWER_SECONDS,
-        )  # fmt: skip
+        return attempt(argv, timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired:
         raise RunError(
             f"libvirt hangs: '{' '.join(argv)}' has not ended after {ANSWER_SECONDS} s; restart "

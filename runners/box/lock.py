@@ -6,8 +6,6 @@
 prints them without markers. It runs in the environment of the analysis, which has `packaging`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ The machine has no way out to any network, so what passes here passes in a class
 Everything, VAGRANT_HOME too, is in one folder that is removed afterwards.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os
@@ -15,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import tarfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -99,21 +96,14 @@ class Shell:
     def run(self, line: str, minutes: float = SHORT_MINUTES) -> None:
         """Run a line of bash. Raises RunError if it fails, HungError after `minutes`."""
         self.say(f"$ {line}")
-        began = time.monotonic()
+        began, seconds = time.monotonic(), minutes * 60
+        limit = ["timeout", "--signal=KILL", f"{seconds}"]  # the children too
         process = subprocess.Popen(
-            command([*self.enter, "bash", "-o", "pipefail", "-c", line]),
+            command([*self.enter, *limit, "bash", "-o", "pipefail", "-c", line]),
             cwd=self.folder, env=self.env, text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,  # so that its children can be ended with it
         )  # fmt: skip
-        late = threading.Event()
-
-        def end_it() -> None:
-            late.set()
-            _end(process)
-
-        timer = threading.Timer(minutes * 60, end_it)
-        timer.start()
         last = ""
         try:
             assert process.stdout is not None
@@ -122,12 +112,11 @@ class Shell:
                     self.say(last := printed.rstrip().removeprefix(ERASE))
             process.wait()
         finally:
-            timer.cancel()
-            timer.join()
             if process.poll() is None:
                 _end(process)
-        self.say(f"# {time.monotonic() - began:.0f} s\n")
-        if late.is_set():
+        took = time.monotonic() - began
+        self.say(f"# {took:.0f} s\n")
+        if process.returncode and took >= seconds:
             said = f'its last line was "{last.strip()}"' if last else "it printed nothing"
             raise HungError(f"'{line}' hangs: it has not ended after {minutes:g} min, and {said}")
         if process.returncode != 0:

@@ -5,8 +5,6 @@ The guest's own image cannot serve as the root: its packages are unpacked and no
 has neither users nor services. Both take packages from the same mirror, and write disks alike.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -18,8 +16,9 @@ from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
-from runners.guest.process import SEARCH, environment, find_program, give
-from runners.process import command
+from runners.guest.process import SEARCH, environment, find_program
+from runners.invoker import give
+from runners.process import attempt, command
 from runners.targets import REPOSITORY, source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"
@@ -76,10 +75,8 @@ def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
 
 def _fetch_wheels(folder: Path) -> Path:
     """Fetch the Python packages as files, so that the box needs no certificates or pip settings."""
-    done = subprocess.run(
-        command([str(REPOSITORY / "runners/setup.sh"), "--analysis"]),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+    setup = [REPOSITORY / "runners/setup.sh", "--analysis"]
+    done = attempt(setup, stderr=None)
     if done.returncode != 0:
         raise RunError("set-up failed: see its output above.")
     python = Path(done.stdout.splitlines()[-1], "bin/python")

@@ -99,7 +99,7 @@ class Collector:
     def _checks(self) -> None:
         """Run the checks, when nothing is attached any more."""
         for name in self._plan.checks:
-            for answer in run_check(Path(self._plan.checks_folder), name, self._plan.user):
+            for answer in run_check(name, self._plan.user):
                 with (self._out / "checks.jsonl").open("a", encoding="utf-8") as lines:
                     lines.write(json.dumps(answer) + "\n")
 

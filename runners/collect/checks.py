@@ -8,8 +8,8 @@ prints a line of JSON for each circumstance.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,23 @@ from runners.collect.workload import private_directory
 from runners.process import User, command
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
+FOLDER = Path(__file__).parents[1] / "checks"
 NEEDS_ROOT = 3  # the status of a check that has to be root
 
 
-def run_check(folder: Path, name: str, user: User | None) -> list[dict[str, Any]]:
+def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     """The lines that a check prints, with `error` null; or a line that says why there are none."""
-    program = folder / name
-    if not program.exists():
-        there = (path for path in folder.glob("*") if not path.suffix and os.access(path, os.X_OK))
-        known = ", ".join(sorted(path.name for path in there))
-        return [_nothing(name, f"there is no check {name}; there is {known}")]
+    known = sorted(path.stem.replace("_", "-") for path in FOLDER.glob("[!_]*.py"))
+    if name not in known:
+        return [_nothing(name, f"there is no check {name}; there is {', '.join(known)}")]
+    program = [sys.executable, "-B", "-m", "runners.checks", name]
     for who in (user, None):
         with private_directory(who) as directory:
             try:
                 done = subprocess.run(
-                    command([str(program), str(directory)], who), stdin=subprocess.DEVNULL,
-                    capture_output=True, text=True, timeout=SECONDS, check=False,
+                    command([*program, str(directory)], who), cwd=FOLDER.parents[1],
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
+                    check=False,
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
                 return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]

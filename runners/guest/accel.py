@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Does KVM work here? Only a guest that boots can tell."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

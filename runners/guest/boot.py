@@ -5,8 +5,6 @@ The guest reads its input from a raw disk that is a tar, and writes its output a
 raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -21,8 +19,8 @@ from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
-from runners.guest.process import give
 from runners.guest.qemu import Qemu
+from runners.invoker import give
 from runners.process import User
 
 OUTPUT_SIZE = 512 * MEBI

@@ -7,8 +7,6 @@ build never looks whole. One lock covers all building: its holder may delete any
 To build an entry again, for newer packages say, delete it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
-from runners.guest.process import give
+from runners.invoker import give
 
 Say = Callable[[str], None]
 

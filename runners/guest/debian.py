@@ -6,8 +6,6 @@ dependencies and downloads; the packages are then unpacked side by side, and no 
 runs. So neither root nor a mount is needed, and the host's packages are never touched.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -18,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from runners import process
 from runners.guest.cache import Cache, Say
 from runners.guest.errors import GuestError
 from runners.guest.process import attempt, environment, failed, find_program, run
@@ -186,7 +185,7 @@ class Archive:
     def _download(self, names: Sequence[str], what: str, total: int) -> None:
         archives = self.folder / "archives"
         with (self.folder / "download.log").open("w+") as log:
-            process = subprocess.Popen(
+            fetching = subprocess.Popen(
                 command([find_program("apt-get"), "download", *names]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -198,7 +197,7 @@ class Archive:
             status = None
             while status is None:
                 try:
-                    status = process.wait(5)
+                    status = fetching.wait(5)
                 except subprocess.TimeoutExpired:
                     here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
                     self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
@@ -251,8 +250,6 @@ def _unpack_one(package: Path, root: Path, options: Sequence[str]) -> None:
         stderr=subprocess.DEVNULL,
         env=environment(),
     ) as reader:
-        done = subprocess.run(
-            command(tar), stdin=reader.stdout, capture_output=True, text=True, env=environment()
-        )
+        done = process.attempt(tar, stdin=reader.stdout, env=environment())
     if done.returncode != 0 or reader.returncode != 0:
         raise failed("tar", f"unpack {package.name}", done.returncode, done.stderr)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Errors of a guest: one sentence, and the console's last lines if they help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 CONSOLE_LINES = 15

@@ -6,8 +6,6 @@ The image is one partition, because `root=PARTUUID=` finds it under any name tha
 gives it. It has an ext4 without a journal, which is only mounted read-only.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from pathlib import Path

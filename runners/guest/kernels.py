@@ -5,8 +5,6 @@ Debian's cloud kernels have NVMe, ext4 and the serial console built in, and so n
 nor an initramfs. The kernel is unpacked here rather than in the guest, where it takes a second.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """QEMU's command line, and watching its serial console until it ends."""
 
-from __future__ import annotations
-
 import os
 import re
 import selectors

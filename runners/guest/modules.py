@@ -5,8 +5,6 @@ The guest's image has no modules: what every cell needs is built into the kernel
 the input, and are loaded before the command starts. The user's own kernel must have them built in.
 """
 
-from __future__ import annotations
-
 import lzma
 import re
 from collections.abc import Mapping, Sequence

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Host programs: found, run to the end, and failing in one sentence."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from runners import process
 from runners.guest.errors import GuestError
-from runners.process import User, command
 
 PACKAGE_OF = {
     "apt-cache": "apt",
@@ -62,21 +59,7 @@ def attempt(
     argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a host program, which may fail, to its end."""
-    return subprocess.run(
-        command(argv),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=dict(env) if env is not None else environment(),
-        cwd=cwd,
-    )
-
-
-def give(folder: Path, owner: User) -> None:
-    """Give `folder`, and all in it, to this user."""
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, *owner, follow_symlinks=False)
+    return process.attempt(argv, env=environment() if env is None else env, cwd=cwd)
 
 
 def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:

@@ -5,8 +5,6 @@ The version is the same everywhere, so that a guest behaves alike on every machi
 corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, which unpack kernels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -6,10 +6,7 @@ The claims belong to the analysis, which reads them in its own Python and prints
 measured.
 """
 
-from __future__ import annotations
-
 import json
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +21,8 @@ from runners.plan.cells import GUEST, HOST, Defaults, cells
 from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner
-from runners.process import User
-from runners.targets import CHECKS, GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
+from runners.process import User, attempt
+from runners.targets import GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
 
 FUNCTIONS = "functions"  # the script that sees every function
 # Cells that run for their times, without probes for their counts, and with probes.
@@ -56,10 +53,8 @@ def planner_of(options: Options, python: Callable[[], Path]) -> OptionsPlanner:
 
 def read_needs(python: Path, options: Options) -> Needs:
     """What the claims that --claims names need. Raises UsageError, RunError."""
-    found = subprocess.run(
-        [python, "-B", "-m", "analysis.tools.required_cells", *(options.claims or ())],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY,
-    )  # fmt: skip
+    tool = [python, "-B", "-m", "analysis.tools.required_cells"]
+    found = attempt([*tool, *(options.claims or ())], cwd=REPOSITORY)
     if found.returncode != 0:
         lines = found.stderr.strip().splitlines() or ["the claims could not be read."]
         sentence = lines[-1].removeprefix("pathcost: ")
@@ -92,7 +87,6 @@ class ClaimsPlanner(OptionsPlanner):
             user,
             samples=not emulated,
             checks=tuple(self.needs["checks"]),
-            checks_folder=str(CHECKS / "build"),
         )
 
     def guest(self) -> Plan:
@@ -103,7 +97,6 @@ class ClaimsPlanner(OptionsPlanner):
             GUEST_NOBODY,
             own_kernel=True,
             checks=tuple(self.needs["checks"]),
-            checks_folder=str(GUEST_FOLDER / CHECKS.name),
         )
 
     def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:

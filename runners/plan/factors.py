@@ -4,8 +4,6 @@
 The C workload knows the same names in the same order; a test compares them with its --list.
 """
 
-from __future__ import annotations
-
 TRANSPORTS = {
     "unix": "Unix stream socket, bound to a path",
     "unix-abstract": "Unix stream socket, bound to an abstract name",

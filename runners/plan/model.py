@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The plan as the collector reads it: passes of cell runs. Standard library only."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,7 +56,7 @@ class Plan:
 
     `samples`: keep every round-trip time, at the cost of one clock reading each.
     `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
-    `checks`: programs of `checks_folder` that test this kernel after the cells.
+    `checks`: programs of runners/checks that test this kernel after the cells.
     """
 
     workload: str
@@ -68,7 +66,6 @@ class Plan:
     own_kernel: bool = False
     cell_timeout: int = 60
     checks: tuple[str, ...] = ()
-    checks_folder: str = ""
 
     def dump(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

@@ -8,8 +8,6 @@ it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring g
 same scripts are one pass: probes are attached once for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from random import Random

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What cannot be run, found before anything is measured. Runs and --dry-run refuse the same."""
 
-from __future__ import annotations
-
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +13,7 @@ from runners.exact import run as exact
 from runners.folder import place
 from runners.options import Options
 from runners.plan.model import Cell, Plan
+from runners.process import attempt
 from runners.targets import REPOSITORY, WORKLOAD
 
 
@@ -53,8 +51,5 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
 
 def _refusal(cell: Cell, folder: str) -> str:
     """Why the workload refuses this cell; empty if it does not."""
-    done = subprocess.run(
-        [WORKLOAD, "--check", "--dir", folder, *cell_options(cell)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = attempt([WORKLOAD, "--check", "--dir", folder, *cell_options(cell)])
     return done.stderr.strip().removeprefix("pathcost-workload: ") if done.returncode else ""

@@ -39,40 +39,26 @@ void link_broken(const struct link *link, const char *call)
 
 bool read_all(int fd, void *buffer, size_t size)
 {
-	unsigned char *next = buffer;
-
-	while (size) {
-		ssize_t count = read(fd, next, size);
+	for (size_t done = 0; done < size;) {
+		ssize_t count = RETRY(read(fd, (unsigned char *)buffer + done, size - done));
 
 		if (count == 0)
 			errno = 0; /* the end of the stream, for link_broken */
 		if (count == 0 || (count < 0 && errno == ECONNRESET))
 			return false;
-		if (count < 0 && errno != EINTR)
-			call_failed("read");
-		if (count > 0) {
-			next += count;
-			size -= count;
-		}
+		done += MUST(count, "read");
 	}
 	return true;
 }
 
 bool write_all(int fd, const void *buffer, size_t size, const char *what)
 {
-	const unsigned char *next = buffer;
-
-	while (size) {
-		ssize_t count = write(fd, next, size);
+	for (size_t done = 0; done < size;) {
+		ssize_t count = RETRY(write(fd, (const char *)buffer + done, size - done));
 
 		if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
 			return false;
-		if (count < 0 && errno != EINTR)
-			call_failed("write %s", what);
-		if (count > 0) {
-			next += count;
-			size -= count;
-		}
+		done += MUST(count, "write %s", what);
 	}
 	return true;
 }

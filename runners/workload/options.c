@@ -47,9 +47,9 @@ static const char help[] =
 	"Status: 0 done, 1 failed or timed out, 2 impossible request.\n";
 
 static const char *const placement_names[] = {"same-cpu", "cross-cpu", "free", NULL};
-const char *const waiting_names[] = {"block", "epoll", "spin", NULL};
-const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
-const char *const topology_names[] = {"one", "two", NULL};
+static const char *const waiting_names[] = {"block", "epoll", "spin", NULL};
+static const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
+static const char *const topology_names[] = {"one", "two", NULL};
 
 /* The index of a word among names. */
 static int choice(const char *what, const char *word, const char *const *names)
@@ -79,12 +79,13 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
 	return value;
 }
 
-/* Refuses the NULL that a search by name returns when it finds nothing. */
-static const void *known(const void *found, const char *what, const char *name)
+/* The entry of this name in a table of pointers to structures that begin with their names. */
+static const void *named(const void *table, const char *what, const char *name)
 {
-	if (!found)
-		impossible("unknown %s \"%s\": see --list", what, name);
-	return found;
+	for (const void *const *entry = table; *entry; entry++)
+		if (strcmp(*(const char *const *)*entry, name) == 0)
+			return *entry;
+	impossible("unknown %s \"%s\": see --list", what, name);
 }
 
 /* "A" or "A,B"; without B the second number stays -1. */
@@ -110,28 +111,28 @@ static void print_help(void)
 }
 
 /* Each option once: its name, whether it has a value (`text`), and what it sets. */
-#define OPTIONS(ROW)                                                                       \
-	ROW("transport", 1, options->transport = known(transport_named(text), name, text)) \
-	ROW("pattern", 1, options->pattern = known(pattern_named(text), name, text))       \
-	ROW("list", 0, options->list = true)                                               \
-	ROW("check", 0, options->check = true)                                             \
-	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                    \
-	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))        \
-	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))            \
-	ROW("placement", 1, options->placement = choice(name, text, placement_names))      \
-	ROW("cpus", 1, read_pair(name, text, 0, options->cpus))                            \
-	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))               \
-	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))          \
-	ROW("topology", 1, options->topology = choice(name, text, topology_names))         \
-	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))     \
-	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))           \
-	ROW("verify", 0, options->verify = true)                                           \
-	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                   \
-	ROW("dir", 1, options->directory = text)                                           \
-	ROW("samples", 1, options->samples = text)                                         \
-	ROW("gate", 1, options->gate = number(name, text, LEAST_FD, INT_MAX))              \
-	ROW("control", 1, read_pair(name, text, LEAST_FD, options->control))               \
-	ROW("timeout", 1, options->timeout = number(name, text, 1, MAX_SECONDS))           \
+#define OPTIONS(ROW)                                                                   \
+	ROW("transport", 1, options->transport = named(transports, name, text))        \
+	ROW("pattern", 1, options->pattern = named(patterns, name, text))              \
+	ROW("list", 0, options->list = true)                                           \
+	ROW("check", 0, options->check = true)                                         \
+	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                \
+	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))    \
+	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))        \
+	ROW("placement", 1, options->placement = choice(name, text, placement_names))  \
+	ROW("cpus", 1, read_pair(name, text, 0, options->cpus))                        \
+	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))           \
+	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))      \
+	ROW("topology", 1, options->topology = choice(name, text, topology_names))     \
+	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT)) \
+	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))       \
+	ROW("verify", 0, options->verify = true)                                       \
+	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))               \
+	ROW("dir", 1, options->directory = text)                                       \
+	ROW("samples", 1, options->samples = text)                                     \
+	ROW("gate", 1, options->gate = number(name, text, LEAST_FD, INT_MAX))          \
+	ROW("control", 1, read_pair(name, text, LEAST_FD, options->control))           \
+	ROW("timeout", 1, options->timeout = number(name, text, 1, MAX_SECONDS))       \
 	ROW("help", 0, print_help())
 
 #define ENTRY(option, has_value, set) {option, has_value, NULL, 0},
@@ -146,7 +147,7 @@ static void take(struct options *options, const char *name, const char *text)
 	OPTIONS(TAKE)
 }
 
-void options_default(struct options *options)
+static void options_default(struct options *options)
 {
 	*options = (struct options){
 		.pattern = patterns[0],

@@ -5,6 +5,3 @@
 
 /* Reads the command line. Refuses what cannot run before anything has started. */
 void options_read(int argc, char **argv, struct options *options);
-void options_default(struct options *options);
-/* The values that the options accept, in the order of the enumerations in cell.h. */
-extern const char *const waiting_names[], *const scheduler_names[], *const topology_names[];

@@ -5,7 +5,7 @@
 #include "cell.h"
 
 struct pattern {
-	const char *name;
+	const char *name;		 /* first: options.c searches by it */
 	unsigned messages_per_iteration; /* --messages and --warmup must be multiples of this */
 	bool alone;			 /* one thread holds both ends: there is no server */
 	bool one_way;	      /* the client receives nothing: the window ends with the server's */
@@ -27,9 +27,8 @@ static inline uint64_t iterations_of(const struct options *options, uint64_t mes
 	return messages / options->pattern->messages_per_iteration;
 }
 
-/* As transports[] and transport_named(). */
+/* As transports[]. */
 extern const struct pattern *const patterns[];
-const struct pattern *pattern_named(const char *name);
 
 /* pattern_NAME.c has each; pattern_alone.c has both patterns of a single thread. */
 extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
 #define ENDING_COUNT (sizeof(ending) / sizeof(ending[0]))
+#define MOST_PARTS   8 /* of a sentence */
 
 static char limit_text[32];
 static const char *volatile doing = "setting up";
@@ -25,19 +27,13 @@ void now_doing(const char *what)
 /* Prints a sentence made of parts; the last part is NULL. */
 static void say_parts(const char *const *parts)
 {
-	char line[256];
-	size_t length = 0;
+	struct iovec line[MOST_PARTS];
+	int count = 0;
 
-	for (size_t i = 0; parts[i]; i++) {
-		size_t part = strlen(parts[i]);
-
-		if (length + part > sizeof(line))
-			break;
-		memcpy(line + length, parts[i], part);
-		length += part;
-	}
+	for (; count < MOST_PARTS && parts[count]; count++)
+		line[count] = (struct iovec){(char *)parts[count], strlen(parts[count])};
 	/* If the write fails, nobody is left to read the sentence. */
-	(void)!write(STDERR_FILENO, line, length);
+	(void)!writev(STDERR_FILENO, line, count);
 }
 
 static void say_killed(int signal_number)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* All transports and all patterns. */
-#include <string.h>
-
 #include "pattern.h"
 #include "transport.h"
 
@@ -18,24 +16,6 @@ const struct transport *const transports[] = {
 	&tcp_sockmap, &tcp_zerocopy,  &uring_unix, &uring_tcp,	 NULL,
 };
 
-const struct transport *transport_named(const char *name)
-{
-	const struct transport *const *entry = transports;
-
-	while (*entry && strcmp((*entry)->name, name) != 0)
-		entry++;
-	return *entry;
-}
-
 const struct pattern *const patterns[] = {
 	&pingpong, &stream, &pipeline, &connecting, &selfloop, &selfecho, &many_clients, NULL,
 };
-
-const struct pattern *pattern_named(const char *name)
-{
-	const struct pattern *const *entry = patterns;
-
-	while (*entry && strcmp((*entry)->name, name) != 0)
-		entry++;
-	return *entry;
-}

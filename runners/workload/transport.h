@@ -9,7 +9,7 @@
 #include "cell.h"
 
 struct transport {
-	const char *name;
+	const char *name; /* first: options.c searches by it */
 	bool needs_directory;
 	bool connects;	  /* through setup->listener; otherwise prepare makes setup->ends */
 	bool joined_once; /* prepare sets up one connection only */
@@ -42,7 +42,6 @@ struct transport {
 
 /* All, in the order of --list, then NULL: tables.c. */
 extern const struct transport *const transports[];
-const struct transport *transport_named(const char *name); /* NULL: none of that name */
 
 /* Opens the end of link->role and sets link->in and link->out. */
 void transport_join(struct setup *setup, struct link *link);

@@ -135,7 +135,7 @@ static ssize_t ring_write(int fd, const void *buffer, size_t size)
 	return call(IORING_OP_SEND, fd, buffer, size);
 }
 
-static void check_uring(void)
+static void uring_prepare(struct setup *setup)
 {
 	struct io_uring_params parameters;
 	int fd = make_ring(&parameters);
@@ -146,28 +146,14 @@ static void check_uring(void)
 			   "filter, or a kernel without it): %s",
 			   strerror(errno));
 	MUST(close(fd), "close");
+	if (setup->options.transport->needs_directory)
+		unix_prepare(setup);
+	else
+		tcp_prepare(setup);
 }
 
-static void uring_unix_prepare(struct setup *setup)
-{
-	check_uring();
-	unix_prepare(setup);
-}
-
-static void uring_tcp_prepare(struct setup *setup)
-{
-	check_uring();
-	tcp_prepare(setup);
-}
-
-#define RING .thread = open_ring, .read = ring_read, .write = ring_write
+#define RING .prepare = uring_prepare, .thread = open_ring, .read = ring_read, .write = ring_write
 const struct transport uring_unix = {
-	.name = "uring-unix",
-	UNIX_SOCKET,
-	RING,
-	.needs_directory = true,
-	.prepare = uring_unix_prepare,
-};
+	.name = "uring-unix", UNIX_SOCKET, RING, .needs_directory = true};
 
-const struct transport uring_tcp = {
-	.name = "uring-tcp", TCP_SOCKET, RING, .prepare = uring_tcp_prepare, .tune = tcp_tune};
+const struct transport uring_tcp = {.name = "uring-tcp", TCP_SOCKET, RING, .tune = tcp_tune};

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runners import options, targets
+from runners import options
 from runners.collect.scripts import read_scripts
 from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
@@ -63,7 +63,6 @@ def plan() -> Plan:
         OptionsPlanner(options.parse([])).guest(),
         passes=tuple(passes),
         checks=CHECKS,
-        checks_folder=f"/run/pathcost/{targets.CHECKS.name}",
     )
 
 

@@ -26,8 +26,7 @@ from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.programs import redis
 from runners.run import try_tools
-from runners.targets import CHECKS, REPOSITORY
-from tests.build import make
+from runners.targets import REPOSITORY
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
@@ -145,13 +144,12 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Every check of the registry, run here."""
-    make(CHECKS)
     out = tmp_path_factory.mktemp("answers")
     found: dict[str, list[dict[str, Any]]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", "/tmp")  # where everybody may pass, as in a run
         for name in (*needs(chosen([]))["checks"], "made-up-check"):
-            found[name] = checks.run_check(CHECKS / "build", name, None)
+            found[name] = checks.run_check(name, None)
     try_tools({"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}, out)
     for line in (out / "tools.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -166,8 +164,7 @@ def test_each_kernel_is_asked() -> None:
 
 @pytest.mark.slow
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
-    make(CHECKS)
-    given = Plan("", (), checks=("sun-path",), checks_folder=str(CHECKS / "build"))
+    given = Plan("", (), checks=("sun-path",))
     given.dump(tmp_path / "plan.json")
     assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
     (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()
@@ -222,10 +219,9 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Else the check would blame the kernel for what the folder above keeps out."""
-    make(CHECKS)
     tmp_path.chmod(0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (answer,) = checks.run_check(CHECKS / "build", "permissions", None)
+    (answer,) = checks.run_check("permissions", None)
     assert answer["facts"] == {} and "keeps other users out: EACCES" in answer["error"]
 
 

@@ -26,7 +26,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "transport_seqpair.c").write_text(example)
     shutil.copy(SOURCE.parent / "c.mk", copy.parent)
     add(copy / "tables.c", "\n/* In the order", "extern const struct transport seqpair;\n")
-    add(copy / "tables.c", "NULL,\n};\n\nconst struct transport *", "&seqpair, ")
+    add(copy / "tables.c", "NULL,\n};\n\nconst struct pattern *", "&seqpair, ")
     subprocess.run(["make", "-s", "-j2", "-C", copy, "all"], check=True)
     return copy / "build/pathcost-workload"
 

@@ -20,6 +20,7 @@ from runners.bench import compare_peers as compare
 from runners.bench import evidence, peers, process
 from runners.bench.peers import PEERS, Load, Peer
 from runners.errors import RunError
+from runners.targets import WORKLOAD
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
 PRINTED = {
@@ -65,7 +66,7 @@ def test_a_peer_that_is_here_measures(peer: Peer) -> None:
 @pytest.mark.parametrize("statistic", ["p50", "mean"])
 def test_ours(program: Path, statistic: str) -> None:
     peer = replace(PEERS[0], transport="unix", statistic=statistic)
-    assert program == peers.PROGRAM
+    assert program == WORKLOAD
     assert peers.measure_ours(peer, HERE, Load(64, 1000)) > 0
 
 
