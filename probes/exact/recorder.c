@@ -52,6 +52,7 @@ static unsigned int known_cpus;
 static uint64_t
 	current_task[MAX_CPUS]; /* a task is known by the address of its saved stack pointer */
 static size_t comm_offset;	/* from there back to the task's comm; 0: unknown */
+static uint64_t workload_task;	/* one whose comm is known */
 
 static uint64_t reg(struct qemu_plugin_register *handle)
 {
@@ -94,22 +95,22 @@ static const char *peek(uint64_t address, size_t size)
 	return qemu_plugin_read_memory_vaddr(address, bytes, size) ? bytes->data : NULL;
 }
 
-/* The saved stack pointer is in the last part of task_struct, so the name is before it. */
-static void find_comm(uint64_t task)
+/*
+ * The saved stack pointer is in the last part of task_struct, so the name is before it. Where the
+ * kernel has page tables of its own, only kernel code sees it: ask again at the next switch.
+ */
+static void find_comm(void)
 {
 	size_t length = strlen(program);
 
-	for (size_t back = 64; back < TASK_REACH; back += 8) {
-		const char *at = peek(task - back, COMM_SIZE);
+	for (size_t back = 64; back < TASK_REACH && !comm_offset; back += 8) {
+		const char *at = peek(workload_task - back, COMM_SIZE);
 
 		if (!at)
 			break;
-		if (strncmp(at, program, length) == 0 && at[length] == '\0') {
+		if (strncmp(at, program, length) == 0 && at[length] == '\0')
 			comm_offset = back;
-			return;
-		}
 	}
-	fail("the workload's name is not in its task_struct");
 }
 
 static void name_task(uint64_t task)
@@ -130,6 +131,10 @@ static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 	current_task[cpu] = address;
 	if (!recording)
 		return;
+	if (!comm_offset)
+		find_comm();
+	if (!comm_offset)
+		fail("the workload's name is not in its task_struct");
 	name_task(address);
 	record_switch(cpu, address);
 }
@@ -160,8 +165,9 @@ static void on_begin(unsigned int vcpu, void *data)
 	(void)vcpu, (void)data;
 	if (!task)
 		fail("the guest never switched tasks at the place that its symbols name");
+	workload_task = task;
 	if (!comm_offset)
-		find_comm(task);
+		find_comm();
 	record_task(task);
 	record_name(task, role == ROLE_SERVER ? "server" : "client");
 	if (!recording) {
