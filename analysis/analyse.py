@@ -24,8 +24,7 @@ from analysis.functions.table import function_tables
 from analysis.programs import records
 from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
-from analysis.raw.cells import Cell
-from analysis.raw.run import Missing, Run, Target
+from analysis.raw.run import Missing, Run
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
 from analysis.times.probe_cost import probe_costs
@@ -106,31 +105,31 @@ class Analysis:
             if (folder := self.folders.get(found.where))
             for cell in found.cells
         }
-        named = {
-            (CELLS, target.folder, cell.id): (_cell_text(cell), self._raw_files(target, cell))
-            for target in self.run.targets
-            for cell in target.cells
-        } | self._program_runs()
+        once = self.tables.tidy.drop_duplicates(["target", "kernel", "cell", "pattern"])
+        runs = once[once["instrument"] != "exact"].to_dict("records")
+        named = dict(map(self._raw_run, runs))
         return [(*file, *named.get(file, ("", (file[0],)))) for file in sorted(wanted)]
 
-    def _program_runs(self) -> dict[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
-        """Words and raw file of the runs of articles' programs, which are lines of one file."""
-        rows = self.tables.tidy
-        runs = rows[rows["pattern"].isin(PROGRAMS)].drop_duplicates(["target", "kernel", "cell"])
-        found: dict[tuple[str, str, int], tuple[str, tuple[str, ...]]] = {}
-        for row in runs.to_dict("records"):
-            probes = probes_text("bcc" if row["probed"] else "", "")
-            folder = self.folders[row["target"], row["kernel"]]
-            words = (_run_text([row[name] for name in RUN_WORDS], probes), (records.FILE,))
-            found[records.FILE, folder, row["cell"]] = words
-        return found
-
-    @staticmethod
-    def _raw_files(target: Target, cell: Cell) -> tuple[str, ...]:
-        """Its line, what the instruments left, and the time of each iteration."""
-        samples = f"samples/{cell.id}.u32"
-        iterations = [samples] if (target.path / samples).exists() else []
-        return (CELLS, *(f"{name}/" for name in cell.instruments), *iterations)
+    def _raw_run(
+        self, row: dict[Any, Any]
+    ) -> tuple[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
+        """File, folder and id of a row's cell run; its words, and the files that it left: its line,
+        what the instruments wrote, and the time of each iteration. A run of an article's program
+        is a line and no more.
+        """
+        folder, cell = self.folders[row["target"], row["kernel"]], row["cell"]
+        if row["pattern"] in PROGRAMS:
+            file, probes, left = records.FILE, ("bcc" if row["probed"] else "", ""), []
+        else:
+            file, probes = CELLS, self.tables.probes[folder, cell]
+            left = [f"{name}/" for name in probes[0].split(", ") if name]
+            samples = f"samples/{cell}.u32"
+            left += [samples] if (self.run.path / "raw" / folder / samples).exists() else []
+        words = (
+            f"{row['transport']} · {row['pattern']} · {size_text(row['size'])} · "
+            f"{row['conditions']} · repeat {row['repeat']} · {probes_text(*probes)}"
+        )
+        return (file, folder, cell), (words, (file, *left))
 
     @property
     def disagreements(self) -> tuple[Compared, ...]:
@@ -139,20 +138,6 @@ class Analysis:
 
 def _folders(run: Run) -> dict[tuple[str, str], str]:
     return {(target.kind, target.kernel): target.folder for target in run.targets}
-
-
-def _cell_text(cell: Cell) -> str:
-    what = [cell.transport, cell.pattern, cell.size, str(cell.conditions), cell.repeat]
-    return _run_text(what, probes_text(*cell.probes))
-
-
-RUN_WORDS = ("transport", "pattern", "size", "conditions", "repeat")
-
-
-def _run_text(what: list[Any], probes: str) -> str:
-    """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
-    transport, pattern, size, where, repeat = what
-    return f"{transport} · {pattern} · {size_text(size)} · {where} · repeat {repeat} · {probes}"
 
 
 def analyse(run: Run) -> Analysis:

@@ -75,9 +75,8 @@ def shifts_table(diff: Diff) -> pd.DataFrame:
     """A row for each figure that both runs have."""
     rows = []
     for shift in diff.shifts:
-        row = asdict(shift)
-        first, second = row.pop("kernels")
-        row["measure"], repeats = shift.measure.id, row.pop("repeats")
+        row = {"measure": None} | asdict(shift) | {"measure": shift.measure.id}
+        (first, second), repeats = row.pop("kernels"), row.pop("repeats")
         row |= {"unit": shift.measure.unit, "per": shift.measure.per, "change": shift.change}
         row |= {"first_kernel": first, "second_kernel": second}
         rows.append(row | {"first_repeats": repeats[0], "second_repeats": repeats[1]})
