@@ -89,14 +89,13 @@ def functions_table(diff: Diff) -> pd.DataFrame:
                "second", "first_calls", "second_calls", "renamed_to"]  # fmt: skip
     rows = []
     for pair in diff.exact:
-        cell, found = pair.after, pair.fates()
-        now = {one.old: one.new for one in found.renamed}
-        fresh = set(now.values())
-        for one in pair.functions():
-            fate = "renamed" if one.name in now or one.name in fresh else one.fate
-            rows.append((cell.transport, cell.size, cell.placement, cell.scheduling, one.name, fate,
-                         one.before, one.after, one.calls_before, one.calls_after,
-                         now.get(one.name, "")))  # fmt: skip
+        cell = pair.after
+        where = (cell.transport, cell.size, cell.placement, cell.scheduling)
+        now = {name.old: name.new for name in pair.fates().renamed}
+        for moved in pair.functions():
+            fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate
+            counts = (moved.before, moved.after, moved.calls_before, moved.calls_after)
+            rows.append((*where, moved.name, fate, *counts, now.get(moved.name, "")))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -113,11 +112,9 @@ def show(diff: Diff, page: Path) -> None:
         console.print(Text(f"And {len(changed) - MOST_ROWS} more: see the page.", style="dim"))
     for title, found in (
         *((pair.words, pair.fates()) for pair in diff.exact),
-        *((one.words, one.fates) for one in diff.traced),
+        *((traced.words, traced.fates) for traced in diff.traced),
     ):
-        appeared, vanished = len(found.appeared), len(found.vanished)
-        what = f"{appeared} functions appeared, {vanished} vanished, {len(found.renamed)} renamed"
-        console.print(Text(f"{title}: {what}"))
+        console.print(Text(f"{title}: {words.fates_text(found, ' functions')}"))
     if diff.alone:
         console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
     console.print(Text(f"\nComparison: {page}"), soft_wrap=True)

@@ -104,7 +104,7 @@ def test_true_false_and_mixed(
     found = verdict(rule, quantity, figure)
     assert found.verdict == expected, found.why
     assert found.condition.startswith(condition) and bool(found.condition) == bool(condition)
-    assert found.evidence and all(one.cells for one in found.evidence)
+    assert found.evidence and all(evidence.cells for evidence in found.evidence)
 
 
 def on_kernels(rule: dict[str, Any], figure: Callable[[str, str], Figures]) -> Verdict:
@@ -179,8 +179,10 @@ def test_how_many_kernels_say_so_is_told() -> None:
     assert steadiness([same]).endswith("more than one kernel: all agree across kernels.")
     assert "1 of 2 agree across kernels" in steadiness([same, mixed])
     assert by_verdict(mixed.kernels) == "CONFIRMED on guest 7.7 and host 9.9; REFUTED on guest 8.8"
-    one = judge([claim(BOUNDS, "segments_data")], measured("segments_data", lambda *_: 1.0), [])
-    assert steadiness(one) == ""
+    verdicts = judge(
+        [claim(BOUNDS, "segments_data")], measured("segments_data", lambda *_: 1.0), []
+    )
+    assert steadiness(verdicts) == ""
 
 
 def test_a_single_repeat_does_not_turn_a_ratio_of_times() -> None:
@@ -188,7 +190,7 @@ def test_a_single_repeat_does_not_turn_a_ratio_of_times() -> None:
         RATIO, "rtt_p50", lambda t, p, c, r: (290.0 if r == 3 else 400) if t == "tcp" else 100
     )
     assert found.verdict == "CONFIRMED"
-    assert {(one.held, one.repeats) for one in found.evidence} == {(5, 6)}
+    assert {(evidence.held, evidence.repeats) for evidence in found.evidence} == {(5, 6)}
 
 
 def test_an_interval_across_the_limit_leaves_it_open() -> None:
@@ -199,7 +201,10 @@ def test_an_interval_across_the_limit_leaves_it_open() -> None:
 def test_a_time_of_zero_leaves_a_quotient_open() -> None:
     """Of 6 repeats' kernel time one is below what ticks see: there is no median quotient."""
     found = verdict(RATIO, "cpu_system", lambda t, p, c, r: 0.0 if t == "unix" and r == 3 else 100)
-    assert (found.verdict, {one.holds for one in found.evidence}) == ("CONDITIONAL", {None})
+    assert (found.verdict, {evidence.holds for evidence in found.evidence}) == (
+        "CONDITIONAL",
+        {None},
+    )
     assert "noise" in found.condition
     assert verdict(RATIO, "cpu_system", lambda *_: 100).verdict == "REFUTED"
 
@@ -218,7 +223,7 @@ def test_the_article_s_own_program_decides_where_it_ran() -> None:
     assert (both.verdict, both.condition) == ("REFUTED", "")
     assert "in 2 conditions: tcp 100; unix 100; tcp / unix 1.00." in both.why
     assert both.why.endswith(BESIDE)
-    assert {one.condition["pattern"] for one in both.evidence} == {"connect", "redis-new"}
+    assert {evidence.condition["pattern"] for evidence in both.evidence} == {"connect", "redis-new"}
     alone = judged("connect")
     assert alone.verdict == "CONFIRMED" and BESIDE not in alone.why
     assert judged("redis-new").verdict == "REFUTED"
@@ -334,20 +339,20 @@ def test_options(tool: Tool | None, expected: str) -> None:
 
 def test_every_claim_that_is_measured_says_what_makes_it_so() -> None:
     """A verdict is a figure and its mechanism: counts, or where the time went."""
-    assert [one.id for one in load_claims() if one.measured and not one.mechanism] == []
+    assert [claim.id for claim in load_claims() if claim.measured and not claim.mechanism] == []
 
 
 def test_every_option_that_a_source_quotes_is_asked() -> None:
     """By rule, not by name: whoever quotes a command line claims that the tool has the options."""
     asked = {
-        (one.source.id, one.rule.tool, one.rule.option)
-        for one in load_claims()
-        if isinstance(one.rule, Option)
+        (claim.source.id, claim.rule.tool, claim.rule.option)
+        for claim in load_claims()
+        if isinstance(claim.rule, Option)
     }
     quoted = {
-        (one.source.id, one.quote.split()[0], option)
-        for one in load_claims()
-        for option in re.findall(r"(?<!\S)--[a-z-]+", one.quote)
+        (claim.source.id, claim.quote.split()[0], option)
+        for claim in load_claims()
+        for option in re.findall(r"(?<!\S)--[a-z-]+", claim.quote)
     }
     assert quoted <= asked
     assert quoted
@@ -356,16 +361,16 @@ def test_every_option_that_a_source_quotes_is_asked() -> None:
 def test_every_arithmetic_check_is_made_of_whatever_has_its_numbers() -> None:
     """Of all sets of numbers in the registry, no check that could be made is left out."""
     made: Counter[str] = Counter()
-    for one in load_claims():
-        if isinstance(one.rule, Consistent):
+    for claim in load_claims():
+        if isinstance(claim.rule, Consistent):
             fitting = [
                 check
-                for numbers in one.rule.stated
+                for numbers in claim.rule.stated
                 for check in CHECKS
                 if set(check.needs) <= numbers.given().keys()
             ]
-            found = findings(one.rule.stated, TERMS.about, TERMS.rounding)
-            assert len(found) == len(fitting) >= len(one.rule.stated)
+            found = findings(claim.rule.stated, TERMS.about, TERMS.rounding)
+            assert len(found) == len(fitting) >= len(claim.rule.stated)
             made.update(check.name for check in fitting)
     assert {"quotient", "Little's law", "memory bandwidth", "rate", "sum", "share"} <= made.keys()
 
