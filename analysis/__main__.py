@@ -10,7 +10,7 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
-from analysis.errors import RunError, UsageError
+from analysis.errors import exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
@@ -33,14 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name one run, or two after --diff.")
     if options.out is not None and options.diff is None:
         parser.error("--out is the folder of a comparison: it needs --diff.")
-    try:
-        if options.diff is not None:
-            first, second = options.diff
-            return make_diff(first, second, options.out, options.quiet)
-        return make_report(options.run_dir, options.quiet)
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+    if options.diff is not None:
+        first, second = options.diff
+        return exit_status(lambda: make_diff(first, second, options.out, options.quiet))
+    return exit_status(lambda: make_report(options.run_dir, options.quiet))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def make_report(folder: Path, quiet: bool = False) -> int:
+def make_report(folder: Path, quiet: bool = False) -> None:
     """Read, analyse, draw, write, show."""
     analysis = analyse(read_run(folder))
     counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
@@ -66,7 +62,6 @@ def make_report(folder: Path, quiet: bool = False) -> int:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
-    return 0
 
 
 def _draw(analysis: Analysis) -> tuple[Drawn, ...]:

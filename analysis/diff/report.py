@@ -27,7 +27,7 @@ from analysis.wording import counted
 MOST_ROWS = 40  # in the terminal
 
 
-def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> int:
+def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> None:
     """Read both, compare, write, show. Raises RunError."""
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
@@ -54,7 +54,6 @@ def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) 
         print(target / "diff.html")
     else:
         show(diff, target / "diff.html")
-    return 0
 
 
 def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:

@@ -16,8 +16,8 @@ from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
 from analysis.programs.table import OVER, UNDER, Paired, difference, entries, program_order, ratio
-from analysis.tsv import read_rows
 from analysis.wording import RATE
+from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("c_baseline.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.

@@ -2,7 +2,6 @@
 """What a run left behind: its manifest, its targets, and their cells."""
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -12,10 +11,9 @@ from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
 from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
-from analysis.tsv import read_rows
+from probes.reasons import Reason, words
 
 FORMAT = 2
-REASONS = Path(__file__).parents[2] / "probes/reasons.tsv"  # code → words
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
 Scalar = str | bool | int | float | None
@@ -185,25 +183,19 @@ def read_run(path: Path) -> Run:
 
 
 def _missing(entry: MissingEntry) -> Missing:
-    words = _reasons().get(entry.code)
-    if words is None:
+    if entry.code not in words():
         raise RunError(
             f"run.json has the reason '{entry.code}', which this pathcost does not know: use the "
             "pathcost that made the run (run.json, 'pathcost')."
         )
     try:
-        why = words.format(**entry.values)
+        why = str(Reason(entry.code, entry.values))
     except KeyError as error:
         raise RunError(
             f"run.json has the reason '{entry.code}' without its value {error}."
         ) from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what)
-
-
-@cache
-def _reasons() -> dict[str, str]:
-    return {row["code"]: row["words"] for row in read_rows(REASONS)}
 
 
 def _read_target(run: Path, entry: TargetEntry) -> Target:
