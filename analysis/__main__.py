@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.exports import exports
-from analysis.report.pages import html, markdown
+from analysis.report.html import html
+from analysis.report.markdown import markdown
+from analysis.report.pages import report_page
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.verdicts.verdict import claims_table
@@ -56,33 +59,31 @@ def _parser() -> argparse.ArgumentParser:
 def make_report(folder: Path, quiet: bool = False) -> None:
     """Read, analyse, draw, write, show."""
     analysis = analyse(read_run(folder))
-    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
-    output.write_all(folder, _files(analysis, (*_draw(analysis), *sampled, *counted)))
+    output.write_all(folder, _files(analysis, tuple(_draw(analysis))))
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
 
 
-def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
-    """Of the first ledger: its pattern and size are what the report is about."""
-    if not analysis.ledgers:
-        return ()
-    first = analysis.ledgers[0]
-    return (
-        *draw_counts(first, analysis.measured),
-        *draw_times(first, analysis.timings, analysis.parts, analysis.iterations),
-    )
+def _draw(analysis: Analysis) -> Iterator[Drawn]:
+    """The first ledger's pattern and size are what the report is about."""
+    for first in analysis.ledgers[:1]:
+        yield from draw_counts(first, analysis.measured)
+        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    yield from draw_profiles(analysis.profiles)
+    yield from draw_exact(analysis.exact)
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
+    page = report_page(analysis, figures)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.table(tidy),
         "claims.csv": output.table(claims),
-        "report.html": output.text(html(analysis, figures)),
-        "report.md": output.text(markdown(analysis, figures)),
+        "report.html": output.text(html(page)),
+        "report.md": output.text(markdown(page)),
     }
     for figure in figures:
         if figure.svg:

@@ -45,7 +45,7 @@ class Analysis:
 
     def __init__(self, run: Run) -> None:
         cells, claims = read_exact(run), load_claims()
-        self.run = run
+        self.run, self.folders = run, _folders(run)
         self.tables = build_tables(run, cells)
         tidy, missing = self.tables.tidy, self.tables.missing
         invalid = {(found.target.folder, found.cell.id) for found in self.tables.invalid}
@@ -71,7 +71,7 @@ class Analysis:
         self.profiles = profiles(run, invalid)
         self.kernels = compare_kernels(run, figures, requested, missing)
         kernel_rows = requested[requested["instrument"] != "exact"]
-        self.costs = probe_costs(kernel_rows, self.tables.probes, _folders(run))
+        self.costs = probe_costs(kernel_rows, self.tables.probes, self.folders)
         self.exact = exact.compare(cells)
         self.crosschecks = crosschecks(requested)
         self.knobs = knob_tables(cells)
@@ -88,13 +88,6 @@ class Analysis:
             return figures
         has_cells = any(target.cells for target in self.run.targets)
         return (f"{tally(self.verdicts)}.", *(figures if has_cells else ()))
-
-    @property
-    def folders(self) -> dict[tuple[str, str], str]:
-        """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
-        exact = {cell.kernel for comparison in self.exact for cell in comparison.cells}
-        targets = product(("exact-fifo", "exact-other"), exact)
-        return _folders(self.run) | {(target, name): f"exact-{name}" for target, name in targets}
 
     def raw_cells(self) -> list[tuple[str, str, int, str, tuple[str, ...]]]:
         """File, folder, id, words and raw files of every run that a verdict rests on."""
@@ -137,7 +130,10 @@ class Analysis:
 
 
 def _folders(run: Run) -> dict[tuple[str, str], str]:
-    return {(target.kind, target.kernel): target.folder for target in run.targets}
+    """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
+    exact = product(("exact-fifo", "exact-other"), run.manifest.exact)
+    counted = {(target, entry.kernel): entry.folder for target, entry in exact}
+    return counted | {(target.kind, target.kernel): target.folder for target in run.targets}
 
 
 def analyse(run: Run) -> Analysis:

@@ -9,7 +9,7 @@ with each other; where each run has one other kernel in a target, these two are.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from scipy.stats import bootstrap
 from analysis import loopback
 from analysis.analyse import Analysis
 from analysis.conditions import Workload
-from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, conditions_order, order
+from analysis.counts.ledger import FIRST_PATTERNS, conditions_order, order, transport_order
 from analysis.counts.measures import WORKLOAD, groups, measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
@@ -98,8 +98,7 @@ def of_first_conditions(pairs: Sequence[ExactPair]) -> list[ExactPair]:
     return [pair for pair in pairs if same_conditions(pair) == same_conditions(pairs[0])]
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """What became of the functions that ftrace saw in a cell: called at least once a round trip."""
 
     words: str
@@ -238,10 +237,8 @@ def _shift_order(shift: Shift) -> tuple[object, ...]:
 def _cell_order(key: Key) -> tuple[object, ...]:
     """By pattern, size, placement and transport as everywhere, then by what follows."""
     pattern, size, conditions, transport, *rest = key
-    return (
-        order(pattern, FIRST_PATTERNS), size, conditions_order(conditions),
-        order(transport, FIRST_TRANSPORTS), *rest,
-    )  # fmt: skip
+    where = order(pattern, FIRST_PATTERNS), size, conditions_order(conditions)
+    return *where, transport_order(transport), *rest
 
 
 def _traced(before: Analysis, after: Analysis, kernels: Kernels) -> Iterator[Traced]:

@@ -9,8 +9,8 @@ certain, so it is said how it was told.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from analysis.exact.cells import ExactCell
 from analysis.functions.layers import SUFFIX
@@ -25,15 +25,13 @@ BY_CALLS = "as many calls, similar name"
 UNKNOWN_CALLER = ""
 
 
-@dataclass(frozen=True)
-class Renamed:
+class Renamed(NamedTuple):
     old: str
     new: str
     told_by: str
 
 
-@dataclass(frozen=True)
-class Fates:
+class Fates(NamedTuple):
     """What became of the functions that only one of two has."""
 
     appeared: tuple[str, ...]

@@ -14,7 +14,9 @@ from analysis.errors import RunError
 from analysis.programs.records import INSTRUMENT
 from analysis.programs.table import Paired
 from analysis.raw.run import read_run
-from analysis.report import pages
+from analysis.report.html import html
+from analysis.report.markdown import markdown
+from analysis.report.pages import report_page
 from tests.analysis.made_programs import (
     analysed,
     both,
@@ -56,9 +58,9 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
     assert rows["rtt_mean"].ratio == Paired(1.5, 1.5, 1.5)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
-    page = pages.html(analysis, [])
+    page = html(report_page(analysis, []))
     assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page
-    for text in (page, pages.markdown(analysis, [])):
+    for text in (page, markdown(report_page(analysis, []))):
         assert "gin-keep-log" in text
         assert "5,000" in text
 
@@ -66,13 +68,13 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
 def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
     analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
     assert analysis.programs == ()
-    assert "own programs</h2>" not in pages.html(analysis, [])
+    assert "own programs</h2>" not in html(report_page(analysis, []))
 
 
 def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
     """Claim, figure, run and raw file, by links."""
     analysis = analysed(tmp_path, both())
-    page = pages.html(analysis, [])
+    page = html(report_page(analysis, []))
     article = page[page.index('id="claim-twenty-clients"') :].partition("</article>")[0]
     anchors = re.findall(r'href="#(program-host-\d+)"', article)
     assert len(anchors) == 12
