@@ -130,8 +130,10 @@ class Analysis:
 
 
 def _folders(run: Run) -> dict[tuple[str, str], str]:
-    """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
-    exact = product(("exact-fifo", "exact-other"), run.manifest.exact)
+    """(target, kernel) → folder of its raw files; exact mode has one for both schedulers, and the
+    first of a kernel's stands for all.
+    """
+    exact = product(("exact-fifo", "exact-other"), reversed(run.manifest.exact))
     counted = {(target, entry.kernel): entry.folder for target, entry in exact}
     return counted | {(target.kind, target.kernel): target.folder for target in run.targets}
 

@@ -64,10 +64,7 @@ def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     }
     for figure in figures:
         files |= output.pictures(figure)
-    for pair in diff.exact:
-        name, lines = folded(pair)
-        files[name] = output.text(lines)
-    return files
+    return files | {name: output.text(lines) for name, lines in map(folded, diff.exact)}
 
 
 def shifts_table(diff: Diff) -> pd.DataFrame:

@@ -27,20 +27,16 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     rows: list[Row] = []
     missing = []
     for target in run.targets:
-        for number, line in enumerate(_lines(target), 1):
+        path, name = target.path / FILE, f"raw/{target.folder}/{FILE}"
+        why = "the claims that need it cannot be settled"
+        lines = parse_lines(path, name, programs.PROGRAM_LINES, why) if path.exists() else ()
+        for number, line in enumerate(lines, 1):
             if isinstance(line, programs.FailedRun):
                 what = f"{line.program}, {line.transport}, {line.variant}"
                 missing.append(Missing(what=what, target=target.folder, why=line.error))
             else:
                 rows += _rows(run, target, number, line)
     return rows, missing
-
-
-def _lines(target: Target) -> Iterator[programs.FailedRun | programs.MeasuredRun]:
-    path = target.path / FILE
-    if path.exists():
-        why = "the claims that need it cannot be settled"
-        yield from parse_lines(path, f"raw/{target.folder}/{FILE}", programs.PROGRAM_LINES, why)
 
 
 def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> Iterator[Row]:

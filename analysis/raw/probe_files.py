@@ -128,11 +128,11 @@ def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
             yield Count(script, int(cell), map_name.removeprefix("@"), key, value)
 
 
-def read_ftrace(target: Target, cell: Cell) -> dict[str, int] | None:
-    """Function → calls over the window; None when the file is not there."""
+def read_ftrace(target: Target, cell: Cell) -> dict[str, int]:
+    """Function → calls over the window; empty when the file is not there."""
     path = target.path / "ftrace" / f"{cell.id}.tsv"
     if not path.exists():
-        return None
+        return {}
     name = f"raw/{target.folder}/ftrace/{path.name}"
     text = read_text(path, name, "its function counts are lost")
     calls: dict[str, int] = {}
