@@ -104,7 +104,7 @@ class OurBcc(Command):
         return ["python3", "-B", "-m", "probes.bcc.calls", "-p", self.pids, *self.functions]
 
 
-class BpftraceMaps(Command):
+class Bpftrace(Command):
     """bpftrace with a script, whose maps are counts."""
 
     ready = NOTIFY
@@ -123,7 +123,7 @@ class BpftraceMaps(Command):
         )
 
 
-class OurBpftrace(BpftraceMaps):
+class OurBpftrace(Bpftrace):
     name, ours, by_marker = "pathcost, bpftrace", True, True
     how = "probes/bpftrace/path.bt WORKLOAD, merged as in a run, with these functions"
 
@@ -141,7 +141,7 @@ class OurBpftrace(BpftraceMaps):
         return [*BPFTRACE, str(text)]
 
 
-class OurScript(BpftraceMaps):
+class OurScript(Bpftrace):
     """One script of probes/bpftrace/ alone, as a learner runs it."""
 
     by_marker = True
@@ -151,7 +151,7 @@ class OurScript(BpftraceMaps):
         return [*BPFTRACE, str(self.script.path), *self.script.parameters(self.workload)]
 
 
-class OneLiner(BpftraceMaps):
+class OneLiner(Bpftrace):
     name = "bpftrace one-liner"
     how = "bpftrace -e 'kprobe:F, … /pid == A || pid == B/ { @[func] = count(); }'"
 
