@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
-from analysis.errors import RunError, UsageError
+from analysis.errors import exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.exports import exports
-from analysis.report.pages import html, markdown
+from analysis.report.html import html
+from analysis.report.markdown import markdown
+from analysis.report.pages import report_page
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
@@ -34,16 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name one run, two after --diff, or two and more after --pool.")
     if options.out is not None and options.diff is None:
         parser.error("--out is the folder of a comparison: it needs --diff.")
-    try:
-        if options.diff is not None:
-            first, second = options.diff
-            return make_diff(first, second, options.out, options.quiet)
-        if options.pool is not None:
-            return show_pool(options.pool)
-        return make_report(options.run_dir, options.quiet)
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+    if options.diff is not None:
+        first, second = options.diff
+        return exit_status(lambda: make_diff(first, second, options.out, options.quiet))
+    if options.pool is not None:
+        return exit_status(lambda: show_pool(options.pool))
+    return exit_status(lambda: make_report(options.run_dir, options.quiet))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,37 +60,34 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def make_report(folder: Path, quiet: bool = False) -> int:
+def make_report(folder: Path, quiet: bool = False) -> None:
     """Read, analyse, draw, write, show."""
     analysis = analyse(read_run(folder))
-    counted, sampled = draw_exact(analysis.exact), draw_profiles(analysis.profiles)
-    output.write_all(folder, _files(analysis, (*_draw(analysis), *sampled, *counted)))
+    output.write_all(folder, _files(analysis, tuple(_draw(analysis))))
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
-    return 0
 
 
-def _draw(analysis: Analysis) -> tuple[Drawn, ...]:
-    """Of the first ledger: its pattern and size are what the report is about."""
-    if not analysis.ledgers:
-        return ()
-    first = analysis.ledgers[0]
-    return (
-        *draw_counts(first, analysis.measured),
-        *draw_times(first, analysis.timings, analysis.parts, analysis.iterations),
-    )
+def _draw(analysis: Analysis) -> Iterator[Drawn]:
+    """The first ledger's pattern and size are what the report is about."""
+    for first in analysis.ledgers[:1]:
+        yield from draw_counts(first, analysis.measured)
+        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    yield from draw_profiles(analysis.profiles)
+    yield from draw_exact(analysis.exact)
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
+    page = report_page(analysis, figures)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.table(tidy),
         "claims.csv": output.table(claims),
-        "report.html": output.text(html(analysis, figures)),
-        "report.md": output.text(markdown(analysis, figures)),
+        "report.html": output.text(html(page)),
+        "report.md": output.text(markdown(page)),
     }
     for figure in figures:
         if figure.svg:

@@ -24,11 +24,10 @@ from analysis.functions.table import function_tables
 from analysis.programs import records
 from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
-from analysis.raw.cells import Cell
-from analysis.raw.run import Missing, Run, Target
+from analysis.raw.run import Missing, Run
 from analysis.summary import summary
 from analysis.tables import Tables, build_tables
-from analysis.times.disturbed import share_disturbed, shares_of
+from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
 from analysis.times.waterfall import decompose
@@ -47,7 +46,7 @@ class Analysis:
 
     def __init__(self, run: Run) -> None:
         cells, claims = read_exact(run), load_claims()
-        self.run = run
+        self.run, self.folders = run, _folders(run)
         self.tables = build_tables(run, cells)
         tidy, missing = self.tables.tidy, self.tables.missing
         invalid = {(found.target.folder, found.cell.id) for found in self.tables.invalid}
@@ -74,7 +73,7 @@ class Analysis:
         self.profiles = profiles(run, invalid)
         self.kernels = compare_kernels(run, figures, requested, missing)
         kernel_rows = requested[requested["instrument"] != "exact"]
-        self.costs = probe_costs(kernel_rows, self.tables.probes, _folders(run))
+        self.costs = probe_costs(kernel_rows, self.tables.probes, self.folders)
         self.exact = exact.compare(cells)
         self.crosschecks = crosschecks(requested)
         self.knobs = knob_tables(cells)
@@ -92,13 +91,6 @@ class Analysis:
         has_cells = any(target.cells for target in self.run.targets)
         return (f"{tally(self.verdicts)}.", *(figures if has_cells else ()))
 
-    @property
-    def folders(self) -> dict[tuple[str, str], str]:
-        """(target, kernel) → folder of its raw files; exact mode has one for both schedulers."""
-        exact = {cell.kernel for comparison in self.exact for cell in comparison.cells}
-        targets = product(("exact-fifo", "exact-other"), exact)
-        return _folders(self.run) | {(target, name): f"exact-{name}" for target, name in targets}
-
     def raw_cells(self) -> list[tuple[str, str, int, str, tuple[str, ...]]]:
         """File, folder, id, words and raw files of every run that a verdict rests on."""
         wanted = {
@@ -108,31 +100,33 @@ class Analysis:
             if (folder := self.folders.get(found.where))
             for cell in found.cells
         }
-        named = {
-            (CELLS, target.folder, cell.id): (_cell_text(cell), self._raw_files(target, cell))
-            for target in self.run.targets
-            for cell in target.cells
-        } | self._program_runs()
+        once = self.tables.tidy.drop_duplicates(["target", "kernel", "cell", "pattern"])
+        runs = once[once["instrument"] != "exact"].to_dict("records")
+        named = dict(map(self._raw_run, runs))
         return [(*file, *named.get(file, ("", (file[0],)))) for file in sorted(wanted)]
 
-    def _program_runs(self) -> dict[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
-        """Words and raw file of the runs of articles' programs, which are lines of one file."""
-        rows = self.tables.tidy
-        runs = rows[rows["pattern"].isin(PROGRAMS)].drop_duplicates(["target", "kernel", "cell"])
-        found: dict[tuple[str, str, int], tuple[str, tuple[str, ...]]] = {}
-        for row in runs.to_dict("records"):
-            probes = probes_text("bcc" if row["probed"] else "", "")
-            folder = self.folders[row["target"], row["kernel"]]
-            words = (_run_text([row[name] for name in RUN_WORDS], probes), (records.FILE,))
-            found[records.FILE, folder, row["cell"]] = words
-        return found
-
-    @staticmethod
-    def _raw_files(target: Target, cell: Cell) -> tuple[str, ...]:
-        """Its line, what the instruments left, and the time of each iteration."""
-        samples = f"samples/{cell.id}.u32"
-        iterations = [samples] if (target.path / samples).exists() else []
-        return (CELLS, *(f"{name}/" for name in cell.instruments), *iterations)
+    def _raw_run(
+        self, row: dict[Any, Any]
+    ) -> tuple[tuple[str, str, int], tuple[str, tuple[str, ...]]]:
+        """File, folder and id of a row's cell run; its words, and the files that it left: its line,
+        what the instruments wrote, and the time of each iteration. A run of an article's program
+        is a line and no more.
+        """
+        folder, cell = self.folders[row["target"], row["kernel"]], row["cell"]
+        if row["pattern"] in PROGRAMS:
+            file, probes, left = records.FILE, ("bcc" if row["probed"] else "", ""), []
+        else:
+            file, probes = CELLS, self.tables.probes[folder, cell]
+            left = [f"{name}/" for name in probes[0].split(", ") if name]
+            samples = f"samples/{cell}.u32"
+            left += [samples] if (self.run.path / "raw" / folder / samples).exists() else []
+        words = (
+            f"{row['transport']} · {row['pattern']} · {size_text(row['size'])} · "
+            f"{row['conditions']} · repeat {row['repeat']} · {probes_text(*probes)}"
+        )
+        if (folder, cell) in self.disturbed.cells:
+            words = f"{words} · disturbed"
+        return (file, folder, cell), (words, (file, *left))
 
     @property
     def disagreements(self) -> tuple[Compared, ...]:
@@ -140,23 +134,12 @@ class Analysis:
 
 
 def _folders(run: Run) -> dict[tuple[str, str], str]:
-    return {(target.kind, target.kernel): target.folder for target in run.targets}
-
-
-def _cell_text(cell: Cell) -> str:
-    what = [cell.transport, cell.pattern, cell.size, str(cell.conditions), cell.repeat]
-    shares = shares_of(cell)
-    state = " · disturbed" if shares and shares.disturbed else ""
-    return _run_text(what, probes_text(*cell.probes)) + state
-
-
-RUN_WORDS = ("transport", "pattern", "size", "conditions", "repeat")
-
-
-def _run_text(what: list[Any], probes: str) -> str:
-    """`unix · pingpong · 64 B · same-cpu · repeat 0 · no probe`."""
-    transport, pattern, size, where, repeat = what
-    return f"{transport} · {pattern} · {size_text(size)} · {where} · repeat {repeat} · {probes}"
+    """(target, kernel) → folder of its raw files; exact mode has one for both schedulers, and the
+    first of a kernel's stands for all.
+    """
+    exact = product(("exact-fifo", "exact-other"), reversed(run.manifest.exact))
+    counted = {(target, entry.kernel): entry.folder for target, entry in exact}
+    return counted | {(target.kind, target.kernel): target.folder for target in run.targets}
 
 
 def analyse(run: Run) -> Analysis:

@@ -50,17 +50,6 @@ STYLE: Any = {
 PNG_DPI = 110
 
 
-def draw(plot: Callable[..., Figure], *data: Any) -> tuple[str, bytes]:
-    """A figure as SVG and PNG, the same bytes for the same data."""
-    with mpl.rc_context(STYLE):
-        figure = plot(*data)
-        svg, png = BytesIO(), BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
-        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return svg.getvalue().decode("utf-8"), png.getvalue()
-
-
 def colour(transport: str, transports: list[str]) -> str:
     others = [name for name in transports if name not in COLOURS]
     return COLOURS.get(transport) or OTHERS[others.index(transport) % len(OTHERS)]
@@ -94,8 +83,14 @@ def drawn(
     *what: Any,
     data: pd.DataFrame | None = None,
 ) -> Drawn:
-    svg, png = draw(plot, *what)
-    return Drawn(name, title, caption, alt, svg, png, data)
+    """A figure as SVG and PNG, the same bytes for the same data."""
+    with mpl.rc_context(STYLE):
+        figure = plot(*what)
+        svg, png = BytesIO(), BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
+        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return Drawn(name, title, caption, alt, svg.getvalue().decode(), png.getvalue(), data)
 
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:

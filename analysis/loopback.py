@@ -47,12 +47,12 @@ def _on_the_path(target: Target) -> list[str]:
     if not any("tcp" in name or name == "udp" for name in transports):
         return []
     also_ipv6 = "tcp6" in transports
-    found = {
-        name: [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)]
+    return [
+        _named(name, items)
         for name, answer in _answers(target).items()
         if also_ipv6 or not name.startswith(IPV6)
-    }
-    return [_named(name, items) for name, items in found.items() if items]
+        if (items := [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)])
+    ]
 
 
 def _named(name: str, items: list[str]) -> str:

@@ -82,8 +82,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     rows += exact.rows(run, cells)
     program_rows, program_failures = records.read_programs(run)
     rows += program_rows
-    missing += program_failures
-    missing += exact_files.failures(run)
+    missing += [*program_failures, *exact_files.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {
         (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
@@ -194,8 +193,7 @@ def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
         yield Counted(by, "lost", by, cell.lost)
     if "ftrace" not in cell.instruments:
         return
-    calls = read_ftrace(target, cell)
-    for function, count in sorted((calls or {}).items()):
+    for function, count in sorted(read_ftrace(target, cell).items()):
         yield Counted("ftrace", "function_calls", function, count)
 
 
@@ -209,10 +207,6 @@ def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
         if script not in files and not scripts.of(cell.id, script):
             why = "the script was attached and left no count for this cell"
             yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
-    traced = [script for script in cell.scripts if script in files]
-    if "ftrace" in cell.instruments and not traced:
-        traced = ["functions"]  # of a run before scripts of ftrace had names
-    for script in traced:
-        if not (target.path / files[script]).exists():
+        elif script in files and not (target.path / files[script]).exists():
             why = "it was attached and left no file"
             yield Missing(f"{name}: ftrace {script}", target.folder, why)

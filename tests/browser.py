@@ -46,7 +46,7 @@ def screenshot(page: Path, folder: Path, *options: str, size: tuple[int, int] = 
 
 def ask(page: Path, folder: Path, *scripts: str, size: tuple[int, int] = DESKTOP) -> Any:
     """What a script in the page says to `answer`."""
-    inserted = "".join(f"<script>{one}</script>" for one in (ANSWER, *scripts))
+    inserted = "".join(f"<script>{script}</script>" for script in (ANSWER, *scripts))
     copy = folder / "asked.html"
     text = page.read_text(encoding="utf-8").replace("</body>", f"{inserted}</body>")
     copy.write_text(text, encoding="utf-8")

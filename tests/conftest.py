@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def analyses(function: FunctionType) -> bool:
-    """Whether a test, or a function of its module that it calls, analyses a whole run.
+    """Whether a test, or a function of the tests that it calls, analyses a whole run.
 
     An analysis takes a second, and a report three. Tests of the fixtures `plain` and
     `plain_report` share one of each, and are not slow.
@@ -51,7 +51,7 @@ def analyses(function: FunctionType) -> bool:
             target
             for target in called
             if isinstance(target, FunctionType)
-            and target.__module__ == function.__module__
+            and target.__module__.startswith("tests.")
             and target not in looked_at
         ]
     return False

@@ -9,7 +9,7 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from analysis.tsv import read_rows
+from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it

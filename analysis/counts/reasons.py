@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.tsv import read_rows
+from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("reasons.tsv")
 

@@ -6,17 +6,19 @@ same instrument, in the same target, with or without probes. Kernels of one rele
 with each other; where each run has one other kernel in a target, these two are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from analysis import loopback
 from analysis.analyse import Analysis
-from analysis.counts.ledger import FIRST_PATTERNS, FIRST_TRANSPORTS, conditions_order, order
-from analysis.counts.measures import measure_of, round_trips
+from analysis.conditions import Workload
+from analysis.counts.ledger import FIRST_PATTERNS, conditions_order, order, transport_order
+from analysis.counts.measures import WORKLOAD, groups, measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
 from analysis.exact.cells import ExactCell, scheduling_text
@@ -26,11 +28,17 @@ from analysis.raw.run import Target
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
-WORKLOAD = ("pattern", "size", "conditions", "transport")
+CELL = (*WORKLOAD, "transport")
+# What was measured, and last of all in which target and on which kernel of it.
+Key = tuple[Any, ...]
+Kernels = Mapping[str, Mapping[str, str]]  # target → kernel of the first run → the second's
+Alone = list[tuple[str, Key]]
+Measured = TypeVar("Measured")
+same_conditions = attrgetter("after.size", "after.placement", "after.scheduling")
 
 
 @dataclass(frozen=True)
-class Shift:
+class Shift(Workload):
     """A measure in both runs: means over valid repeats, and what can be said of the change.
 
     `low` and `high` are the 95 % interval of the change of means, each run by itself; None where it
@@ -38,9 +46,6 @@ class Shift:
     """
 
     measure: Measure
-    pattern: str
-    size: int
-    conditions: str
     transport: str
     instrument: str
     target: str
@@ -89,13 +94,10 @@ class ExactPair(Change):
 
 def of_first_conditions(pairs: Sequence[ExactPair]) -> list[ExactPair]:
     """All transports of the first pair's size, placement and scheduling."""
-    cells = [pair.after for pair in pairs]
-    keys = [(cell.size, cell.placement, cell.scheduling) for cell in cells]
-    return [pair for pair, key in zip(pairs, keys, strict=True) if key == keys[0]]
+    return [pair for pair in pairs if same_conditions(pair) == same_conditions(pairs[0])]
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """What became of the functions that ftrace saw in a cell: called at least once a round trip."""
 
     words: str
@@ -134,20 +136,19 @@ class Diff:
 def compare(before: Analysis, after: Analysis) -> Diff:
     """Everything that both runs measured."""
     kernels = {
-        target: pair_kernels(_kernels(before, target), _kernels(after, target))
+        target: pair_kernels(*(_kernels(run, target) for run in (before, after)))
         for target in ("host", "guest", "exact")
     }
     shifts, alone = _shifts(before.measured, after.measured, kernels)
-    pairs, exact_alone = _exact_pairs(before, after, kernels["exact"])
+    pairs, exact_alone = _exact_pairs(before, after, kernels)
     traced, settings = _traced(before, after, kernels), _settings(before, after, kernels)
-    alone += exact_alone
-    return Diff(before, after, shifts, pairs, traced, tuple(settings), tuple(alone))
+    return Diff(
+        before, after, shifts, pairs, tuple(traced), tuple(settings), (*alone, *exact_alone)
+    )
 
 
-def _kernels(one: Analysis, target: str) -> list[str]:
-    if target == "exact":
-        return sorted({cell.kernel for c in one.exact for cell in c.cells})
-    return sorted({each.kernel for each in one.run.targets if each.kind == target})
+def _kernels(analysis: Analysis, target: str) -> list[str]:
+    return sorted({kernel for kind, kernel in analysis.folders if kind.startswith(target)})
 
 
 def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
@@ -159,48 +160,50 @@ def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _shifts(
-    before: pd.DataFrame, after: pd.DataFrame, kernels: dict[str, dict[str, str]]
-) -> tuple[tuple[Shift, ...], list[tuple[str, str]]]:
-    groups = [_groups(table) for table in (before, after)]
-    wanted: dict[Any, Any] = {
-        key: (*key[:-1], kernels.get(key[-2], {}).get(key[-1], "")) for key in groups[0]
-    }
+def _both(
+    first: Mapping[Key, Measured], second: Mapping[Key, Measured], kernels: Kernels
+) -> tuple[list[tuple[Key, str, Measured, Measured]], Alone]:
+    """What both have: key, the second's kernel, either's; and which run has what alone."""
+    wanted = {key: (*key[:-1], kernels[key[-2]].get(key[-1], "")) for key in first}
     found = [
-        shift
+        (key, other[-1], first[key], second[other])
         for key, other in wanted.items()
-        if other in groups[1] and (shift := _shift(key, other, groups[0][key], groups[1][other]))
+        if other in second
     ]
     met = set(wanted.values())
-    alone = [("first", key) for key, other in wanted.items() if other not in groups[1]]
-    alone += [("second", key) for key in groups[1] if key not in met]
+    alone = [("first", key) for key, other in wanted.items() if other not in second]
+    return found, alone + [("second", key) for key in second if key not in met]
+
+
+def _shifts(
+    before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels
+) -> tuple[tuple[Shift, ...], list[tuple[str, str]]]:
+    found, alone = _both(_values(before), _values(after), kernels)
+    shifts = sorted(filter(None, (_shift(*both) for both in found)), key=_shift_order)
     words = dict.fromkeys((which, _conditions_words(key)) for which, key in alone)
-    return tuple(sorted(found, key=_shift_order)), list(words)
+    return tuple(shifts), list(words)
 
 
-def _groups(measured: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+def _values(measured: pd.DataFrame) -> dict[Key, Values]:
     """By measure, conditions, instrument, target, probed, kernel; valid figures, exact apart"""
     rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
-    by = ["measure", *WORKLOAD, "instrument", "probed", "target", "kernel"]
-    return dict(iter(rows.groupby(by, sort=True)))
+    by = ("measure", *CELL, "instrument", "probed", "target", "kernel")
+    return {key: group["value"].to_numpy(dtype=float) for key, group in groups(rows, *by)}
 
 
-def _conditions_words(key: Any) -> str:
+def _conditions_words(key: Key) -> str:
     _, pattern, size, conditions, transport, *_, target, kernel = key
     return f"{pattern}, {size} B, {conditions}, {transport} ({target} {kernel})"
 
 
-def _shift(key: Any, other: Any, first: pd.DataFrame, second: pd.DataFrame) -> Shift | None:
+def _shift(key: Key, other: str, a: Values, b: Values) -> Shift | None:
     measure_id, pattern, size, conditions, transport, instrument, probed, target, kernel = key
     measure = measure_of(measure_id)
     if measure is None or measure.again or (measure.quantity in TIMES and target != "host"):
         return None  # said by another row, or a time of an emulated CPU
-    a, b = (table["value"].to_numpy(dtype=float) for table in (first, second))
-    low, high, verdict = judge(a, b)
     return Shift(
-        measure, pattern, int(size), conditions, transport, instrument, target, bool(probed),
-        (kernel, other[-1]), float(a.mean()), float(b.mean()), (len(a), len(b)),
-        low, high, verdict,
+        pattern, int(size), conditions, measure, transport, instrument, target, bool(probed),
+        (kernel, other), float(a.mean()), float(b.mean()), (len(a), len(b)), *judge(a, b),
     )  # fmt: skip
 
 
@@ -221,83 +224,73 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
     return found.low, found.high, WITHIN if found.spans(0) else BEYOND
 
 
-def _shift_order(one: Shift) -> tuple[object, ...]:
-    where = _cell_order((one.pattern, one.size, one.conditions, one.transport))
-    return *where, one.target, one.instrument, one.probed, one.kernels
+def _shift_order(shift: Shift) -> tuple[object, ...]:
+    where = _cell_order((shift.pattern, shift.size, shift.conditions, shift.transport))
+    return *where, shift.target, shift.instrument, shift.probed, shift.kernels
 
 
-def _cell_order(key: Any) -> tuple[object, ...]:
+def _cell_order(key: Key) -> tuple[object, ...]:
     """By pattern, size, placement and transport as everywhere, then by what follows."""
     pattern, size, conditions, transport, *rest = key
-    return (
-        order(pattern, FIRST_PATTERNS), size, conditions_order(conditions),
-        order(transport, FIRST_TRANSPORTS), *rest,
-    )  # fmt: skip
+    where = order(pattern, FIRST_PATTERNS), size, conditions_order(conditions)
+    return *where, transport_order(transport), *rest
 
 
-def _traced(
-    before: Analysis, after: Analysis, kernels: dict[str, dict[str, str]]
-) -> tuple[Traced, ...]:
-    first, second = (_hit(one.tables.tidy) for one in (before, after))
-    found = []
-    for key in sorted(first, key=_cell_order):
+def _traced(before: Analysis, after: Analysis, kernels: Kernels) -> Iterator[Traced]:
+    found, _ = _both(_hit(before.tables.tidy), _hit(after.tables.tidy), kernels)
+    for key, other, first, second in sorted(found, key=lambda both: _cell_order(both[0])):
         pattern, size, conditions, transport, target, kernel = key
-        other = kernels.get(target, {}).get(kernel, "")
-        if now := second.get((*key[:-1], other)):
-            words = f"{pattern} · {size_text(int(size))} · {conditions} · {transport} · {target}"
-            found.append(Traced(words, (kernel, other), fates(first[key], now)))
-    return tuple(found)
+        words = f"{pattern} · {size_text(int(size))} · {conditions} · {transport} · {target}"
+        yield Traced(words, (kernel, other), fates(first, second))
 
 
-def _hit(tidy: pd.DataFrame) -> dict[Any, dict[str, dict[str, float]]]:
+def _hit(tidy: pd.DataFrame) -> dict[Key, dict[str, dict[str, float]]]:
     """Cell, target and kernel → function → calls a message; who calls is not known."""
     rows = tidy[tidy["valid"].astype(bool) & (tidy["instrument"] == "ftrace")]
     rows = rows[rows["value"] >= round_trips(rows)]
     rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
     return {
         key: {str(name): {UNKNOWN_CALLER: calls} for name, calls in medians.items()}
-        for key, group in rows.groupby([*WORKLOAD, "target", "kernel"], sort=True)
+        for key, group in groups(rows, *CELL, "target", "kernel")
         for medians in (group.groupby("key")["calls"].median(),)
     }
 
 
 def _exact_pairs(
-    before: Analysis, after: Analysis, kernels: dict[str, str]
+    before: Analysis, after: Analysis, kernels: Kernels
 ) -> tuple[tuple[ExactPair, ...], list[tuple[str, str]]]:
-    first, second = (_exact_cells(one) for one in (before, after))
-    wanted = [((kernels.get(key[0], ""), *key[1:]), cell) for key, cell in first.items()]
-    changes = [most_alike(cell, second[key]) for key, cell in wanted if key in second]
-    met = {key for key, _ in wanted}
-    alone = [("first", _exact_words(cell)) for key, cell in wanted if key not in second]
-    alone += [("second", _exact_words(cell)) for key, cell in second.items() if key not in met]
-    return tuple(ExactPair(change.before, change.after) for change in changes), alone
+    found, alone = _both(_exact_cells(before), _exact_cells(after), kernels)
+    changes = (most_alike(first, second) for _, _, first, second in found)
+    pairs = tuple(ExactPair(change.before, change.after) for change in changes)
+    return pairs, [(which, _exact_words(*key)) for which, key in alone]
 
 
-def _exact_cells(one: Analysis) -> dict[tuple[Any, ...], ExactCell]:
+def _exact_cells(analysis: Analysis) -> dict[Key, ExactCell]:
     return {
-        (cell.kernel, cell.transport, cell.size, cell.placement, cell.scheduling): cell
-        for comparison in one.exact
+        (cell.transport, cell.size, cell.placement, cell.scheduling, "exact", cell.kernel): cell
+        for comparison in analysis.exact
         for cell in comparison.cells
     }
 
 
-def _exact_words(cell: ExactCell) -> str:
-    return (
-        f"exact, {cell.transport}, {cell.size} B, {cell.placement}, {cell.scheduling} "
-        f"({cell.kernel})"
-    )
+def _exact_words(
+    transport: str, size: int, placement: str, scheduling: str, target: str, kernel: str
+) -> str:
+    return f"{target}, {transport}, {size} B, {placement}, {scheduling} ({kernel})"
 
 
 def _settings(
-    before: Analysis, after: Analysis, kernels: dict[str, dict[str, str]]
+    before: Analysis, after: Analysis, kernels: Kernels
 ) -> Iterator[tuple[str, str, str, str]]:
     """What was asked for, and what the machines say of themselves, where that differs."""
-    yield from _differing("asked for", *(one.run.manifest.options for one in (before, after)))
-    second = {(target.kind, target.kernel): target for target in after.run.targets}
-    for target in before.run.targets:
-        other = second.get((target.kind, kernels.get(target.kind, {}).get(target.kernel, "")))
-        if other:
-            yield from _differing(target.kind, *(_environment(one) for one in (target, other)))
+    runs = before.run, after.run
+    yield from _differing("asked for", *(run.manifest.options for run in runs))
+    first, second = (
+        {(target.kind, target.kernel): _environment(target) for target in run.targets}
+        for run in runs
+    )
+    for (kind, _), _, *both in _both(first, second, kernels)[0]:
+        yield from _differing(kind, *both)
 
 
 def _environment(target: Target) -> dict[str, Any]:
@@ -311,8 +304,7 @@ def _differing(
     where: str, first: dict[str, Any], second: dict[str, Any]
 ) -> Iterator[tuple[str, str, str, str]]:
     for name in sorted({*first, *second}):
-        values = tuple(
-            "absent" if (v := one.get(name)) is None else str(v) for one in (first, second)
-        )
+        found = (values.get(name) for values in (first, second))
+        values = tuple("absent" if value is None else str(value) for value in found)
         if values[0] != values[1]:
             yield where, name, values[0], values[1]

@@ -6,17 +6,16 @@ https://www.brendangregg.com/blog/2014-11-09/differential-flame-graphs.html
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from analysis.diff.compare import ExactPair, of_first_conditions
 from analysis.drawing import Drawn, drawn
-from analysis.exact.cells import ExactCell
-from analysis.exact.cells import inclusive as exact_inclusive
-from analysis.functions.flame import FlameFrame, Graph, Path, painted
+from analysis.exact.cells import ExactCell, inclusive, summed
+from analysis.functions.flame import FlameFrame, Graph, Path, legend, painted
 
 UNIT = "instructions a round trip"
 # Told apart by colour-blind readers, and by lightness from what did not change.
@@ -51,10 +50,7 @@ def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn
 
 def own(cell: ExactCell) -> Counter[Path]:
     """What each path took itself; the two tasks' equal paths are one."""
-    found: Counter[Path] = Counter()
-    for node in cell.nodes:
-        found[node.path[1:]] += node.instructions
-    return found
+    return summed((node.path[1:], node.instructions) for node in cell.nodes)
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:
@@ -67,35 +63,24 @@ def folded(pair: ExactPair) -> tuple[str, str]:
 
 
 def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
-    changes = [_changes(pair) for pair in pairs]
+    changes = [own(pair.after) for pair in pairs]
+    for change, pair in zip(changes, pairs, strict=True):
+        change.subtract(own(pair.before))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
     graphs = [_graph(pair, as_after) for pair in pairs]
-    by_graph = {id(graph): change for graph, change in zip(graphs, changes, strict=True)}
-
-    def paint(graph: Graph, frame: FlameFrame) -> str:
-        return _colour(by_graph[id(graph)], frame.path, most)
-
-    figure = painted(graphs, UNIT, paint)
-    labels = {SHRANK: "takes less itself", EQUAL: "as much", GREW: "takes more itself"}
-    handles = [Patch(facecolor=colour, label=label) for colour, label in labels.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9)
+    figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
+    legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
     return figure
-
-
-def _changes(pair: ExactPair) -> Counter[Path]:
-    change = own(pair.after)
-    change.subtract(own(pair.before))
-    return change
 
 
 def _graph(pair: ExactPair, as_after: bool) -> Graph:
     cell = pair.after if as_after else pair.before
     title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})"
-    return Graph(title, exact_inclusive(cell.nodes))
+    return Graph(title, inclusive(cell.nodes))
 
 
-def _colour(changes: Mapping[Path, int], path: Path, most: int) -> str:
+def _colour(changes: Counter[Path], most: int, frame: FlameFrame) -> str:
     """Small changes are seen too: the square root of the share."""
-    change = changes.get(path, 0)
+    change = changes[frame.path]
     share = (abs(change) / most) ** 0.5
     return to_hex(SCALE(0.5 + (share if change > 0 else -share) / 2))

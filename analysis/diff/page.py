@@ -107,17 +107,17 @@ def _pair(pair: ExactPair) -> Blocks:
     yield Table(
         "By layer, instructions a round trip", ["layer", *numbers(*heads)],
         [
-            (one.name, f"{one.before:,}", f"{one.after:,}",
-             say("<strong>{}</strong>", signed(one.difference)))
-            for one in pair.layers()
+            (moved.name, f"{moved.before:,}", f"{moved.after:,}",
+             say("<strong>{}</strong>", signed(moved.difference)))
+            for moved in pair.layers()
         ],
         "narrow",
     )  # fmt: skip
     yield _fates(pair.fates())
     rows = [
-        (code(one.name), f"{one.before:,}", f"{one.after:,}", signed(one.difference),
-         words.calls(one))
-        for one in functions
+        (code(moved.name), f"{moved.before:,}", f"{moved.after:,}", signed(moved.difference),
+         words.calls(moved))
+        for moved in functions
     ]  # fmt: skip
     columns = ["function", *numbers(*heads, "calls")]
     table = Table("Instructions a round trip, without callees", columns, rows, "narrow")
@@ -127,7 +127,7 @@ def _pair(pair: ExactPair) -> Blocks:
 
 def _fates(found: Fates) -> Text:
     renamed = [
-        say("{} → {} ({})", code(one.old), code(one.new), one.told_by) for one in found.renamed
+        say("{} → {} ({})", code(pair.old), code(pair.new), pair.told_by) for pair in found.renamed
     ]
     appeared, vanished, moved = (
         say("{}{}", ": " if names else "", joined(names))
@@ -148,13 +148,10 @@ def _traced(found: Sequence[Traced]) -> Blocks:
             "very similar name. A scheduler that took another timing has other functions, too: "
             "what appeared across CPUs need not be the kernel's change."
         )
-    for place, one in enumerate(found):
-        fates = one.fates
-        summary = (
-            f"{one.words}: {words.kernels_text(*one.kernels)}: {len(fates.appeared)} appeared, "
-            f"{len(fates.vanished)} vanished, {len(fates.renamed)} renamed"
-        )
-        yield Group("closed" if place else "open", summary, [_fates(fates)])
+    for place, traced in enumerate(found):
+        kernels = words.kernels_text(*traced.kernels)
+        summary = f"{traced.words}: {kernels}: {words.fates_text(traced.fates)}"
+        yield Group("closed" if place else "open", summary, [_fates(traced.fates)])
 
 
 def _around(diff: Diff) -> Blocks:

@@ -9,8 +9,8 @@ certain, so it is said how it was told.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from analysis.exact.cells import ExactCell
 from analysis.functions.layers import SUFFIX
@@ -25,15 +25,13 @@ BY_CALLS = "as many calls, similar name"
 UNKNOWN_CALLER = ""
 
 
-@dataclass(frozen=True)
-class Renamed:
+class Renamed(NamedTuple):
     old: str
     new: str
     told_by: str
 
 
-@dataclass(frozen=True)
-class Fates:
+class Fates(NamedTuple):
     """What became of the functions that only one of two has."""
 
     appeared: tuple[str, ...]
@@ -59,7 +57,7 @@ def fates(before: Callers, after: Callers) -> Fates:
     gone = {name for name in before if name not in after}
     new = {name for name in after if name not in before}
     found = [Renamed(old, fresh, BY_SUFFIX) for old, fresh in _pairs(gone, new, _suffix_only)]
-    same = {one.old: one.new for one in found}
+    same = {pair.old: pair.new for pair in found}
 
     def placed_alike(old: str, fresh: str) -> float:
         moved = {same.get(name, name): n for name, n in before[old].items()}
@@ -72,8 +70,8 @@ def fates(before: Callers, after: Callers) -> Fates:
     for old, fresh in _pairs(*left, placed_alike):
         found.append(Renamed(old, fresh, BY_CALLS if UNKNOWN_CALLER in before[old] else BY_PLACE))
     return Fates(
-        tuple(sorted(new - {one.new for one in found})),
-        tuple(sorted(gone - {one.old for one in found})),
+        tuple(sorted(new - {pair.new for pair in found})),
+        tuple(sorted(gone - {pair.old for pair in found})),
         tuple(found),
     )
 

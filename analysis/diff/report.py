@@ -27,7 +27,7 @@ from analysis.wording import counted
 MOST_ROWS = 40  # in the terminal
 
 
-def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> int:
+def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> None:
     """Read both, compare, write, show. Raises RunError."""
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
@@ -54,7 +54,6 @@ def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) 
         print(target / "diff.html")
     else:
         show(diff, target / "diff.html")
-    return 0
 
 
 def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
@@ -65,19 +64,15 @@ def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     }
     for figure in figures:
         files |= output.pictures(figure)
-    for pair in diff.exact:
-        name, lines = folded(pair)
-        files[name] = output.text(lines)
-    return files
+    return files | {name: output.text(lines) for name, lines in map(folded, diff.exact)}
 
 
 def shifts_table(diff: Diff) -> pd.DataFrame:
     """A row for each figure that both runs have."""
     rows = []
     for shift in diff.shifts:
-        row = asdict(shift)
-        first, second = row.pop("kernels")
-        row["measure"], repeats = shift.measure.id, row.pop("repeats")
+        row = {"measure": None} | asdict(shift) | {"measure": shift.measure.id}
+        (first, second), repeats = row.pop("kernels"), row.pop("repeats")
         row |= {"unit": shift.measure.unit, "per": shift.measure.per, "change": shift.change}
         row |= {"first_kernel": first, "second_kernel": second}
         rows.append(row | {"first_repeats": repeats[0], "second_repeats": repeats[1]})
@@ -90,14 +85,13 @@ def functions_table(diff: Diff) -> pd.DataFrame:
                "second", "first_calls", "second_calls", "renamed_to"]  # fmt: skip
     rows = []
     for pair in diff.exact:
-        cell, found = pair.after, pair.fates()
-        now = {one.old: one.new for one in found.renamed}
-        fresh = set(now.values())
-        for one in pair.functions():
-            fate = "renamed" if one.name in now or one.name in fresh else one.fate
-            rows.append((cell.transport, cell.size, cell.placement, cell.scheduling, one.name, fate,
-                         one.before, one.after, one.calls_before, one.calls_after,
-                         now.get(one.name, "")))  # fmt: skip
+        cell = pair.after
+        where = (cell.transport, cell.size, cell.placement, cell.scheduling)
+        now = {name.old: name.new for name in pair.fates().renamed}
+        for moved in pair.functions():
+            fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate
+            counts = (moved.before, moved.after, moved.calls_before, moved.calls_after)
+            rows.append((*where, moved.name, fate, *counts, now.get(moved.name, "")))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -114,11 +108,9 @@ def show(diff: Diff, page: Path) -> None:
         console.print(Text(f"And {len(changed) - MOST_ROWS} more: see the page.", style="dim"))
     for title, found in (
         *((pair.words, pair.fates()) for pair in diff.exact),
-        *((one.words, one.fates) for one in diff.traced),
+        *((traced.words, traced.fates) for traced in diff.traced),
     ):
-        appeared, vanished = len(found.appeared), len(found.vanished)
-        what = f"{appeared} functions appeared, {vanished} vanished, {len(found.renamed)} renamed"
-        console.print(Text(f"{title}: {what}"))
+        console.print(Text(f"{title}: {words.fates_text(found, ' functions')}"))
     if diff.alone:
         console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
     console.print(Text(f"\nComparison: {page}"), soft_wrap=True)

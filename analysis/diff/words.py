@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift, of_first_conditions
+from analysis.diff.renames import Fates
 from analysis.exact.knobs import Moved
 from analysis.report.inline import signed
 from analysis.wording import amount, counted, listed, number, place, size_text, source_text
@@ -39,7 +40,7 @@ def _round_trip(pair: ExactPair) -> str:
     what = f"A round trip ({pair.words})"
     if not pair.functions():
         return f"{what} takes the same {after:,} instructions in both, function by function."
-    why = listed([f"{one.name} {signed(one.difference)}" for one in pair.layers()[:LAYERS]])
+    why = listed([f"{moved.name} {signed(moved.difference)}" for moved in pair.layers()[:LAYERS]])
     return (
         f"{what} takes {before:,} instructions in the first run and {after:,} in the second "
         f"({signed(pair.more)}, {pair.more / before:+.1%})"
@@ -86,7 +87,13 @@ def kernels_text(first: str, second: str) -> str:
     return first if first == second else f"{first} → {second}"
 
 
-def calls(one: Moved) -> str:
-    if one.calls_before == one.calls_after:
-        return str(one.calls_after)
-    return f"{one.calls_before} → {one.calls_after}"
+def fates_text(fates: Fates, things: str = "") -> str:
+    """`2 functions appeared, 1 vanished, 0 renamed`."""
+    appeared, vanished = len(fates.appeared), len(fates.vanished)
+    return f"{appeared}{things} appeared, {vanished} vanished, {len(fates.renamed)} renamed"
+
+
+def calls(moved: Moved) -> str:
+    if moved.calls_before == moved.calls_after:
+        return str(moved.calls_after)
+    return f"{moved.calls_before} → {moved.calls_after}"

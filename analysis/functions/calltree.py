@@ -6,11 +6,11 @@ Functions that the tracer cannot see are not in it: those of lib/, inlined ones,
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from statistics import multimode
 
 from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import transport_order
@@ -94,11 +94,8 @@ def outermost(calls: list[Call], name: re.Pattern[str]) -> Iterator[Call]:
 
 def usual(calls: list[Call]) -> Call | None:
     """The last one whose number of functions is the commonest, the larger one of two as common."""
-    if not calls:
-        return None
-    sizes = Counter(len(call) for call in calls)
-    size = max(sizes, key=lambda size: (sizes[size], size))
-    return next(call for call in reversed(calls) if len(call) == size)
+    size = max(multimode(map(len, calls)), default=0)
+    return next((call for call in reversed(calls) if len(call) == size), None)
 
 
 def messages(run: Run) -> tuple[Message, ...]:

@@ -44,6 +44,9 @@ class FlameFrame(NamedTuple):
     path: Path
 
 
+Paint = Callable[[FlameFrame], str]  # the colour of a frame
+
+
 @dataclass(frozen=True)
 class Graph:
     """One flame graph: its title, and the cost of each path with all that it calls."""
@@ -107,28 +110,23 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
 def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
     """One below the other, on one scale, in the colours of their layers."""
     colours = palette(graph.layers() for graph in graphs)
-
-    def paint(_: Graph, frame: FlameFrame) -> str:
-        return colours.get(frame.layer, REST_COLOUR)
-
-    figure = painted(graphs, unit, paint)
+    by_layer = [lambda frame: colours.get(frame.layer, REST_COLOUR)] * len(graphs)
+    figure = painted(graphs, unit, by_layer)
     legend(figure, colours)
     return figure
 
 
-def painted(
-    graphs: Sequence[Graph], unit: str, paint: Callable[[Graph, FlameFrame], str]
-) -> Figure:
-    """Flame graphs in colours of the caller's choice, without a legend."""
+def painted(graphs: Sequence[Graph], unit: str, paints: Sequence[Paint]) -> Figure:
+    """Flame graphs, each in colours of the caller's choice, without a legend."""
     widest = max(graph.total for graph in graphs)
     depths = [max(frame.depth for frame in graph.seen(widest)) + 1 for graph in graphs]
     height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
     figure, axes = stacked(depths, height, widest, unit)
-    for ax, graph, depth in zip(axes, graphs, depths, strict=True):
+    for ax, graph, depth, paint in zip(axes, graphs, depths, paints, strict=True):
         ax.set_title(graph.title)
         for frame in graph.seen(widest):
             ax.broken_barh(
-                [(frame.start, frame.width)], (frame.depth, 0.94), color=paint(graph, frame),
+                [(frame.start, frame.width)], (frame.depth, 0.94), color=paint(frame),
                 edgecolor=CARD, linewidth=0.4,
             )  # fmt: skip
             text = _fitting(frame.name, frame.width / widest)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.tsv import read_rows
+from probes.tables import read_rows
 
 TABLE = Path(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"

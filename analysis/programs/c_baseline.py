@@ -5,7 +5,6 @@ A difference in time that the path makes is there in both; what a runtime, an ev
 protocol adds is the same for both transports, and thins the ratio out.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
 from analysis.intervals import Estimate
-from analysis.programs.table import OVER, UNDER, difference, program_order, ratio
-from analysis.tsv import read_rows
+from analysis.programs.table import OVER, UNDER, difference, entries, program_order, ratio
 from analysis.wording import RATE
+from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("c_baseline.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
@@ -76,32 +75,27 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
     valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
     known = read_c_baseline()
-    found = []
     own = valid[valid["pattern"].isin(PROGRAMS)]
-    for (pattern, size, conditions), rows in groups(own, *WORKLOAD):
-        sides = ((_side(rows, (pattern, size, conditions), speed), speed) for speed in SPEEDS)
-        program, speed = next(((side, speed) for side, speed in sides if side), (None, ""))
-        if program is not None:
-            name, other, why = known.get(pattern, ("", None, ""))
-            alone = not Conditions.parse(conditions).unusual  # C has no cell with 20 clients
-            cells = valid[(valid["pattern"] == name) & (valid["size"] == (other or size))]
-            in_c = (_side(rows, where, speed) for where, rows in groups(cells, *WORKLOAD))
-            c_cells = tuple(filter(None, in_c)) if alone else ()
-            found.append(Survival(SPEEDS[speed], (program,), c_cells, why))
-    return _together(sorted(found, key=lambda survival: program_order(survival.programs[0])))
+    sides = (_fastest(rows, where) for where, rows in groups(own, *WORKLOAD))
+    found: dict[object, Survival] = {}
+    for program, speed in sorted(filter(None, sides), key=lambda side: program_order(side[0])):
+        name, size, why = known.get(program.pattern, ("", None, ""))
+        alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
+        cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
+        in_c = (_side(rows, where, speed) for where, rows in groups(cells, *WORKLOAD))
+        c_cells = tuple(filter(None, in_c)) if alone else ()
+        # Programs that have one C baseline share one entry.
+        own_key = (program.pattern, program.size, program.conditions)
+        key = (speed, name, size or program.size, why) if c_cells else own_key
+        before = found.get(key, Survival(SPEEDS[speed], (), c_cells, why))
+        found[key] = replace(before, programs=(*before.programs, program))
+    return tuple(found.values())
 
 
-def _together(found: Iterable[Survival]) -> tuple[Survival, ...]:
-    """Programs that have one C baseline share one entry."""
-    shared: list[Survival] = []
-    for new in found:
-        for i, old in enumerate(shared):
-            if new.c_cells and (old.unit, old.c_cells, old.why) == (new.unit, new.c_cells, new.why):
-                shared[i] = replace(old, programs=(*old.programs, *new.programs))
-                break
-        else:
-            shared.append(new)
-    return tuple(shared)
+def _fastest(rows: pd.DataFrame, where: tuple[str, int, str]) -> tuple[Side, str] | None:
+    """A program by the first measure of SPEEDS that it has, and that measure."""
+    sides = ((_side(rows, where, speed), speed) for speed in SPEEDS)
+    return next(((side, speed) for side, speed in sides if side), None)
 
 
 def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side | None:
@@ -109,33 +103,26 @@ def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side |
     extra, factor = difference(times), ratio(times)
     if extra is None or factor is None:
         return None
-    ns = {
-        str(name): Entry(float(of.mean()), float(of.min()), float(of.max()), len(of), True)
-        for name, of in times.groupby("transport")["value"]
+    costs: dict[str, dict[Any, float]] = {
+        measure: best.groupby("transport")["value"].median().to_dict()
+        for measure in COSTS
+        if not (best := _best(rows, measure)).empty
     }
-    costs = {measure: found for measure in COSTS if (found := _costs(rows, measure))}
-    return Side(*where, ns, extra, factor, costs)
+    return Side(*where, entries(times), extra, factor, costs)
 
 
 def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
     """How long one takes, in ns: unprobed, on the host."""
-    own = rows[(rows["measure"] == speed) & (rows["target"] == "host") & (rows["value"] > 0)]
-    own = own[~own["probed"].astype(bool)]
-    if own.empty:
-        return own
-    best = best_source(own, MEASURE_BY_ID[speed])
+    unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
+    best = _best(rows[unprobed], speed)
     of_a_rate = MEASURE_BY_ID[speed].unit == RATE
     return best.assign(value=1e9 / best["value"]) if of_a_rate else best
 
 
-def _costs(rows: pd.DataFrame, name: str) -> dict[str, float]:
-    """Transport → median over repeats, of the best source."""
+def _best(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A measure's rows from its best source; empty where nobody measured it."""
     own = rows[rows["measure"] == name]
-    if own.empty:
-        return {}
-    best = best_source(own, MEASURE_BY_ID[name])
-    medians: dict[Any, float] = best.groupby("transport")["value"].median().to_dict()
-    return medians
+    return own if own.empty else best_source(own, MEASURE_BY_ID[name])
 
 
 def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:

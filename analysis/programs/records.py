@@ -6,19 +6,7 @@ from typing import Any, get_args
 
 from analysis.conditions import Conditions
 from analysis.counts.quantities import TIMES, unit_of
-from analysis.raw.programs import (
-    PROGRAM_LINES,
-    Asyncio,
-    Dotnet,
-    Echo,
-    FailedRun,
-    Gin,
-    GinInFastcgi,
-    MeasuredRun,
-    Probed,
-    Protocol,
-    Redis,
-)
+from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
 
@@ -39,8 +27,11 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     rows: list[Row] = []
     missing = []
     for target in run.targets:
-        for number, line in enumerate(_lines(target), 1):
-            if isinstance(line, FailedRun):
+        path, name = target.path / FILE, f"raw/{target.folder}/{FILE}"
+        why = "the claims that need it cannot be settled"
+        lines = parse_lines(path, name, programs.PROGRAM_LINES, why) if path.exists() else ()
+        for number, line in enumerate(lines, 1):
+            if isinstance(line, programs.FailedRun):
                 what = f"{line.program}, {line.transport}, {line.variant}"
                 missing.append(Missing(what=what, target=target.folder, why=line.error))
             else:
@@ -48,21 +39,14 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     return rows, missing
 
 
-def _lines(target: Target) -> Iterator[FailedRun | MeasuredRun]:
-    path = target.path / FILE
-    if path.exists():
-        why = "the claims that need it cannot be settled"
-        yield from parse_lines(path, f"raw/{target.folder}/{FILE}", PROGRAM_LINES, why)
-
-
-def _rows(run: Run, target: Target, number: int, line: MeasuredRun) -> Iterator[Row]:
+def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> Iterator[Row]:
     what, messages, valid, figures = FIGURES[type(line)](line)
     probed = line.probed is not None
     instrument = PROBES if probed else INSTRUMENT
     where = (run.name, target.kind, target.kernel, target.probe_level, instrument, line.transport)
     rows = _probed(line.probed) if line.probed else [(figures, True)]
     # A client that was watched from its start.
-    if probed and isinstance(line, Dotnet) and line.with_warm_up:
+    if probed and isinstance(line, programs.Dotnet) and line.with_warm_up:
         messages = line.with_warm_up
     for found, whole in rows:
         for (quantity, key), value in found.items():
@@ -72,7 +56,7 @@ def _rows(run: Run, target: Target, number: int, line: MeasuredRun) -> Iterator[
             yield (*where, *what, line.repeat, number, *figure)
 
 
-def _probed(watched: Probed) -> Iterator[tuple["Figures", bool]]:
+def _probed(watched: programs.Probed) -> Iterator[tuple["Figures", bool]]:
     """What each tool counted of the client, the server, their threads and children; and whether it
     lost nothing. Times of such a run are none.
 
@@ -93,7 +77,7 @@ Figures = dict[tuple[str, str], float]
 Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is valid
 
 
-def _redis(line: Redis) -> Measured:
+def _redis(line: programs.Redis) -> Measured:
     """A request and its answer are two messages. Valid: the server counted every request."""
     requests, window = line.requests, line.window_ns
     valid = line.counted == line.server_calls == requests
@@ -111,7 +95,7 @@ def _redis(line: Redis) -> Measured:
     return (f"redis-{line.variant}", INCR_BYTES, conditions), 2 * requests, valid, figures
 
 
-def _asyncio(line: Asyncio) -> Measured:
+def _asyncio(line: programs.Asyncio) -> Measured:
     """Valid: the server received every byte. CPU time is both processes'."""
     client, server = line.client, line.server
     figures: Figures = {
@@ -125,7 +109,7 @@ def _asyncio(line: Asyncio) -> Measured:
     return what, line.messages, line.sent == line.received, figures
 
 
-def _dotnet(line: Dotnet) -> Measured:
+def _dotnet(line: programs.Dotnet) -> Measured:
     """Valid: all that was sent was received. The time of a call is that of its messages."""
     what = (f"dotnet-{line.variant}", line.size, "same-cpu")
     figures = _median_and_p99("message_ns", line.message_ns)
@@ -136,7 +120,7 @@ def _median_and_p99(quantity: str, times: tuple[int, ...]) -> Figures:
     return {(quantity, key): float(time) for key, time in zip(("p50", "p99"), times, strict=False)}
 
 
-def _echo(line: Echo) -> Measured:
+def _echo(line: programs.Echo) -> Measured:
     """A line and its echo are two messages. Valid: every line came back."""
     window = line.window_ns
     figures = {("messages_per_s", ""): 2 * line.echoed * 1e9 / window, **_counters(line, window)}
@@ -144,7 +128,7 @@ def _echo(line: Echo) -> Measured:
     return what, 2 * line.sent, line.echoed == line.sent, figures
 
 
-def _gin(line: Gin) -> Measured:
+def _gin(line: programs.Gin) -> Measured:
     """A request and its answer are two messages. Valid: each was answered with status 200.
 
     Switches and CPU time are the server's in the window and the client's whole life.
@@ -160,14 +144,16 @@ def _gin(line: Gin) -> Measured:
     return what, 2 * line.requests, line.answered == line.requests, figures
 
 
-def _in_fastcgi(line: GinInFastcgi) -> Measured:
+def _in_fastcgi(line: programs.GinInFastcgi) -> Measured:
     """Requests alone are messages. Valid: the client made each of them."""
-    figures: Figures = {("answers", name): line.answers.get(name, 0) for name in get_args(Protocol)}
+    figures: Figures = {
+        ("answers", name): line.answers.get(name, 0) for name in get_args(programs.Protocol)
+    }
     valid = sum(figures.values()) == line.asked
     return ("gin-fastcgi", PONG_BYTES, "free"), line.asked, valid, figures
 
 
-def _counters(line: MeasuredRun, window_ns: int = 0) -> Figures:
+def _counters(line: programs.MeasuredRun, window_ns: int = 0) -> Figures:
     """Segments of the whole machine, switches of both processes; with a window rates and times."""
     counted = line.counters
     if counted is None:
@@ -186,7 +172,7 @@ def _counters(line: MeasuredRun, window_ns: int = 0) -> Figures:
     return figures
 
 
-FIGURES: dict[type[MeasuredRun], Callable[[Any], Measured]] = {
-    **{Redis: _redis, Asyncio: _asyncio, Dotnet: _dotnet},
-    **{Echo: _echo, Gin: _gin, GinInFastcgi: _in_fastcgi},
+FIGURES: dict[type[programs.MeasuredRun], Callable[[Any], Measured]] = {
+    **{programs.Redis: _redis, programs.Asyncio: _asyncio, programs.Dotnet: _dotnet},
+    **{programs.Echo: _echo, programs.Gin: _gin, programs.GinInFastcgi: _in_fastcgi},
 }

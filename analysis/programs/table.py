@@ -48,14 +48,18 @@ def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
         measure = MEASURE_BY_ID[name]
         best = best_source(rows, measure)
         valid = best[best["valid"].astype(bool)]
-        entries = {row["transport"]: Entry.of(row) for row in over_repeats(best).to_dict("records")}
-        found.append(ProgramRow(pattern, size, conditions, measure, entries, ratio(valid)))
+        found.append(ProgramRow(pattern, size, conditions, measure, entries(best), ratio(valid)))
     found.sort(key=lambda row: (*program_order(row), MEASURES.index(row.measure)))
     return tuple(found)
 
 
 def program_order(row: Workload) -> tuple[int, int]:
     return list(PROGRAMS).index(row.pattern), row.size
+
+
+def entries(rows: pd.DataFrame) -> dict[str, Entry]:
+    """Transport → its figure; of rows of one measure, source and conditions."""
+    return {row["transport"]: Entry.of(row) for row in over_repeats(rows).to_dict("records")}
 
 
 def transports(rows: Iterable[ProgramRow]) -> list[str]:

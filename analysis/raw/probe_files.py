@@ -4,9 +4,8 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,7 @@ IMPLIED_ZERO = "function_calls"
 LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     """One entry of a map."""
 
     script: str
@@ -37,8 +35,7 @@ class Count:
     value: int
 
 
-@dataclass(frozen=True)
-class PassCounts:
+class PassCounts(NamedTuple):
     """What one instrument's scripts counted in one pass over some cells."""
 
     instrument: str
@@ -46,8 +43,7 @@ class PassCounts:
     lost: dict[str, int]  # script -> events that it lost, over all cells of the pass
 
 
-@dataclass(frozen=True)
-class Scripts:
+class Scripts(NamedTuple):
     """What all scripts of a target counted."""
 
     passes: tuple[PassCounts, ...]
@@ -132,11 +128,11 @@ def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
             yield Count(script, int(cell), map_name.removeprefix("@"), key, value)
 
 
-def read_ftrace(target: Target, cell: Cell) -> dict[str, int] | None:
-    """Function → calls over the window; None when the file is not there."""
+def read_ftrace(target: Target, cell: Cell) -> dict[str, int]:
+    """Function → calls over the window; empty when the file is not there."""
     path = target.path / "ftrace" / f"{cell.id}.tsv"
     if not path.exists():
-        return None
+        return {}
     name = f"raw/{target.folder}/ftrace/{path.name}"
     text = read_text(path, name, "its function counts are lost")
     calls: dict[str, int] = {}

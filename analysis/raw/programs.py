@@ -128,7 +128,7 @@ class Echo(MeasuredRun):
     runtime: str  # the version of Go or Java
 
 
-class Iterations(Model):
+class RequestTimes(Model):
     """Times of the requests, by oha."""
 
     mean: Count
@@ -145,7 +145,7 @@ class Gin(MeasuredRun):
     requests: Positive
     answered: Count  # with status 200
     window_ns: Positive
-    iterations_ns: Iterations
+    iterations_ns: RequestTimes
 
 
 Protocol = Literal["fastcgi", "http", "else", "nothing"]

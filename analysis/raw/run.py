@@ -2,30 +2,32 @@
 """What a run left behind: its manifest, its targets, and their cells."""
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, TypeAdapter
 
 from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
 from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
-from analysis.tsv import read_rows
+from probes.reasons import Reason, words
 
 FORMAT = 2
-REASONS = Path(__file__).parents[2] / "probes/reasons.tsv"  # code → words
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
 Scalar = str | bool | int | float | None
 Option = Scalar | list[str | int] | dict[str, list[str]]
 
 
-class Format(Model, extra="ignore"):
-    """What a manifest of any format has."""
-
-    format: Positive
+def _known_format(number: int) -> int:
+    """Refuse another format, which may differ in any field, at the first field that is read."""
+    if number != FORMAT:
+        raise RunError(
+            f"run.json has format {number}, and this pathcost reads format {FORMAT} only, so the "
+            "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
+        )
+    return number
 
 
 class Loopback(Model):
@@ -121,7 +123,7 @@ class MissingEntry(Lack):
 class Manifest(Model):
     """run.json: what was asked, on what machine, by which tools."""
 
-    format: Positive  # the version of this layout
+    format: Annotated[Positive, AfterValidator(_known_format)]  # the version of this layout
     name: str
     pathcost: str  # version of the program, and the commit where it is known
     command: tuple[str, ...]
@@ -174,43 +176,26 @@ def read_run(path: Path) -> Run:
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder: name the folder of a run, such as reports/NAME.")
     why = "without the manifest nothing says what was measured, so no report can be made"
-    _refuse_other_formats(path, why)
     manifest = read_object(path / "run.json", "run.json", Manifest, why)
     targets = tuple(_read_target(path, entry) for entry in manifest.targets)
     missing = tuple(_missing(entry) for entry in manifest.missing)
     return Run(path, manifest.name, manifest, targets, missing)
 
 
-def _refuse_other_formats(path: Path, why: str) -> None:
-    """Another format may differ in any field, so its number is read before all others."""
-    version = read_object(path / "run.json", "run.json", Format, why).format
-    if version != FORMAT:
-        raise RunError(
-            f"run.json has format {version}, and this pathcost reads format {FORMAT} only, so the "
-            "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
-        )
-
-
 def _missing(entry: MissingEntry) -> Missing:
-    words = _reasons().get(entry.code)
-    if words is None:
+    if entry.code not in words():
         raise RunError(
             f"run.json has the reason '{entry.code}', which this pathcost does not know: use the "
             "pathcost that made the run (run.json, 'pathcost')."
         )
     try:
-        why = words.format(**entry.values)
+        why = str(Reason(entry.code, entry.values))
     except KeyError as error:
         raise RunError(
             f"run.json has the reason '{entry.code}' without its value {error}."
         ) from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what)
-
-
-@cache
-def _reasons() -> dict[str, str]:
-    return {row["code"]: row["words"] for row in read_rows(REASONS)}
 
 
 def _read_target(run: Path, entry: TargetEntry) -> Target:

@@ -12,10 +12,8 @@ from analysis.report import output
 
 def exports(analysis: Analysis) -> dict[str, output.Write]:
     """Files of a report by their names: see docs/run-folder.md."""
-    files: dict[str, output.Write] = {}
-    for profile in analysis.profiles:
-        name, lines = profile.folded()
-        files[name] = output.text(lines)
+    stacks = (profile.folded() for profile in analysis.profiles)
+    files: dict[str, output.Write] = {name: output.text(lines) for name, lines in stacks}
     cells = [cell for comparison in analysis.exact for cell in comparison.cells]
     for cell in cells:
         name = cell_name(cell)

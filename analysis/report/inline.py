@@ -10,23 +10,13 @@ from typing import Protocol
 
 from markupsafe import Markup
 
+from analysis.conditions import Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.quantities import Measure
 from analysis.report.blocks import Cell
 from analysis.wording import MINUS, NOT_MEASURED, amount, size_text, spread
 
 INVALID = Markup(' <abbr title="invalid: used in no verdict">invalid</abbr>')
-
-
-class Placed(Protocol):
-    """Whatever was measured under some conditions."""
-
-    @property
-    def pattern(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def conditions(self) -> str: ...
 
 
 class Ranged(Protocol):
@@ -67,8 +57,8 @@ def above(text: str, below: str) -> str:
     return say('{}<span class="spread">{}</span>', text, below) if below else text
 
 
-def conditions_text(placed: Placed, joint: str = " · ") -> str:
-    return joint.join((placed.pattern, size_text(placed.size), placed.conditions))
+def conditions_text(cells: Workload, joint: str = " · ") -> str:
+    return joint.join((cells.pattern, size_text(cells.size), cells.conditions))
 
 
 def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 
 from analysis.analyse import Analysis
 from analysis.drawing import Drawn
-from analysis.report import html as html_writer
-from analysis.report import markdown as markdown_writer
 from analysis.report.blocks import Page, Section
 from analysis.report.sections import claims, counts, exact, programs, run, times
 from analysis.report.sections.counts import Blocks, Figures
@@ -45,11 +43,3 @@ def report_page(analysis: Analysis, figures: Sequence[Drawn]) -> Page:
     name, alerts = analysis.run.name, list(run.alerts(analysis))
     shown = [section for section in sections if section.blocks]
     return Page(f"pathcost: {name}", f"pathcost · {name}", alerts, analysis.summary, shown)
-
-
-def html(analysis: Analysis, figures: Sequence[Drawn]) -> str:
-    return html_writer.html(report_page(analysis, figures))
-
-
-def markdown(analysis: Analysis, figures: Sequence[Drawn]) -> str:
-    return markdown_writer.markdown(report_page(analysis, figures))

@@ -41,6 +41,11 @@ class Disturbed(NamedTuple):
         """Disturbed ones of those that were watched; None where none was."""
         return len(self.runs) / self.recorded if self.recorded else None
 
+    @property
+    def cells(self) -> set[tuple[str, int]]:
+        """Folder and id of each disturbed cell run."""
+        return {(target.folder, cell.id) for target, cell, _ in self.runs}
+
     def sentence(self) -> str:
         """How many were disturbed, and by what; empty where a run has no times."""
         if not self.timed:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Timer
 from typing import IO, Any, NamedTuple
 
@@ -31,6 +32,13 @@ class Client(NamedTuple):
     pid: int
     told: IO[str]
     heard: IO[str]
+
+
+def lack_of(program: str, *built: Path) -> str:
+    """Why a program cannot run here; empty where what set-up builds for it is there."""
+    if all(path.exists() for path in built):
+        return ""
+    return f"its programs are not built (runners/setup.sh --{program})"
 
 
 def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:

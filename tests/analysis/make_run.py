@@ -17,6 +17,7 @@ MESSAGES = 2 * TRIPS  # of a cell, unless its iterations are made up as well
 SIZE = 10
 PLACEMENTS = ("same-cpu", "cross-cpu")
 TRANSPORTS = ("unix", "tcp")
+SCRIPTS = {"bpftrace": ("copies", "others"), "ftrace": ("functions",)}  # by instrument
 PROCESS_COUNTS = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
 HOST, GUEST = "9.9.0-made-up", "8.8.0-made-up"
 
@@ -230,7 +231,7 @@ def _cell(
         **{"in_flight": None, "clients": None, "extra": False},
         "repeat": repeat,
         "instruments": instruments,
-        "scripts": ["copies", "others"] if "bpftrace" in instruments else [],
+        "scripts": [script for name in instruments for script in SCRIPTS[name]],
         **{"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}},
         "error": None,
         "result": {

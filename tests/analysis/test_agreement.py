@@ -34,7 +34,7 @@ def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
 def test_what_ran_elsewhere_counts_for_the_whole_machine(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 6, "4,NET_RX elsewhere": 2}}))
     assert analysis.disagreements == ()
-    (table,) = (one for one in analysis.agreements if one.target == "guest")
+    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     assert rows["softirqs", "NET_RX, whole machine"]["tcp"].by == {"kernel": 8, "bpftrace": 8}
 
@@ -46,7 +46,7 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     rows = {key: by["tcp"] for _, key, by in table.rows}
     assert rows["NET_RX"].by == {"bpftrace": 6, "bcc": 6, "perf": 6}
     assert rows["NET_RX, whole machine"].by == {"kernel": 8, "bpftrace": 8, "bcc": 8}
-    assert all(one.equal for one in rows.values())
+    assert all(counts.equal for counts in rows.values())
 
 
 def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) 
     # The kernel sees one switch more than bpftrace, which a known reason allows.
     voluntary = {"3,voluntary": 11}
     analysis = analysed(MadeUp(maps={"@switches": voluntary}))
-    (table,) = (one for one in analysis.agreements if one.target == "guest")
+    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     counts = rows["switches", "voluntary"]["unix"]
     assert counts.by == {"kernel": 12, "bpftrace": 11}
@@ -114,7 +114,7 @@ def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() 
 def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
     # The probe saw more than the kernel counted: no reason allows that.
     analysis = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}}))
-    (table,) = (one for one in analysis.agreements if one.target == "guest")
+    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
     rows = {(quantity, key): by for quantity, key, by in table.rows}
     assert rows["switches", "voluntary"]["unix"].unexplained
     assert table.unexplained() == 1

@@ -21,14 +21,14 @@ from tests.analysis.make_run import MadeUp
     ],
 )
 def test_kinds(values: tuple[float, ...], kind: str) -> None:
-    one = SwitchModes("pingpong", 64, "same-cpu", "unix", values, "made up")
-    assert one.kind == kind
-    assert one.words()
+    modes = SwitchModes("pingpong", 64, "same-cpu", "unix", values, "made up")
+    assert modes.kind == kind
+    assert modes.words()
 
 
 def test_repeats_in_two_modes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
     found = analysed(MadeUp(switches=lambda t, _, repeat: (2 if t == "tcp" or repeat else 4, 0)))
-    kinds = {(one.transport, one.conditions): one.kind for one in found.switching}
+    kinds = {(modes.transport, modes.conditions): modes.kind for modes in found.switching}
     assert kinds["unix", "cross-cpu"] == BISTABLE
     assert kinds["tcp", "cross-cpu"] == STEADY
 

@@ -117,7 +117,7 @@ def test_true_false_and_mixed(
     found = verdict(rule, quantity, figure)
     assert found.verdict == expected, found.why
     assert found.condition.startswith(condition) and bool(found.condition) == bool(condition)
-    assert found.evidence and all(one.cells for one in found.evidence)
+    assert found.evidence and all(evidence.cells for evidence in found.evidence)
 
 
 def on_kernels(rule: dict[str, Any], figure: Callable[[str, str], Figures]) -> Verdict:
@@ -306,7 +306,10 @@ def test_an_interval_across_the_limit_leaves_it_open() -> None:
 def test_a_time_of_zero_leaves_a_quotient_open() -> None:
     """Of 6 repeats' kernel time one is below what ticks see: there is no median quotient."""
     found = verdict(RATIO, "cpu_system", lambda t, p, c, r: 0.0 if t == "unix" and r == 3 else 100)
-    assert (found.verdict, {one.holds for one in found.evidence}) == ("CONDITIONAL", {None})
+    assert (found.verdict, {evidence.holds for evidence in found.evidence}) == (
+        "CONDITIONAL",
+        {None},
+    )
     assert "noise" in found.condition
     assert verdict(RATIO, "cpu_system", lambda *_: 100).verdict == "REFUTED"
 
@@ -327,7 +330,7 @@ def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
     assert (both.verdict, both.condition, both.coverage.lacking) == ("REFUTED", "", ())
     assert "in 2 measurements: tcp 100; unix 100; tcp / unix 1.00." in both.why
     assert both.why.endswith(BESIDE)
-    assert {one.condition["pattern"] for one in both.evidence} == {"connect", "redis-new"}
+    assert {evidence.condition["pattern"] for evidence in both.evidence} == {"connect", "redis-new"}
     alone = judged("connect")
     assert (alone.verdict, len(alone.evidence)) == ("NOT MEASURED", 2)
     assert "--program redis" in alone.why
@@ -458,20 +461,20 @@ def test_options(tool: Tool | None, expected: str) -> None:
 
 def test_every_claim_that_is_measured_says_what_makes_it_so() -> None:
     """A verdict is a figure and its mechanism: counts, or where the time went."""
-    assert [one.id for one in load_claims() if one.measured and not one.mechanism] == []
+    assert [claim.id for claim in load_claims() if claim.measured and not claim.mechanism] == []
 
 
 def test_every_option_that_a_source_quotes_is_asked() -> None:
     """By rule, not by name: whoever quotes a command line claims that the tool has the options."""
     asked = {
-        (one.source.id, one.rule.tool, one.rule.option)
-        for one in load_claims()
-        if isinstance(one.rule, Option)
+        (claim.source.id, claim.rule.tool, claim.rule.option)
+        for claim in load_claims()
+        if isinstance(claim.rule, Option)
     }
     quoted = {
-        (one.source.id, one.quote.split()[0], option)
-        for one in load_claims()
-        for option in re.findall(r"(?<!\S)--[a-z-]+", one.quote)
+        (claim.source.id, claim.quote.split()[0], option)
+        for claim in load_claims()
+        for option in re.findall(r"(?<!\S)--[a-z-]+", claim.quote)
     }
     assert quoted <= asked
     assert quoted
@@ -480,16 +483,16 @@ def test_every_option_that_a_source_quotes_is_asked() -> None:
 def test_every_arithmetic_check_is_made_of_whatever_has_its_numbers() -> None:
     """Of all sets of numbers in the registry, no check that could be made is left out."""
     made: Counter[str] = Counter()
-    for one in load_claims():
-        if isinstance(one.rule, Consistent):
+    for claim in load_claims():
+        if isinstance(claim.rule, Consistent):
             fitting = [
                 check
-                for numbers in one.rule.stated
+                for numbers in claim.rule.stated
                 for check in CHECKS
                 if set(check.needs) <= numbers.given().keys()
             ]
-            found = findings(one.rule.stated)
-            assert len(found) == len(fitting) >= len(one.rule.stated)
+            found = findings(claim.rule.stated)
+            assert len(found) == len(fitting) >= len(claim.rule.stated)
             made.update(check.name for check in fitting)
     assert {"quotient", "Little's law", "rate", "sum", "share", "saving"} <= made.keys()
 

@@ -56,7 +56,7 @@ def test_repeats_that_flip_it_are_named(analysed: Analyse) -> None:
     found = verdict(analysed, MadeUp(switches=flipping, guest=False))
     assert found.verdict == "CONDITIONAL"
     assert found.condition.startswith("repeat: flips from repeat to repeat for pingpong · 10 B")
-    assert {(one.held, one.repeats) for one in found.evidence} == {(1, 3)}
+    assert {(evidence.held, evidence.repeats) for evidence in found.evidence} == {(1, 3)}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Pa
     manifest = json.loads((run / "run.json").read_text())
     manifest["options"]["claims"] = ["packet-copies"]
     (run / "run.json").write_text(json.dumps(manifest))
-    verdicts = {one.claim.id: one.verdict for one in analyse(read_run(run)).verdicts}
+    verdicts = {verdict.claim.id: verdict.verdict for verdict in analyse(read_run(run)).verdicts}
     assert verdicts["packet-copies"] == "NOT MEASURED"  # asked for, so it is said
     assert verdicts["context-switches"] == "REFUTED"  # its cells settle this one too
     others = [name for name, said in verdicts.items() if said == "NOT MEASURED"]

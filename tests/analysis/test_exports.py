@@ -21,7 +21,7 @@ from tests.analysis.test_journey import a_cell, a_iteration
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
 COPIERS = {"made_up_copier"}
-TOTAL = sum(one.instructions for one in a_iteration())
+TOTAL = sum(span.instructions for span in a_iteration())
 
 Slices = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
@@ -37,8 +37,8 @@ def read_back(data: bytes) -> Slices:
     read.ParseFromString(data)
     for packet in read.packet:
         if packet.HasField("track_descriptor"):
-            one = packet.track_descriptor
-            tracks[one.uuid] = one.name or one.process.process_name
+            track = packet.track_descriptor
+            tracks[track.uuid] = track.name or track.process.process_name
             continue
         event = packet.track_event
         name = tracks[event.track_uuid]
@@ -76,7 +76,7 @@ def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -
 
 
 def test_two_cpus_have_a_track_each() -> None:
-    iteration = tuple(replace(one, cpu=int(one.task == "server")) for one in a_iteration())
+    iteration = tuple(replace(span, cpu=int(span.task == "server")) for span in a_iteration())
     slices = read_back(trace(cell().model_copy(update={"iteration": iteration}), COPIERS))
     assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
         "CPU 0": TOTAL - 1056,
@@ -89,7 +89,7 @@ def test_callers_hold_what_they_call() -> None:
     for name, depth, width in read_back(trace(cell(), COPIERS))["client"]:
         widths[name, depth] += width
     assert widths["[user]", 0] == sum(
-        one.instructions for one in a_iteration() if one.task == "client"
+        span.instructions for span in a_iteration() if span.task == "client"
     )
     assert widths["tcp_sendmsg", 3] == 30 + 40 + 50
 
@@ -126,12 +126,12 @@ def test_speedscope_holds_every_instruction_in_its_order() -> None:
     assert client["endValue"] + server["endValue"] == TOTAL
     assert sum(client["weights"]) == client["endValue"]
     stacks = [[frames[place] for place in sample] for sample in client["samples"]]
-    assert stacks == [list(one.path[1:]) for one in a_iteration() if one.task == "client"]
+    assert stacks == [list(span.path[1:]) for span in a_iteration() if span.task == "client"]
 
 
 def test_speedscope_of_a_run_without_iterations_holds_the_tree() -> None:
     file = json.loads(speedscope(cell().model_copy(update={"iteration": ()}), "made up"))
-    assert sum(one["endValue"] for one in file["profiles"]) == TOTAL
+    assert sum(profile["endValue"] for profile in file["profiles"]) == TOTAL
 
 
 def test_a_kernel_thread_has_a_track() -> None:

@@ -20,7 +20,7 @@ def no_tcp(cell: Cell) -> None:
 
 def test_a_transport_that_cannot_run_is_absent_in_one_sentence(analysed: Analyse) -> None:
     missing = analysed(MadeUp(change=no_tcp, guest=False)).tables.missing
-    assert [(one.what, one.transport, one.why) for one in missing] == [
+    assert [(lack.what, lack.transport, lack.why) for lack in missing] == [
         ("transport tcp", "tcp", WHY)
     ]
 
@@ -49,6 +49,6 @@ def test_what_only_some_cells_cannot_do_is_said_of_them(analysed: Analyse) -> No
         if cell["placement"] == PLACEMENTS[1]:
             no_tcp(cell)
 
-    (one,) = analysed(MadeUp(change=no_tcp_across, guest=False)).tables.missing
-    assert one.what == "tcp: pingpong of 10 B, cross-cpu, in 3 runs"
-    assert one.transport == ""
+    (lack,) = analysed(MadeUp(change=no_tcp_across, guest=False)).tables.missing
+    assert lack.what == "tcp: pingpong of 10 B, cross-cpu, in 3 runs"
+    assert lack.transport == ""

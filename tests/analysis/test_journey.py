@@ -50,7 +50,7 @@ def a_iteration() -> tuple[Span, ...]:
 
 
 def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Comparison:
-    nodes = tuple(Node(one.path, 1, one.instructions, one.instructions) for one in iteration)
+    nodes = tuple(Node(span.path, 1, span.instructions, span.instructions) for span in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
         scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, nodes=nodes,
@@ -61,7 +61,7 @@ def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Co
 
 def test_a_message_is_from_the_senders_call_to_the_receivers_return() -> None:
     way = message(a_iteration())
-    assert sum(one.instructions for one in way) == TOTAL
+    assert sum(span.instructions for span in way) == TOTAL
     assert (way[0].path, way[-1].path) == ((*CLIENT, ENTRY), (*SERVER, ENTRY))
 
 
@@ -77,15 +77,15 @@ def test_a_iteration_without_a_whole_message_has_no_journey() -> None:
 
 
 def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
-    (one,) = journeys(a_cell(a_iteration()))
-    assert [(stage.name, stage.width) for stage in one.stages] == [
+    (journey,) = journeys(a_cell(a_iteration()))
+    assert [(stage.name, stage.width) for stage in journey.stages] == [
         ("client: write()", 155),
         ("client: user space", 2),
         ("client: read()", 60),
         ("server: read()", 53),
     ]
-    assert one.total == TOTAL
-    assert one.softirq == {"the client's write()": 50}
+    assert journey.total == TOTAL
+    assert journey.softirq == {"the client's write()": 50}
 
 
 def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
@@ -93,23 +93,23 @@ def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
     readers = Span(0, (*SERVER, *READ, "tcp_recvmsg", *SOFTIRQ[1:]), 9)
     nobodys = Span(0, (*SERVER, *SOFTIRQ[1:]), 4)
     iteration = a_iteration()
-    (one,) = journeys(a_cell((*iteration[:11], readers, nobodys, *iteration[11:])))
-    assert one.softirq == {"the client's write()": 50, "the server's read()": 9, "server": 4}
+    (journey,) = journeys(a_cell((*iteration[:11], readers, nobodys, *iteration[11:])))
+    assert journey.softirq == {"the client's write()": 50, "the server's read()": 9, "server": 4}
 
 
 def test_stages_are_whole_where_two_cpus_take_turns() -> None:
     """The server's CPU runs its idle task between the client's spans."""
     idle = Span(1, ("swapper/1", "[user]", "do_idle"), 8)
-    iteration = tuple(one for span in a_iteration() for one in (span, idle))
-    (one,) = journeys(a_cell(iteration))
-    assert {stage.name for stage in one.stages if stage.name != "swapper/1: kernel"} == {
+    iteration = tuple(part for span in a_iteration() for part in (span, idle))
+    (journey,) = journeys(a_cell(iteration))
+    assert {stage.name for stage in journey.stages if stage.name != "swapper/1: kernel"} == {
         "client: write()", "client: user space", "client: read()", "server: read()",
     }  # fmt: skip
 
 
 def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
-    (one,) = journeys(a_cell(a_iteration()))
-    assert [(mark.words, mark.at) for mark in one.marks] == [
+    (journey,) = journeys(a_cell(a_iteration()))
+    assert [(mark.words, mark.at) for mark in journey.marks] == [
         ("copy in", 60),
         ("wake-up: sock_def_readable", 100),
         ("switch to server", 217),
@@ -120,10 +120,10 @@ def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
 
 
 def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
-    (one,) = journeys(a_cell(a_iteration()))
-    assert [box.width for box in one.boxes if box.depth == 0] == [155, 2, 60, 53]
-    (softirq,) = (box for box in one.boxes if box.name == "softirq")
-    (tcp,) = (box for box in one.boxes if box.name == "tcp" and box.start < 100)
+    (journey,) = journeys(a_cell(a_iteration()))
+    assert [box.width for box in journey.boxes if box.depth == 0] == [155, 2, 60, 53]
+    (softirq,) = (box for box in journey.boxes if box.name == "softirq")
+    (tcp,) = (box for box in journey.boxes if box.name == "tcp" and box.start < 100)
     assert (softirq.width, softirq.depth) == (50, tcp.depth + 1)
     assert tcp.start <= softirq.start <= softirq.start + softirq.width <= tcp.start + tcp.width
 
@@ -151,7 +151,7 @@ def with_iterations(folder: Path, *iterations: str) -> Path:
 def test_a_iteration_names_lines_of_its_tree(tmp_path: Path) -> None:
     analysis = analyse(read_run(with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")))
     unix, tcp = analysis.exact[0].cells
-    assert [(one.path[-1], one.instructions) for one in unix.iteration] == [
+    assert [(span.path[-1], span.instructions) for span in unix.iteration] == [
         ("unix_stream_sendmsg", 30),
         (ENTRY, 10),
     ]

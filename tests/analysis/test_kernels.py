@@ -31,7 +31,7 @@ def test_kernels_are_in_the_order_of_their_versions(analysed: Analyse) -> None:
 def test_every_kernel_has_its_figure(analysed: Analyse) -> None:
     (table,) = analysed(MadeUp(more_guests=(OLD,))).kernels.tables
     rows = {row.measure.id: entries for row, entries in table.rows}
-    assert [one.value for one in rows["skb_allocs"] if one] == [1.0] * 4
+    assert [entry.value for entry in rows["skb_allocs"] if entry] == [1.0] * 4
 
 
 def test_a_figure_that_a_kernel_does_not_have_stays_empty(analysed: Analyse) -> None:

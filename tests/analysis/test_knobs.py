@@ -78,8 +78,12 @@ def test_the_difference_is_per_message_and_by_function(analysis: Analysis) -> No
     assert (only.name, only.fate, only.difference, only.calls_after) == (
         "nft_do_chain", "added", 26, 2,
     )  # fmt: skip
-    assert [(one.name, one.fate) for one in rows["noack"].functions()] == [("tcp_ack", "vanished")]
-    assert [(one.name, one.difference) for one in rows["nft=1"].layers()] == [("netfilter", 26)]
+    assert [(moved.name, moved.fate) for moved in rows["noack"].functions()] == [
+        ("tcp_ack", "vanished")
+    ]
+    assert [(moved.name, moved.difference) for moved in rows["nft=1"].layers()] == [
+        ("netfilter", 26)
+    ]
 
 
 def test_a_probe_costs_so_much_an_event(run: Path, analysis: Analysis) -> None:

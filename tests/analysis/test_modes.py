@@ -121,9 +121,9 @@ def test_repeats_that_form_two_groups() -> None:
 
 def test_the_report_names_them(analysed: Analyse) -> None:
     def iterations(transport: str, _: str, repeat: int) -> list[int]:
-        one = lognormal(22_000, 1_500, repeat, 0.02)
-        two = lognormal(41_000 if transport == "unix" else 22_000, 500, repeat + 9, 0.02)
-        return [int(time) for time in mixed(one, two)]
+        first = lognormal(22_000, 1_500, repeat, 0.02)
+        second = lognormal(41_000 if transport == "unix" else 22_000, 500, repeat + 9, 0.02)
+        return [int(time) for time in mixed(first, second)]
 
     made = analysed(MadeUp(iterations=iterations, guest=False))
     unix, tcp = (latency.modality for latency in made.timings[0].latencies)

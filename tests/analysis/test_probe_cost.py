@@ -75,7 +75,7 @@ def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
     guest = [cost for cost in plain.costs if cost.target == "guest"]
     assert {(cost.instruments, cost.scripts) for cost in guest} == {
         ("bpftrace", "copies, others"),
-        ("ftrace", ""),
+        ("ftrace", "functions"),
     }
     assert {(cost.rtt_without, cost.rtt_with, cost.added) for cost in guest} == {(None, None, None)}
     for cost in guest:

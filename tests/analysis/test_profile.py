@@ -60,7 +60,7 @@ def write_run(folder: Path, *, invalid: bool = False) -> Path:
 
 def test_each_transport_has_its_own_on_one_scale(tmp_path: Path) -> None:
     analysis = analyse(read_run(write_run(tmp_path)))
-    assert [(one.transport, one.samples) for one in analysis.profiles] == [
+    assert [(profile.transport, profile.samples) for profile in analysis.profiles] == [
         ("unix", 48),
         ("tcp", 48),
     ]

@@ -72,8 +72,8 @@ def test_partial_calls_are_entries_too(analysed: Analyse) -> None:
 @pytest.mark.parametrize("said", ["Lost 12 events\n", "WARNING: Map full; can't update element\n"])
 def test_events_lost_on_stderr(analysed: Analyse, said: str) -> None:
     invalid = analysed(MadeUp(stderr=said)).tables.invalid
-    assert {one.cell.transport for one in invalid} == {"unix", "tcp"}
-    assert all("bpftrace copies, others lost" in one.reasons[0] for one in invalid)
+    assert {found.cell.transport for found in invalid} == {"unix", "tcp"}
+    assert all("bpftrace copies, others lost" in found.reasons[0] for found in invalid)
 
 
 def test_calls_that_probes_missed(analysed: Analyse) -> None:
@@ -137,7 +137,7 @@ def test_ftrace_that_lost_events(analysed: Analyse) -> None:
         cell["lost"] = 3 if cell["instruments"] == ["ftrace"] else 0
 
     invalid = analysed(MadeUp(change=lose)).tables.invalid
-    assert [one.reasons for one in invalid] == [("ftrace lost 3 events",)] * 2
+    assert [found.reasons for found in invalid] == [("ftrace lost 3 events",)] * 2
 
 
 def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
@@ -145,12 +145,14 @@ def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     (invalid,) = analysis.tables.invalid
     assert "the client sent 40 bytes, and the server received 39" in invalid.reasons
     (timing,) = (r for r in analysis.timings if r.conditions == "same-cpu")
-    assert [(one.transport, one.p50.repeats) for one in timing.latencies if one.p50] == [
+    assert [
+        (latency.transport, latency.p50.repeats) for latency in timing.latencies if latency.p50
+    ] == [
         ("unix", 3),
         ("tcp", 2),
     ]
     verdict = next(v for v in analysis.verdicts if v.claim.quantity == "switches")
-    assert {one.repeats for one in verdict.evidence} == {2, 3}
+    assert {evidence.repeats for evidence in verdict.evidence} == {2, 3}
 
 
 def test_only_invalid_cells_make_no_verdict(analysed: Analyse) -> None:

@@ -99,7 +99,7 @@ def test_a_failed_check_makes_the_cell_invalid(tmp_path: Path) -> None:
 
 def test_a_failed_cell_is_missing_with_its_reason(tmp_path: Path) -> None:
     analysis = analyse(read_run(write_run(tmp_path, error="the guest stopped")))
-    assert [one.why for one in analysis.tables.missing] == ["the guest stopped"] * 2
+    assert [lack.why for lack in analysis.tables.missing] == ["the guest stopped"] * 2
     assert analysis.exact == ()
 
 

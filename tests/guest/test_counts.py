@@ -239,7 +239,7 @@ def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> Non
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transport: str) -> None:
-    cells = [one for one in collected.running("functions") if one["transport"] == transport]
+    cells = [cell for cell in collected.running("functions") if cell["transport"] == transport]
     assert cells
     for cell in cells:
         functions = collected.functions(cell)
@@ -263,8 +263,8 @@ def test_checks_ask_every_kernel(collected: Collected) -> None:
     """Of the longest path says unix(7), of a file that others may not write EACCES."""
     lines = (collected.folder / "checks.jsonl").read_text(encoding="utf-8").splitlines()
     answers = [json.loads(line) for line in lines]
-    assert [one["error"] for one in answers] == [None] * 4
-    facts = {one["when"].get("umask", ""): one["facts"] for one in answers}
+    assert [answer["error"] for answer in answers] == [None] * 4
+    facts = {answer["when"].get("umask", ""): answer["facts"] for answer in answers}
     assert list(facts) == ["", "000", "022", "077"]
     assert facts[""]["longest_path_bytes"] == facts[""]["sun_path_bytes"]
     assert facts["077"]["other_user_before_chmod"] == "EACCES"

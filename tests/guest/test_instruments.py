@@ -57,13 +57,13 @@ def test_scripts_of_a_probe_level_are_one_bpftrace(collected: Collected) -> None
 
 def test_bcc_counts_what_bpftrace_counts(collected: Collected) -> None:
     for cell in collected.running("counts"):
-        one, other = collected.counts(cell), collected.counts(cell, "bcc")
+        bpftrace, other = collected.counts(cell), collected.counts(cell, "bcc")
         for name in TWICE:
             late = {
-                "lo_bytes": LONGEST_HEADER * abs(one["lo_packets"] - other["lo_packets"]),
+                "lo_bytes": LONGEST_HEADER * abs(bpftrace["lo_packets"] - other["lo_packets"]),
                 "switches involuntary": EDGE_TICKS,
             }.get(name, LATE)
-            assert abs(one[name] - other[name]) <= late, (name, cell["id"])
+            assert abs(bpftrace[name] - other[name]) <= late, (name, cell["id"])
     preempted = "switches involuntary"
     equal = [
         collected.counts(cell)[preempted] == collected.counts(cell, "bcc")[preempted]
@@ -111,10 +111,10 @@ def test_hardware_events_are_missing_and_not_zero(collected: Collected) -> None:
 
 def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected, kernel: str) -> None:
     for cell in collected.running("stacks"):
-        one, other = collected.counts(cell), collected.counts(cell, "bcc")
+        bpftrace, other = collected.counts(cell), collected.counts(cell, "bcc")
         for cause in ("sock_def_readable", "unix_write_space", "other"):
             name = f"wakeup_causes {cause}"
-            assert abs(one[name] - other[name]) <= LATE, (name, cell["id"])
+            assert abs(bpftrace[name] - other[name]) <= LATE, (name, cell["id"])
         if cell["transport"] == "unix" and cell["placement"] == "cross-cpu":
             assert other["wakeup_causes unix_write_space"] > 0
             ways = [name for name in other if name.startswith("wakeup_stacks")]

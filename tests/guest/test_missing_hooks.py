@@ -59,7 +59,9 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
     plan = OptionsPlanner(asked).guest()
-    cells = [run.cell for run in next(one.runs for one in plan.passes if one.scripts)][:TRANSPORTS]
+    cells = [run.cell for run in next(part.runs for part in plan.passes if part.scripts)][
+        :TRANSPORTS
+    ]
     passes: list[Pass] = []
     for scripts in (SCRIPTS, *((name,) for name in TRACERS)):
         first = 1 + TRANSPORTS * len(passes)
@@ -138,7 +140,7 @@ def test_a_ring_that_was_overrun_makes_its_cells_invalid(
 ) -> None:
     cells = collected.running(tracer)
     assert len(cells) == TRANSPORTS
-    invalid = {one.cell.id: one.reasons for one in analysed.tables.invalid}
+    invalid = {found.cell.id: found.reasons for found in analysed.tables.invalid}
     for cell in cells:
         assert cell["lost"] > 0
         assert f"ftrace lost {cell['lost']} events" in invalid[cell["id"]]

@@ -65,7 +65,7 @@ class RunSh:
     def left_behind(self) -> list[str]:
         """Processes, temporary folders, tracing and half reports of this run."""
         pid = self.process.pid
-        found = [f"process {one}" for one in self.descendants()]
+        found = [f"process {pid}" for pid in self.descendants()]
         found += map(str, Path("/tmp").glob(f"pathcost-{pid}*"))
         found += map(str, ftrace.stale())
         found += map(str, self.out.parent.glob(f".{self.out.name}*"))
@@ -93,6 +93,6 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()
+    for run in started:
+        run.process.kill()
+        run.process.wait()

@@ -102,7 +102,7 @@ def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
     assert not re.search(r"<(script\s|link\b|iframe\b)", html)
     elsewhere = set(re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']+)""", html))
     assert elsewhere, "verdicts link the files that they rest on"
-    assert [one for one in elsewhere if not (job.run / one).exists()] == [], "the run's own"
+    assert [name for name in elsewhere if not (job.run / name).exists()] == [], "the run's own"
     for figure in ("latency", "switches", "functions", "ledger"):
         assert (job.run / "figures" / f"{figure}.svg").stat().st_size > 1000
         assert (job.run / "figures" / f"{figure}.png").stat().st_size > 1000

@@ -58,7 +58,7 @@ def collect(
     count = ["--messages", str(messages)]
     asked = options.parse([*count, "--repeats", "1", "--placements", "same-cpu"])
     whole = planner.plan_for(asked, cells.HOST, "tracepoint", targets.WORKLOAD, None)
-    probed = [replace(one, scripts=scripts) for one in whole.passes if one.scripts][:1]
+    probed = [replace(part, scripts=scripts) for part in whole.passes if part.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
     raw = folder / "run/raw"
     raw.mkdir(parents=True)
@@ -120,9 +120,9 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
 
 def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
     analysis = collect(tmp_path, ("switches",), targets.REPOSITORY, TINY)
-    reasons = [reason for one in analysis.tables.invalid for reason in one.reasons]
+    reasons = [reason for found in analysis.tables.invalid for reason in found.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
-    assert {one.cell.transport for one in analysis.tables.invalid} == {"unix", "tcp"}
+    assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
 
 def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, prog
 
 
 def reasons(analysis: Analysis) -> str:
-    return " ".join(reason for one in analysis.tables.invalid for reason in one.reasons)
+    return " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
 
 
 @pytest.mark.parametrize("tool", ["counts", "stacks", "latency"])
@@ -150,7 +150,7 @@ def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
 ) -> None:
     analysis = collect(tmp_path, (tool,), targets.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
     assert f"bcc {tool} lost" in reasons(analysis)
-    assert {one.cell.transport for one in analysis.tables.invalid} == {"unix", "tcp"}
+    assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
 
 def test_samples_that_perf_lost_make_their_cells_invalid(tmp_path: Path, program: Path) -> None:
@@ -183,5 +183,5 @@ def background_traffic() -> Iterator[None]:
 def test_a_stranger_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
     with background_traffic():
         analysis = collect(tmp_path, ("background",), targets.REPOSITORY, {})
-    reasons = " ".join(reason for one in analysis.tables.invalid for reason in one.reasons)
+    reasons = " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
     assert "other programs sent" in reasons

@@ -57,8 +57,8 @@ print("ready", flush=True)
 sys.stdin.readline()
 go.set()
 threads = [threading.Thread(target=work) for _ in range(3)]
-for one in threads: one.start()
-for one in (early, *threads): one.join()
+for thread in threads: thread.start()
+for thread in (early, *threads): thread.join()
 child()
 child()
 work()
@@ -102,7 +102,7 @@ def probed(program: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]
     monkeypatch.setattr(program, "REPEATS", 0)
     monkeypatch.setattr(probes, "REPEATS", 1)
     found = list(program.run(NOBODY, lambda _: None, Probes()))
-    assert [one["error"] for one in found if one["error"]] == []
+    assert [run["error"] for run in found if run["error"]] == []
     return found
 
 
@@ -119,23 +119,23 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
     monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
     found = probed(redis, monkeypatch)
     assert len(found) == 8
-    for one in found:
-        counts = one["probed"]["counts"]["counts"]
-        calls = one["probed"]["counts"]["syscount"]["syscalls"]
-        requests = N * one["clients"]
-        assert one["counted"] == requests
-        missed = one["probed"]["missed"] or 0
+    for run in found:
+        counts = run["probed"]["counts"]["counts"]
+        calls = run["probed"]["counts"]["syscount"]["syscalls"]
+        requests = N * run["clients"]
+        assert run["counted"] == requests
+        missed = run["probed"]["missed"] or 0
         assert 2 * requests - missed <= calls["write"] <= 2 * requests + EDGES
         assert calls["read"] >= 2 * requests - missed
-        connections = requests if one["variant"] == "new" else one["clients"]
-        if one["transport"] == "unix":
-            assert as_many(calls["connect"], connections, one)
+        connections = requests if run["variant"] == "new" else run["clients"]
+        if run["transport"] == "unix":
+            assert as_many(calls["connect"], connections, run)
         assert calls["accept4"] >= connections - missed
         if messages_known(counts):
             answers = sum(len(f":{number}\r\n") for number in range(1, requests + 1))
             both = REQUEST * requests + answers
             for way in ("sent", "received"):
-                assert as_many(counts["messages"][way], 2 * requests, one)
+                assert as_many(counts["messages"][way], 2 * requests, run)
                 assert missed or counts["payload_bytes"][way] == both
 
 
@@ -144,16 +144,16 @@ def test_each_message_of_asyncio_is_a_sendto(watch: Watch, monkeypatch: pytest.M
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: N}})
     monkeypatch.setattr(asyncio, "loops", lambda: ["asyncio"])
     found = probed(asyncio, monkeypatch)
-    assert [one["transport"] for one in found] == ["unix", "tcp"]
-    for one in found:
-        counts = one["probed"]["counts"]["counts"]
-        calls = one["probed"]["counts"]["syscount"]["syscalls"]
-        missed = one["probed"]["missed"] or 0
-        assert as_many(calls["sendto"], 2 * N + 2, one)
+    assert [run["transport"] for run in found] == ["unix", "tcp"]
+    for run in found:
+        counts = run["probed"]["counts"]["counts"]
+        calls = run["probed"]["counts"]["syscount"]["syscalls"]
+        missed = run["probed"]["missed"] or 0
+        assert as_many(calls["sendto"], 2 * N + 2, run)
         # The first line may come with the first message.
         assert calls["recvfrom"] >= 2 * N + 1 - missed
         if messages_known(counts):
-            assert as_many(counts["messages"]["sent"], 2 * N + 2, one)
+            assert as_many(counts["messages"]["sent"], 2 * N + 2, run)
             assert 2 * N + 1 - missed <= counts["messages"]["received"] <= 2 * N + 2
             payload = counts["payload_bytes"]
             assert missed or payload["sent"] == payload["received"]

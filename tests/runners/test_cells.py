@@ -125,7 +125,7 @@ def test_messages_that_clients_cannot_share_are_refused() -> None:
         cells.cells(given, cells.HOST)
 
 
-def test_each_probed_run_has_an_unprobed_twin() -> None:
+def test_each_probed_run_has_an_unprobed_control() -> None:
     runs: dict[bool, list[tuple[model.Cell, int]]] = {False: [], True: []}
     for part in order(3)[:-1]:
         runs[bool(part.scripts)] += [(run.cell, run.repeat) for run in part.runs]

@@ -166,7 +166,7 @@ def test_each_pair_goes_a_b_then_b_a() -> None:
     assert runs == list(compare.schedule(plan)), "the seed says it all"
     firsts = set()
     for peer in PEERS:
-        order = [(block, who) for block, _, one, who in runs if one == peer]
+        order = [(block, who) for block, _, run_of, who in runs if run_of == peer]
         assert [block for block, _ in order] == [b for b in range(6) for _ in range(2)]
         for pair in range(3):
             a, b, c, d = [who for block, who in order if block // 2 == pair]

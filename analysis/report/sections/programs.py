@@ -38,9 +38,9 @@ def programs(analysis: Analysis, _: Figures) -> Blocks:
         yield Group("closed", summary, [_figures(cost, "What a message cost")])
     if analysis.calls:
         rows = [
-            (conditions_text(one), one.transport,
-             ", ".join(f"{name} {number(value)}" for name, value in one.calls))
-            for one in analysis.calls
+            (conditions_text(program), program.transport,
+             ", ".join(f"{name} {number(value)}" for name, value in program.calls))
+            for program in analysis.calls
         ]  # fmt: skip
         heads = ("program", "transport", Column("for each message", "from"))
         calls = Table("System calls a message, by name: the most frequent", heads, rows, "narrow")
@@ -68,7 +68,7 @@ def _survivals(found: Sequence[Survival]) -> Blocks:
             rows.append(_side(above(conditions_text(side), group.unit), side))
         for side in group.c_cells:
             name = say("{} {}{}", faint("in C:"), conditions_text(side), why)
-            rows.append(_side(name, side, "twin"))
+            rows.append(_side(name, side, "c-baseline"))
     heads = ("unix", "tcp", "tcp takes longer by", "tcp / unix", *COSTS.values())
     yield Table(
         "How much survives: each program, and the same pattern in C below it",

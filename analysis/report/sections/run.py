@@ -98,7 +98,7 @@ def validity(analysis: Analysis, _: Figures) -> Blocks:
             "event was lost."
         )
     yield from _disturbed(analysis.disturbed)
-    if missing := [(one.what, one.target or "all", one.why) for one in analysis.tables.missing]:
+    if missing := [(lack.what, lack.target or "all", lack.why) for lack in analysis.tables.missing]:
         yield Table("Missing", ("what", "target", "why"), missing)
     else:
         yield "Nothing that was asked for is missing."

@@ -22,7 +22,7 @@ from typing import Any
 from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.process import User
-from runners.programs.client import SECONDS, run_whole, serving
+from runners.programs.client import SECONDS, lack_of, run_whole, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
 
 BUILD = Path(__file__).parent / "build"
@@ -48,8 +48,7 @@ PARAMETERS = {
 
 def lack() -> str:
     """Why it cannot run here; empty where it can."""
-    built = OHA.exists() and SERVER.exists()
-    return "" if built else "its programs are not built (runners/setup.sh --gin)"
+    return lack_of("gin", OHA, SERVER)
 
 
 def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:

@@ -3,22 +3,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from runners.process import User
 from runners.programs import echo
-from runners.programs.probes import Probes, Records, Say
+from runners.programs.client import lack_of
 
 CLIENT = Path(__file__).parent / "build/client"
 TAKES = 35
 
-
-def lack() -> str:
-    """Why it cannot run here; empty where it can."""
-    built = echo.SERVER.exists() and CLIENT.exists()
-    return "" if built else "its programs are not built (runners/setup.sh --go)"
-
-
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
-    """Yield a record per measurement. Raises RunError."""
-    return echo.run("go", [str(CLIENT)], user, say, probes)
+lack = partial(lack_of, "go", echo.SERVER, CLIENT)
+run = partial(echo.run, "go", (str(CLIENT),))

@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from runners.process import User
 from runners.programs import echo
-from runners.programs.probes import Probes, Records, Say
+from runners.programs.client import lack_of
 
 JAVA = "/usr/bin/java"  # Debian's
 CLASSES = Path(__file__).parent / "build"
 TAKES = 35
+
+run = partial(echo.run, "java", (JAVA, "-cp", str(CLASSES), "EchoClient"))
 
 
 def lack() -> str:
     """Why it cannot run here; empty where it can."""
     if not Path(JAVA).exists():
         return "there is no Java here (apt-get install default-jdk-headless)"
-    built = echo.SERVER.exists() and (CLASSES / "EchoClient.class").exists()
-    return "" if built else "its programs are not built (runners/setup.sh --java)"
-
-
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
-    """Yield a record per measurement. Raises RunError."""
-    return echo.run("java", [JAVA, "-cp", str(CLASSES), "EchoClient"], user, say, probes)
+    return lack_of("java", echo.SERVER, CLASSES / "EchoClient.class")

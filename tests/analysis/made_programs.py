@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Made-up lines of raw/host/programs.jsonl, and a made-up run that has them.
+
+Each maker writes the line of one program for a transport and a repeat; `more` are other fields, or
+other values of these.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from analysis.analyse import Analysis, analyse
+from analysis.raw.run import read_run
+from analysis.verdicts.verdict import Verdict
+from tests.analysis.make_run import MadeUp, make_run
+
+Line = dict[str, Any]
+
+
+def redis(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """17 requests in 17 ms over TCP, in 8.5 over a Unix socket."""
+    took = 17_000_000 if transport == "tcp" else 8_500_000
+    return {
+        **{"program": "redis", "variant": "new", "clients": 20, "transport": transport},
+        **{"repeat": repeat, "error": None, "requests": 17, "window_ns": took},
+        **{"server_calls": 17, "server_usec": 34, "counted": 17, "time_wait": [3, 20]},
+        **more,
+    }
+
+
+def both(of: Callable[..., Line] = redis, repeats: int = 6, **more: Any) -> list[Line]:
+    """A line for each transport in each repeat."""
+    return [of(name, repeat, **more) for repeat in range(repeats) for name in ("unix", "tcp")]
+
+
+def write_lines(folder: Path, lines: Iterable[Line], made: MadeUp | None = None) -> Path:
+    """A made-up run with these lines."""
+    folder.mkdir(exist_ok=True)
+    run = make_run(folder, made)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "raw/host/programs.jsonl").write_text(text)
+    return run
+
+
+def analysed(folder: Path, lines: Iterable[Line]) -> Analysis:
+    return analyse(read_run(write_lines(folder, lines)))
+
+
+def verdict(analysis: Analysis, claim: str) -> Verdict:
+    return next(verdict for verdict in analysis.verdicts if verdict.claim.id == claim)
+
+
+def round_trips(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """1,000 round trips of 64 B in Python: 50 µs over TCP, 20 over a Unix socket."""
+    took = 50_000 if transport == "tcp" else 20_000
+    both = {"client": {"user_us": 4000, "system_us": 6000}}
+    both["server"] = both["client"]
+    return {
+        **{"program": "asyncio", "variant": "pingpong", "loop": "asyncio", "clients": 1},
+        **{"transport": transport, "size": 64, "repeat": repeat, "error": None},
+        **{"window_ns": 1000 * took, "messages": 2000, "sent": 64_000, "received": 64_000},
+        **both,
+        **{"iterations_ns": [took, 2 * took]},
+        **more,
+    }
+
+
+def calls(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """17 calls of a method, whose message takes 1.1 µs over a Unix socket and 2.2 over TCP."""
+    took = 2200 if transport == "tcp" else 1100
+    return {
+        **{"program": "dotnet", "variant": "written", "clients": 1, "transport": transport},
+        **{"size": 1024, "repeat": repeat, "error": None, "calls": 17, "messages": 17},
+        **{"sent": 17_408, "received": 17_408, "message_ns": [took, 3 * took]},
+        **more,
+    }
+
+
+def echoes(transport: str, repeat: int, program: str = "go", **more: Any) -> dict[str, Any]:
+    """1,000 lines there and back in 40 ms over a Unix socket, in 5 over TCP."""
+    counters = {"out": 60, "data": 50, "machine": 999, "voluntary": 30, "involuntary": 10}
+    if transport == "unix":
+        counters |= {"out": 0, "data": 0, "voluntary": 300, "involuntary": 100}
+    return {
+        **{"program": program, "variant": "echo", "clients": 1, "size": 10, "transport": transport},
+        **{"repeat": repeat, "error": None, "sent": 1000, "echoed": 1000},
+        **{"window_ns": 40_000_000 if transport == "unix" else 5_000_000, "runtime": "made up"},
+        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
+        **more,
+    }
+
+
+def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """1,000 requests in 200 ms over a Unix socket, in 300 over TCP; 3,000 switches."""
+    took = 200 if transport == "unix" else 300
+    counters = {"out": 0, "data": 0, "machine": 3000, "voluntary": 300, "involuntary": 100}
+    return {
+        **{
+            "program": "gin",
+            "variant": "keep",
+            "log": True,
+            "clients": 100,
+            "transport": transport,
+        },
+        **{"repeat": repeat, "error": None, "requests": 1000, "answered": 1000},
+        **{"window_ns": took * 1_000_000},
+        **{"iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
+        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
+        **more,
+    }
+
+
+def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    return {
+        **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
+        **{"repeat": repeat, "error": None, "asked": 23, **more},
+    }
+
+
+def watched(lost: int = 0, calls_missed: int | None = 0) -> dict[str, Any]:
+    """17 requests, each a read and a write on either side, and the server's epoll_wait."""
+    return {
+        "counts": {
+            "counts": {
+                "switches": {"voluntary": 51, "involuntary": 0},
+                "syscalls": {"read": 34, "write": 34, "other": 17},
+                "messages": {"sent": 34, "received": 34},
+            },
+            "syscount": {"syscalls": {"read": 34, "write": 34, "epoll_wait": 17}},
+            "stacks": {"wakeup_causes": {"sock_def_readable": 34, "unix_write_space": 17}},
+        },
+        "lost": {"counts": 0, "syscount": 0, "stacks": lost},
+        **{"missed": 5, "calls_missed": calls_missed},
+    }

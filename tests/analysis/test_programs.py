@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Measurements of an article's own program: in the tidy table and the report, probed or not."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.analyse import Analysis, analyse
+from analysis.counts.quantities import TIMES
+from analysis.errors import RunError
+from analysis.intervals import Estimate
+from analysis.programs.records import INSTRUMENT
+from analysis.raw.run import read_run
+from analysis.report.html import html
+from analysis.report.markdown import markdown
+from analysis.report.pages import report_page
+from tests.analysis.made_programs import (
+    analysed,
+    both,
+    pings,
+    redis,
+    round_trips,
+    watched,
+    write_lines,
+)
+from tests.analysis.make_run import MadeUp, make_run
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: bool) -> None:
+    lines = (redis("unix", 0), round_trips("unix", 0))
+    run = write_lines(tmp_path, lines, MadeUp(emulated=emulated))
+    tidy = analyse(read_run(run)).tables.tidy
+    program = tidy[tidy["instrument"] == INSTRUMENT]
+    assert set(program["quantity"]) & TIMES == (
+        set() if emulated else {"requests_per_s", "server_ns", "messages_per_s", "cpu_ns", "rtt_ns"}
+    )
+    assert "time_wait" in set(program["quantity"])
+
+
+def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
+    assert {ledger.pattern for ledger in analysed(tmp_path, both()).ledgers} == {"pingpong"}
+
+
+def test_an_unknown_program_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"programs.jsonl, line 1 is of the kind '.made-up.', which"):
+        analysed(tmp_path, both(redis, program="made-up"))
+
+
+def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(pings))
+    rows = {row.measure.id: row for row in analysis.programs}
+    speed = [row.measure.id for row in analysis.programs if row.speed]
+    assert speed == ["requests_per_s", "rtt_p50", "rtt_mean", "rtt_p99"]
+    assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
+    assert rows["rtt_mean"].ratio == Estimate(1.5, None, None, 2)
+    assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
+    page = html(report_page(analysis, []))
+    assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page
+    for text in (page, markdown(report_page(analysis, []))):
+        assert "gin-keep-log" in text
+        assert "5,000" in text
+
+
+def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
+    analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
+    assert analysis.programs == ()
+    assert "own programs</h2>" not in html(report_page(analysis, []))
+
+
+def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
+    """Claim, figure, run and raw file, by links."""
+    analysis = analysed(tmp_path, both())
+    page = html(report_page(analysis, []))
+    article = page[page.index('id="claim-twenty-clients"') :].partition("</article>")[0]
+    anchors = re.findall(r'href="#(program-host-\d+)"', article)
+    assert len(anchors) == 12
+    lines = (analysis.run.path / "raw/host/programs.jsonl").read_text().splitlines()
+    for anchor in anchors:
+        row = page[page.index(f'id="{anchor}"') :].partition("</tr>")[0]
+        record = json.loads(lines[int(anchor.rpartition("-")[2]) - 1])
+        assert f"{record['transport']} · redis-new · " in row
+        assert f"repeat {record['repeat']} · " in row
+        (file,) = re.findall(r'href="([^"]+)"', row)
+        assert (analysis.run.path / file).exists()
+
+
+def beside(tmp_path: Path, **more: Any) -> Analysis:
+    """Timed runs of redis, and two probed ones of each transport, ten times as slow."""
+    probed = both(repeats=2, clients=1, window_ns=170_000_000, probed=watched(**more))
+    return analysed(tmp_path, [*both(clients=1), *probed])
+
+
+def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
+    analysis = beside(tmp_path)
+    rows = {row.measure.id: row.entries for row in analysis.programs}
+    assert rows["requests_per_s"]["unix"].value == pytest.approx(2000)
+    # Once, by name, for each of 34 messages; not a second time out of the other tool.
+    assert rows["syscalls"]["tcp"].value == pytest.approx(2.5)
+    assert rows["reads_per_message"]["tcp"].value == pytest.approx(1)
+    assert rows["wakeups_write_space_per_message"]["unix"].value == pytest.approx(0.5)
+    (calls, _) = analysis.calls
+    assert calls.calls == (("read", 1.0), ("write", 1.0), ("epoll_wait", 0.5))
+    assert {ledger.pattern for ledger in analysis.ledgers} == {"pingpong"}
+
+
+def test_what_a_tool_lost_is_invalid_and_no_more(tmp_path: Path) -> None:
+    analysis = beside(tmp_path, lost=1)
+    rows = {row.measure.id: row.entries for row in analysis.programs}
+    assert not rows["wakeups_write_space_per_message"]["unix"].valid
+    assert rows["syscalls"]["unix"].valid
+
+
+def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> None:
+    rows = {row.measure.id: row for row in beside(tmp_path, calls_missed=1).programs}
+    assert not rows["syscalls"].entries["unix"].valid
+    assert rows["requests_per_s"].entries["unix"].valid

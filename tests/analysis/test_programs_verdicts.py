@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Claims about an article's own program, judged by what made-up programs measured."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analysis.made_programs import (
+    analysed,
+    both,
+    calls,
+    echoes,
+    pings,
+    requests_in_fastcgi,
+    round_trips,
+    verdict,
+)
+
+
+def test_a_ratio_of_requests(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both()), "twenty-clients")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix / tcp").value == pytest.approx(2)  # type: ignore[union-attr]
+    assert (evidence.file, len(evidence.cells)) == ("programs.jsonl", 12)
+    assert found.verdict == "NOT REPRODUCED"  # about 1.48, the article says
+    assert "TCP left 17.0 connections" in found.mechanism
+
+
+@pytest.mark.parametrize(("filling", "expected"), [(100_000, "CONFIRMED"), (10_000, "REFUTED")])
+def test_the_share_of_a_request_that_its_address_takes(
+    tmp_path: Path, filling: int, expected: str
+) -> None:
+    """Of TCP's millisecond a tenth, and a hundredth."""
+    found = verdict(analysed(tmp_path, both(clients=1, address_ns=filling)), "address-set-up")
+    assert found.verdict == expected
+    assert found.evidence[0].figure("tcp").value == filling / 1e6  # type: ignore[union-attr]
+
+
+def test_what_the_server_did_not_count_is_invalid(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both(counted=16)), "twenty-clients")
+    assert found.why == "The only cells that measured it are invalid."
+
+
+def test_a_failure_is_told(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(error="made up: the port is taken"))
+    assert "made up: the port is taken" in {lack.why for lack in analysis.tables.missing}
+    assert "--program redis" in verdict(analysis, "twenty-clients").why
+
+
+def test_round_trips_of_an_event_loop(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(round_trips))
+    found = verdict(analysis, "latency-in-asyncio")
+    (evidence,) = found.evidence
+    assert found.verdict == "NOT REPRODUCED"  # three to five times, the article says
+    assert evidence.figure("tcp / unix").value == pytest.approx(2.5)  # type: ignore[union-attr]
+    # Both processes' 8 and 12 ms, over 2,000 messages.
+    assert (
+        "A message took 4.00 µs in user mode and 6.00 µs in the kernel over TCP" in found.mechanism
+    )
+
+
+def test_two_messages_against_one(tmp_path: Path) -> None:
+    """As the article wrote it: so many messages in a call that it takes as long as TCP's one."""
+    found = verdict(analysed(tmp_path, both(calls)), "dotnet-as-written")
+    (evidence,) = found.evidence
+    assert found.verdict == "CONFIRMED"  # at least twice as long
+    assert evidence.figure("tcp / unix").value == pytest.approx(2)  # type: ignore[union-attr]
+    corrected = analysed(tmp_path / "corrected", both(calls, variant="corrected"))
+    # Slightly, it says.
+    assert verdict(corrected, "dotnet-per-message").verdict == "NOT REPRODUCED"
+
+
+def test_an_echo_and_its_segments(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both(echoes)), "echo-5-times")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix / tcp").value == pytest.approx(1 / 8)  # type: ignore[union-attr]
+    assert found.verdict == "NOT REPRODUCED"
+    # 60 segments for 2,000 messages; 40 and 400 switches.
+    assert "Segments for each message: 0.03" in found.mechanism
+    assert "TCP 0.02, Unix 0.20" in found.mechanism
+
+
+def test_requests_over_http(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(pings))
+    found = verdict(analysis, "http-3-times")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix / tcp").value == pytest.approx(1.5)  # type: ignore[union-attr]
+    assert found.verdict == "NOT REPRODUCED"  # nearly three times, the article says
+    assert found.coverage.lacking == ("gin-keep · 18 B · free",)
+    assert verdict(analysis, "http-latency").verdict == "NOT REPRODUCED"
+    found = verdict(analysis, "switches-at-risk-in-gin")
+    (evidence,) = found.evidence
+    assert evidence.figure("unix").value == pytest.approx(15_000)  # type: ignore[union-attr]
+    assert evidence.figure("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
+
+
+def test_a_request_without_an_answer_is_invalid(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both(pings, answered=999)), "http-3-times")
+    assert found.why == "The only cells that measured it are invalid."
+
+
+def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"answers": {"http": 23}}
+    found = verdict(analysed(tmp_path, both(requests_in_fastcgi, **asked)), "fastcgi-to-gin")
+    assert found.verdict == "REFUTED"
+    assert "request in FastCGI: 1.00" in found.mechanism
+    asked["answers"] = {"fastcgi": 23}
+    found = verdict(
+        analysed(tmp_path / "answered", both(requests_in_fastcgi, **asked)), "fastcgi-to-gin"
+    )
+    assert found.verdict == "CONFIRMED"
+
+
+def test_a_line_that_did_not_come_back_is_invalid(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both(echoes, echoed=999)), "echo-5-times")
+    assert found.why == "The only cells that measured it are invalid."
+
+
+def test_bytes_that_did_not_arrive_are_invalid(tmp_path: Path) -> None:
+    found = verdict(analysed(tmp_path, both(round_trips, received=63_999)), "latency-in-asyncio")
+    assert found.why == "The only cells that measured it are invalid."
+
+
+def test_what_was_not_run_is_named(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(echoes))
+    assert verdict(analysis, "java-3-times").why == (
+        "It needs the article's own experiment: "
+        "./runners/run.sh --claims java-3-times --program java."
+    )
+    analysis = analysed(tmp_path / "redis", both())
+    assert "--program go,java" in verdict(analysis, "go-slower-by-its-test").why
