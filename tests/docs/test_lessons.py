@@ -8,6 +8,7 @@ import re
 import pytest
 
 from runners.targets import REPOSITORY, WORKLOAD
+from tests.build import make
 from tests.docs import transcripts
 
 pytestmark = pytest.mark.root
@@ -18,6 +19,7 @@ NAMESPACE = "unshare -n sh -c 'ip link set lo up; {} bpftrace {} {} -c \"{} {}\"
 
 def seen(script: str, options: str, set_up: str = "") -> str:
     """What a script of the lessons prints about the workload in a network namespace of its own."""
+    make(REPOSITORY / "runners/workload")
     path = REPOSITORY / "docs/lessons" / script
     command = NAMESPACE.format(set_up, path, WORKLOAD, WORKLOAD, options)
     step = transcripts.Step(REPOSITORY / "docs/lessons/README.md", 0, command, (), False)
