@@ -92,24 +92,6 @@ def _figure(values: list[float]) -> str:
     return f"{statistics.median(values):,.0f}{spread}"
 
 
-def share(found: list[Found], transport: str, messages: int) -> str:
-    """A sentence that compares the cheapest of our tools with the cheapest other tool."""
-    medians = {
-        tool: statistics.median(values)
-        for tool in TOOLS
-        if (values := added(found, tool.name, transport, messages))
-    }
-    cheapest = sorted(medians, key=medians.__getitem__)
-    ours = next((tool for tool in cheapest if tool.ours), None)
-    other = next((tool for tool in cheapest if not tool.ours), None)
-    if ours is None or other is None:
-        return f"{transport}: not measured."
-    return (
-        f"{transport}: {ours.name} adds {medians[ours]:,.0f} instructions a message, the cheapest "
-        f"other, {other.name}, {medians[other]:,.0f}: {medians[ours] / medians[other]:.2f} of it."
-    )
-
-
 def main(argv: list[str]) -> int:
     """Measure, and print the table. Returns the exit status."""
     parser = Parser(
@@ -141,9 +123,7 @@ def _main(given: Namespace) -> int:
     if given.scripts:
         print(table(found, given.messages, each_script(given.kernel)))
         return DONE
-    print(table(found, given.messages, TOOLS), "", sep="\n")
-    for name in TRANSPORTS:
-        print(share(found, name, given.messages))
+    print(table(found, given.messages, TOOLS))
     print(f"\nThe {len(FUNCTIONS)} functions: {', '.join(FUNCTIONS)}.")
     return DONE
 

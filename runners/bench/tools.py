@@ -33,7 +33,6 @@ class CountingTool:
 
     name = "nothing"
     how = ""
-    ours = False
     by_marker = False  # it finds the processes by the workload's markers: attach it first
 
     def __init__(self, functions: Sequence[str], pids: Sequence[int], workload: str) -> None:
@@ -93,7 +92,7 @@ class Command(CountingTool):
 
 
 class OurBcc(Command):
-    name, ours = "pathcost, BCC", True
+    name = "pathcost, BCC"
     how = "probes/bcc/calls.py -p A,B F…"
     ready = frame.READY
     pattern = r"^\w+\t(\d+)$"
@@ -122,7 +121,7 @@ class Bpftrace(Command):
 
 
 class OurBpftrace(Bpftrace):
-    name, ours, by_marker = "pathcost, bpftrace", True, True
+    name, by_marker = "pathcost, bpftrace", True
     how = "probes/bpftrace/path.bt WORKLOAD, merged as in a run, with these functions"
 
     def argv(self) -> list[str]:
@@ -152,11 +151,20 @@ class OurScript(Bpftrace):
 class OneLiner(Bpftrace):
     name = "bpftrace one-liner"
     how = "bpftrace -e 'kprobe:F, … /pid == A || pid == B/ { @[func] = count(); }'"
+    kind = "kprobe"
 
     def argv(self) -> list[str]:
-        probes = ", ".join(f"kprobe:{name}" for name in self.functions)
+        probes = ", ".join(f"{self.kind}:{name}" for name in self.functions)
         mine = " || ".join(f"pid == {pid}" for pid in self.pids.split(","))
         return [*BPFTRACE, "-e", f"{probes} /{mine}/ {{ @[func] = count(); }}"]
+
+
+class FentryOneLiner(OneLiner):
+    """What a kprobe costs beside fentry, which our BCC tool uses: the same program by fentry."""
+
+    name = "bpftrace one-liner, fentry"
+    how = "the same with fentry:F"
+    kind = "fentry"
 
 
 class Funccount(Command):
@@ -250,7 +258,7 @@ class Ftrace(CountingTool):
 
 
 TOOLS: tuple[type[CountingTool], ...] = (
-    OurBcc, OurBpftrace, OneLiner, Funccount, PerfStat, PerfTrace, Ftrace,
+    OurBcc, OurBpftrace, OneLiner, FentryOneLiner, Funccount, PerfStat, PerfTrace, Ftrace,
 )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.blocks import Group, Table
-from analysis.report.sections.run import environment
+from analysis.report.blocks import Group, Table, Text
+from analysis.report.sections.run import environment, reproduce
 from probes.reasons import missing, reason
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -64,6 +64,25 @@ def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
     (table,) = (block for group in groups for block in group.blocks if isinstance(block, Table))
     values = [row.cells[1] for row in table.rows]
     assert values == ["absent", "", "1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        (["--out", "reports/reference/default"], "reports/reference/default"),
+        (["--sizes", "64", "--out=../elsewhere"], "../elsewhere"),
+        ([], "reports/made-up-run"),
+    ],
+)
+def test_the_command_for_another_report_names_the_run_s_folder(
+    options: list[str], folder: str, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path, MadeUp(guest=False))
+    written = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    text = json.dumps(written | {"command": ["./runners/run.sh", *options]})
+    (run / "run.json").write_text(text, encoding="utf-8")
+    blocks = list(reproduce(analyse(read_run(run)), {}))
+    assert Text("pre", f"python -m analysis {folder}") in blocks
 
 
 def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:

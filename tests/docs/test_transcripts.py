@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from analysis.report.pages import SECTIONS
+from runners.folder import place
 from runners.targets import REPOSITORY
 from tests.build import make
 from tests.docs import transcripts
@@ -15,6 +17,9 @@ from tests.docs.transcripts import Step
 
 LESSONS = sorted((REPOSITORY / "docs/lessons").glob("[0-9]*.md"))
 STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
+
+
+OUT = re.compile(r"--out (\S+)")
 
 
 def a_step(*shown: str, exact: bool = False) -> Step:
@@ -45,6 +50,18 @@ def test_a_lesson_shows_what_its_command_prints(step: Step, checkout: Path) -> N
 def test_every_lesson_has_a_command() -> None:
     assert LESSONS
     assert {step.page for step in STEPS} == set(LESSONS)
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.name)
+def test_a_lesson_can_be_repeated(page: Path, tmp_path: Path) -> None:
+    """run.sh refuses a folder with files: `place` raises UsageError."""
+    for step in [*transcripts.steps(page)] * 2:
+        if step.command.startswith("rm "):
+            transcripts.run(step, tmp_path)
+        for out in OUT.findall(step.command):
+            folder = place(tmp_path / out, tmp_path)
+            folder.mkdir(parents=True)
+            (folder / "run.json").touch()
 
 
 def test_numbers_may_differ_and_words_may_not() -> None:

@@ -40,10 +40,3 @@ def test_the_table_says_what_was_counted_and_what_could_not_be_attached() -> Non
     assert "| 55 (50 to 60) | - | 80 |" in rows[OurBcc.name]
     assert "| 80; 81 |" in rows[OneLiner.name]
     assert "| - | - | not attached |" in rows[PerfStat.name]
-
-
-def test_the_verdict_compares_our_cheapest_with_the_cheapest_other() -> None:
-    sentence = cost.share(FOUND, "unix", MESSAGES)
-    assert sentence.endswith("220: 0.25 of it.")
-    assert OurBcc.name in sentence and OneLiner.name in sentence
-    assert cost.share(FOUND, "tcp", MESSAGES) == "tcp: not measured."

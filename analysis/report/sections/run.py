@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The run itself: what its probes cost, what is invalid or missing, where it was measured."""
 
+import argparse
 import shlex
 from collections.abc import Sequence
 from itertools import groupby
@@ -152,9 +153,16 @@ def reproduce(analysis: Analysis, figures: Figures) -> Blocks:
     yield f"Measured {manifest.started} with pathcost {manifest.pathcost}."
     yield Text("pre", shlex.join(manifest.command) or "the manifest names no command")
     yield "Make this report again from its raw files, without root:"
-    yield Text("pre", f"python -m analysis reports/{analysis.run.name}")
+    yield Text("pre", shlex.join(["python", "-m", "analysis", _folder(analysis)]))
     yield Text("note", say(
         "Every figure stands in <code>measurements.parquet</code> and "
         "<code>measurements.csv</code>, every verdict in <code>claims.csv</code>.{}",
         folded if analysis.exact else "",
     ))  # fmt: skip
+
+
+def _folder(analysis: Analysis) -> str:
+    """The folder that the run's own command named, or the one that run.sh chose."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--out", default=f"reports/{analysis.run.name}")
+    return str(parser.parse_known_args(analysis.run.manifest.command)[0].out)
