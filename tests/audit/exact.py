@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact mode: the steady round trip's call tree, added up again, and what must be conserved."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.audit.folder import Figure, Figures, Folder, Where
+
+LAYERS = Path(__file__).parents[2] / "probes/functions.tsv"
+# What a compiler adds to a function's name: `.isra.0`, `.constprop.0.cold`.
+SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
+TRIP = 2  # messages of a round trip
+
+
+class Call(NamedTuple):
+    """A line of tree/<id>.tsv: a call path, without what it calls."""
+
+    names: tuple[str, ...]
+    calls: int
+    steps: int
+    instructions: int
+
+
+def tree(raw: Path, cell: int) -> list[Call]:
+    """The call tree of a cell's steady round trip."""
+    lines = (raw / "tree" / f"{cell}.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return [Call(tuple(path.split(";")), *map(int, numbers)) for path, *numbers in rows]
+
+
+@cache
+def _patterns() -> list[tuple[int, re.Pattern[str], str]]:
+    """Weight, pattern and layer: the heaviest fits best, and of equals the first in the table."""
+    lines = LAYERS.read_text(encoding="utf-8").splitlines()
+    rows = csv.reader([line for line in lines if not line.startswith("#")][1:], delimiter="\t")
+    found = []
+    for pattern, layer in rows:
+        text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+        found.append((len(pattern.replace("*", "")), re.compile(text), layer))
+    return sorted(found, key=lambda row: -row[0])
+
+
+@cache
+def _own_layer(function: str) -> str:
+    name = SUFFIX.sub("", function)
+    return next((of for _, fits, of in _patterns() if fits.fullmatch(name)), "unclassified")
+
+
+def layer(path: tuple[str, ...]) -> str:
+    """The layer of a path's last function; a helper takes its caller's."""
+    for name in reversed(path[1:]):
+        if (found := _own_layer(name)) != "caller":
+            return found
+    return "unclassified"
+
+
+def _alone(function: str) -> str:
+    """The layer of a function whose caller is not known."""
+    found = _own_layer(function)
+    return "helpers" if found == "caller" else found
+
+
+def figures(folder: Folder) -> Figures:
+    """The rows of the tidy table whose instrument is `exact`."""
+    found: Figures = {}
+    for entry in folder.manifest["exact"]:
+        for cell in folder.lines(entry["folder"], "cells.jsonl"):
+            if cell["error"] is None:
+                found.update(_cell(folder.raw / entry["folder"], entry["kernel"], cell))
+    return found
+
+
+def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where, Figure]]:
+    knob = f"+{cell['knob']['name']}" if cell["knob"] else ""
+    valid = not broken(raw, cell)
+
+    def row(quantity: str, key: str, value: int, unit: str, messages: int, holds: bool) -> Any:
+        where = Where(
+            f"exact-{cell['scheduling']}", kernel, "exact", cell["transport"], cell["pattern"],
+            cell["size"], cell["placement"] + knob, 0, cell["id"], False, quantity, key,
+        )  # fmt: skip
+        return where, Figure(value, unit, messages, "function", holds)
+
+    for (quantity, key), value in _sums(tree(raw, cell["id"])).items():
+        yield row(quantity, key, value, "count", TRIP, valid)
+    if payload := cell.get("payload"):
+        messages = payload["messages"]
+        for way, size in payload["copied"].items():
+            yield row("copy_bytes", way, size, "bytes", messages, payload["valid"])
+        for way in ("loaded", "stored"):
+            sums: Counter[str] = Counter()
+            for function, size in payload[way].items():
+                sums[way] += size
+                sums[f"{way} layer:{_alone(function)}"] += size
+            for key, size in sums.items():
+                yield row("memory_bytes", key, size, "bytes", messages, valid)
+
+
+def _sums(paths: list[Call]) -> dict[tuple[str, str], int]:
+    """Steps and instructions by function and layer, and calls by function."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for path in paths:
+        keys = ("total", f"layer:{layer(path.names)}", path.names[-1])
+        for key in keys:
+            sums["steps", key] += path.steps
+            sums["instructions", key] += path.instructions
+        sums["function_calls", path.names[-1]] += path.calls
+    return {name: value for name, value in sums.items() if value or name[0] != "function_calls"}
+
+
+def broken(raw: Path, cell: dict[str, Any]) -> list[str]:
+    """What is not conserved in an exact cell: one sentence each."""
+    paths, name = tree(raw, cell["id"]), f"exact cell {cell['id']}"
+    steady = cell["shapes"][0] if cell["shapes"] else {"steps": 0, "instructions": 0}
+    found = [f"{name}: {c['name']}: {c['detail']}" for c in cell["checks"] if not c["ok"]]
+    for what in ("steps", "instructions"):
+        total = sum(getattr(path, what) for path in paths)
+        if total != steady[what]:
+            found.append(
+                f"{name}: {what} of the tree sum to {total}, and of the trip {steady[what]}"
+            )
+    order = raw / "iteration" / f"{cell['id']}.tsv"
+    if order.exists():
+        lines = [line.split("\t") for line in order.read_text(encoding="utf-8").splitlines()[1:]]
+        if sum(int(steps) for _, _, steps in lines) != steady["steps"]:
+            found.append(f"{name}: its iteration does not sum to the steady round trip")
+        of_line: Counter[int] = Counter()
+        for _, line, steps in lines:
+            of_line[int(line)] += int(steps)
+        if any(path.steps != of_line[number] for number, path in enumerate(paths, 1)):
+            found.append(f"{name}: a line of its tree has other steps than its iteration")
+    if sum(cell["window"]["tasks"].values()) != cell["window"]["steps"]:
+        found.append(f"{name}: the tasks' steps do not sum to the window's")
+    if sum(shape["iterations"] for shape in cell["shapes"]) > cell["iterations"]:
+        found.append(f"{name}: its shapes have more iterations than the window")
+    return found
