@@ -110,7 +110,7 @@ LAWS: dict[str, Callable[[Folder, dict[str, Any], dict[str, Any], Seen], Pairs]]
 def _exact(folder: Folder) -> Law:
     """Exact cells: tree, iteration and window are of the same steps and instructions."""
     wrong, holds = [], 0
-    for entry in folder.manifest["exact"]:
+    for entry in folder.manifest.get("exact", []):
         for cell in folder.lines(entry["folder"], "cells.jsonl"):
             if cell["error"] is None:
                 found = exact.broken(folder.raw / entry["folder"], cell)

@@ -70,7 +70,7 @@ def _alone(function: str) -> str:
 def figures(folder: Folder) -> Figures:
     """The rows of the tidy table whose instrument is `exact`."""
     found: Figures = {}
-    for entry in folder.manifest["exact"]:
+    for entry in folder.manifest.get("exact", []):
         for cell in folder.lines(entry["folder"], "cells.jsonl"):
             if cell["error"] is None:
                 found.update(_cell(folder.raw / entry["folder"], entry["kernel"], cell))
