@@ -33,14 +33,19 @@ TOPICS = {
     "wake-ups": ("wakeups", "wakeup_causes", "wakeup_calls", "wakeup_stacks", "spurious_wakeups"),
     "system calls": ("syscalls",),
     "functions and their calls": ("function_calls",),
-    "instructions, steps and memory traffic": ("instructions", "steps", "memory_bytes"),
+    "instructions, steps and memory traffic": (
+        "instructions",
+        "steps",
+        "steady_share",
+        "memory_bytes",
+    ),
     "times of iterations": ("rtt_ns", "message_ns", "send_ns"),
     "rates": ("messages_per_s", "requests_per_s", "switches_per_s", "machine_switches_per_s"),
     "CPU time": ("cpu_ns", "task_clock_ns"),
     "other counts": (),
 }
-# The trees have them by function, which the table need not.
-OPTIONAL = ("steps",)
+# Older analyses leave them out.
+OPTIONAL = {("steps", "total"), ("steady_share", ""), ("instructions", "window")}
 NEAR = 1e-9  # relative: of times, rates and means, which are no whole numbers
 
 
@@ -87,7 +92,9 @@ def audit(folder: Folder) -> tuple[Counter[str], list[str]]:
     """How many rows were compared by topic, and a sentence for each difference."""
     table, wrong = folder.table()
     computed = {**cells.figures(folder), **exact.figures(folder), **programs.figures(folder)}
-    computed = {w: f for w, f in computed.items() if w in table or w.quantity not in OPTIONAL}
+    computed = {
+        w: f for w, f in computed.items() if w in table or (w.quantity, w.key) not in OPTIONAL
+    }
     wrong += [f"{where}: {how}." for where, how in compare(table, computed)]
     checked = Counter(topic(where.quantity) for where in {*table, *computed})
     for name, holds, sentences in conservation.laws(folder, computed):

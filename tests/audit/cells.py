@@ -10,13 +10,8 @@ from typing import Any
 from tests.audit import validity, workload
 from tests.audit.folder import Figure, Figures, Folder, Where
 from tests.audit.probes import Count, Scripts, ftrace
-from tests.audit.programs import unit
+from tests.audit.programs import TIMES, timed, unit
 
-# In an emulated guest they say nothing, so the table leaves them out.
-TIMES = (
-    *("rtt_ns", "message_ns", "send_ns", "path_ns", "path_latency", "program_ns", "cpu_ns"),
-    *("messages_per_s", "requests_per_s", "switches_per_s", "task_clock_ns"),
-)
 # A field of a cell, and its usual value, which the conditions do not name.
 USUAL = (("wait", "block"), ("sched", "other"), ("topology", "one"))
 
@@ -31,11 +26,6 @@ def figures(folder: Folder) -> Figures:
             if cell["error"] is None:
                 found.update(_cell(raw, target, scripts, cell))
     return found
-
-
-def timed(target: dict[str, Any]) -> bool:
-    """Whether a target's times are times: not a guest's, nor of an emulated CPU."""
-    return bool(target["kind"] == "host" and target["accelerator"] != "tcg")
 
 
 def counts(

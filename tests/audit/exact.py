@@ -79,9 +79,9 @@ def figures(folder: Folder) -> Figures:
 
 def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where, Figure]]:
     knob = f"+{cell['knob']['name']}" if cell["knob"] else ""
-    valid = not broken(raw, cell)
+    valid = not invalid(raw, cell)
 
-    def row(quantity: str, key: str, value: int, unit: str, messages: int, holds: bool) -> Any:
+    def row(quantity: str, key: str, value: float, unit: str, messages: int, holds: bool) -> Any:
         where = Where(
             f"exact-{cell['scheduling']}", kernel, "exact", cell["transport"], cell["pattern"],
             cell["size"], cell["placement"] + knob, 0, cell["id"], False, quantity, key,
@@ -90,6 +90,10 @@ def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where,
 
     for (quantity, key), value in _sums(tree(raw, cell["id"])).items():
         yield row(quantity, key, value, "count", TRIP, valid)
+    share = cell["shapes"][0]["identical"] / cell["iterations"] if cell["shapes"] else 0
+    yield row("steady_share", "", share, "count", TRIP, valid)
+    window = cell["window"]["instructions"]
+    yield row("instructions", "window", window, "count", cell["messages"], valid)
     if payload := cell.get("payload"):
         messages = payload["messages"]
         for way, size in payload["copied"].items():
@@ -104,38 +108,49 @@ def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where,
 
 
 def _sums(paths: list[Call]) -> dict[tuple[str, str], int]:
-    """Steps and instructions by function and layer, and calls by function."""
+    """Instructions by function and layer, calls by function, and steps."""
     sums: Counter[tuple[str, str]] = Counter()
     for path in paths:
-        keys = ("total", f"layer:{layer(path.names)}", path.names[-1])
-        for key in keys:
-            sums["steps", key] += path.steps
+        for key in ("total", f"layer:{layer(path.names)}", path.names[-1]):
             sums["instructions", key] += path.instructions
+        sums["steps", "total"] += path.steps
         sums["function_calls", path.names[-1]] += path.calls
     return {name: value for name, value in sums.items() if value or name[0] != "function_calls"}
+
+
+def iteration(raw: Path, cell: int) -> tuple[str, list[tuple[int, int]]]:
+    """What it counts (`instructions`; older runs: `steps`); line of the tree and count of each
+    stretch of the round trip, none where the run kept no order."""
+    path = raw / "iteration" / f"{cell}.tsv"
+    if not path.exists():
+        return "steps", []
+    head, *lines = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    return head[-1], [(int(line), int(count)) for _, line, count in lines]
+
+
+def invalid(raw: Path, cell: dict[str, Any]) -> list[str]:
+    """Why no verdict may use an exact cell: one clause each."""
+    found = [f"{check['name']}: {check['detail']}" for check in cell["checks"] if not check["ok"]]
+    steady = cell["shapes"][0] if cell["shapes"] else {}
+    for what in ("steps", "instructions"):
+        if sum(getattr(path, what) for path in tree(raw, cell["id"])) != steady.get(what):
+            found.append(f"its tree does not sum to the steady round trip's {what}")
+    unit, order = iteration(raw, cell["id"])
+    if order and sum(count for _, count in order) != steady.get(unit):
+        found.append("its iteration does not sum to the steady round trip")
+    return found
 
 
 def broken(raw: Path, cell: dict[str, Any]) -> list[str]:
     """What is not conserved in an exact cell: one sentence each."""
     paths, name = tree(raw, cell["id"]), f"exact cell {cell['id']}"
-    steady = cell["shapes"][0] if cell["shapes"] else {"steps": 0, "instructions": 0}
-    found = [f"{name}: {c['name']}: {c['detail']}" for c in cell["checks"] if not c["ok"]]
-    for what in ("steps", "instructions"):
-        total = sum(getattr(path, what) for path in paths)
-        if total != steady[what]:
-            found.append(
-                f"{name}: {what} of the tree sum to {total}, and of the trip {steady[what]}"
-            )
-    order = raw / "iteration" / f"{cell['id']}.tsv"
-    if order.exists():
-        lines = [line.split("\t") for line in order.read_text(encoding="utf-8").splitlines()[1:]]
-        if sum(int(steps) for _, _, steps in lines) != steady["steps"]:
-            found.append(f"{name}: its iteration does not sum to the steady round trip")
-        of_line: Counter[int] = Counter()
-        for _, line, steps in lines:
-            of_line[int(line)] += int(steps)
-        if any(path.steps != of_line[number] for number, path in enumerate(paths, 1)):
-            found.append(f"{name}: a line of its tree has other steps than its iteration")
+    found = [f"{name}: {sentence}" for sentence in invalid(raw, cell)]
+    unit, spans = iteration(raw, cell["id"])
+    of_line: Counter[int] = Counter()
+    for line, count in spans:
+        of_line[line] += count
+    if spans and any(getattr(path, unit) != of_line[n] for n, path in enumerate(paths, 1)):
+        found.append(f"{name}: a line of its tree has other {unit} than its iteration")
     if sum(cell["window"]["tasks"].values()) != cell["window"]["steps"]:
         found.append(f"{name}: the tasks' steps do not sum to the window's")
     if sum(shape["iterations"] for shape in cell["shapes"]) > cell["iterations"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 LEAST_REPEATS = 6  # below that a figure has no interval
@@ -56,6 +57,7 @@ def student(quantile: float, freedom: int) -> float:
     return (low + high) / 2
 
 
+@cache
 def reach(n: int) -> float:
     """Half an interval's width for n repeats whose standard deviation is 1."""
     g = 1 + 2 * sum((1 - k / n) * DRIFT**k for k in range(1, n))

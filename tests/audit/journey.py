@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,25 +29,27 @@ class Journey:
     stages: Counter[str] = field(default_factory=Counter)
 
 
+@cache
 def of(screen: Screen, transport: str) -> Journey:
-    """The journey in the run's first exact cell of a transport, on the first kernel."""
+    """The journey in the run's first exact cell of a transport."""
+    cell = cell_of(screen, transport)
+    return _journey(_message(_spans(screen.folder.raw / cell["folder"], cell["id"])))
+
+
+@cache
+def cell_of(screen: Screen, transport: str) -> dict[str, Any]:
+    """The line of the run's first exact cell of a transport without a knob, and its `folder`."""
     for entry in screen.folder.manifest.get("exact", []):
         for cell in screen.folder.lines(entry["folder"], "cells.jsonl"):
-            if _usual(cell, screen) and cell["transport"] == transport:
-                return _journey(_message(_spans(screen.folder.raw / entry["folder"], cell["id"])))
+            usual = cell["knob"] is None and cell["error"] is None
+            if usual and (cell["size"], cell["transport"]) == (screen.size, transport):
+                return {**cell, "folder": entry["folder"]}
     raise ValueError(f"the run has no exact cell of {transport}")
-
-
-def _usual(cell: dict[str, Any], screen: Screen) -> bool:
-    usual = cell["knob"] is None and cell["error"] is None
-    return usual and cell["size"] == screen.size and cell["scheduling"] == "fifo"
 
 
 def _spans(raw: Path, cell: int) -> list[Span]:
     paths = [call.names for call in exact.tree(raw, cell)]
-    lines = (raw / "iteration" / f"{cell}.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    rows = (line.split("\t") for line in lines)
-    return [(paths[int(line) - 1], int(steps)) for _, line, steps in rows]
+    return [(paths[line - 1], count) for line, count in exact.iteration(raw, cell)[1]]
 
 
 def _call(path: tuple[str, ...]) -> str:

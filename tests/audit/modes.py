@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 
 from tests.audit import workload
@@ -22,8 +23,7 @@ def wrong(
     shares: Sequence[int | None],
 ) -> Iterator[str]:  # fmt: skip
     """A sentence for each printed mode that is no peak, and for shares that no valley gives."""
-    times = _iterations(screen, transport, where)
-    bins = _smooth(_histogram(times))
+    times, bins = _gathered(screen, transport, where)
     for place in places:
         inside = [n for n in bins if abs(n * WIDTH - math.log(place)) <= 2 * NEAR]
         peak = max(inside, key=lambda n: bins[n], default=0) * WIDTH
@@ -52,6 +52,13 @@ def _possible(
     ends = (math.exp(valley[0] * WIDTH), math.exp(valley[-1] * WIDTH))
     first, last = (100 * sum(t < end for t in times) / len(times) for end in ends)
     return first, last
+
+
+@cache
+def _gathered(screen: Screen, transport: str, where: str) -> tuple[list[int], dict[int, float]]:
+    """The iterations, and how many there are around each place."""
+    times = _iterations(screen, transport, where)
+    return times, _smooth(_histogram(times))
 
 
 def _iterations(screen: Screen, transport: str, where: str) -> list[int]:

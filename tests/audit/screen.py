@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from functools import cache
 from statistics import median
 from typing import NamedTuple
 
@@ -38,6 +39,10 @@ class Screen:
     def __init__(self, folder: Folder, text: str) -> None:
         self.folder = folder
         self.figures, _ = folder.table()
+        self.read(text)
+
+    def read(self, text: str) -> None:
+        """Take the sentences and the ledger of a report's text."""
         top = text.split("\n## ", 1)[0].replace("\\_", "_")
         found = LEDGER.search(top)
         if not found:
@@ -77,21 +82,6 @@ class Screen:
         )  # fmt: skip
         return {where.repeat: figure.value for where, figure in found.items()}
 
-    def counts(self, measure: str, transport: str) -> dict[Source, dict[str, list[float]]]:
-        """Source → conditions → the measure of each repeat, in the screen's pattern."""
-        cells: dict[tuple[Source, str, int, int], Cell] = defaultdict(list)
-        found = self.select(pattern=self.pattern, transport=transport)
-        for where, figure in found.items():
-            source = Source(where.instrument, where.target, where.kernel, where.probed)
-            cells[source, where.conditions, where.repeat, where.cell].append(
-                (where, figure.value, figure.messages)
-            )
-        values: dict[Source, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for (source, conditions, _, _), cell in cells.items():
-            if (value := measured(measure, cell)) is not None:
-                values[source][conditions].append(value)
-        return values
-
     def known(self) -> list[str]:
         """Kernels and versions of QEMU that the run names."""
         entries = [*self.folder.manifest["targets"], *self.folder.manifest.get("exact", [])]
@@ -113,6 +103,9 @@ MEASURES = {
     "wake-ups that found nothing to read": ("spurious_wakeups", (), "trip"),
     "context switches": ("switches", ("voluntary", "involuntary"), "trip"),
     "instructions, kernel and user": ("instructions", ("total",), "message"),
+    "… share of exact mode's round trips that are this one": ("steady_share", ("",), "window"),
+    "… mean of exact mode's window, ticks and all": ("instructions", ("window",), "message"),
+    "steps: a repeated string instruction counts each time": ("steps", ("total",), "message"),
 }
 # Of functions that are called at least once a round trip: how many, and how often for a message.
 HIT, CALLS = "kernel functions hit", "calls of these functions"
@@ -124,7 +117,7 @@ def measured(measure: str, cell: Cell) -> float | None:
     if measure in (HIT, CALLS):
         calls = [value for w, value, _ in cell if w.quantity == "function_calls"]
         often = [value for value in calls if value >= messages / 2]
-        if where.instrument != "ftrace" or where.pattern not in TRIPS:
+        if where.instrument not in ("exact", "ftrace") or where.pattern not in TRIPS:
             return None
         return len(often) if measure == HIT else sum(often) / messages
     quantity, keys, per = MEASURES[measure]
@@ -132,11 +125,30 @@ def measured(measure: str, cell: Cell) -> float | None:
     rows = [row for row in rows if _own(row[0].key, keys)]
     if not rows or (keys and len(rows) != len(keys)):
         return None
-    # Copies of an exact cell are of a short window of their own.
+    # An exact cell's copies and its mean are of other windows than its round trip.
     (where, _, messages), total = rows[0], sum(value for _, value, _ in rows)
+    if per == "window":
+        return total
     if per == "trip":
         return total / (messages / 2) if where.pattern in TRIPS else None
     return total / messages if per == "message" else total / (messages * where.size)
+
+
+@cache
+def counts(screen: Screen, measure: str, transport: str) -> dict[Source, dict[str, list[float]]]:
+    """Source → conditions → the measure of each repeat, in the screen's pattern."""
+    cells: dict[tuple[Source, str, int, int], Cell] = defaultdict(list)
+    found = screen.select(pattern=screen.pattern, transport=transport)
+    for where, figure in found.items():
+        source = Source(where.instrument, where.target, where.kernel, where.probed)
+        cells[source, where.conditions, where.repeat, where.cell].append(
+            (where, figure.value, figure.messages)
+        )
+    values: dict[Source, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for (source, conditions, _, _), cell in cells.items():
+        if (value := measured(measure, cell)) is not None:
+            values[source][conditions].append(value)
+    return values
 
 
 def _own(key: str, keys: tuple[str, ...]) -> bool:
