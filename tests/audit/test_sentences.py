@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.audit.folder import Folder, open_folder
 from tests.audit.printed import parse, quotient_fits, tokens
 from tests.audit.screen import Screen
-from tests.audit.sentences import wrong
+from tests.audit.sentences import main, wrong
 from tests.audit.test_audit import REFERENCE
 
 REPEATS = 6
@@ -151,3 +152,20 @@ def test_the_quotient_of_rounded_figures(over: str, under: str, ratio: str, fits
 def test_the_reference_report(tmp_path: Path) -> None:
     text = (REFERENCE / "report.md").read_text(encoding="utf-8")
     assert list(wrong(Screen(open_folder(REFERENCE, tmp_path), text))) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["no-such-run"]])
+def test_what_cannot_be_checked_is_a_sentence(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_report_without_a_ledger_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(REFERENCE, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    (tmp_path / "run/report.md").write_text("# no figures\n", encoding="utf-8")
+    assert main([str(tmp_path / "run")]) == 2
+    assert "no ledger" in capsys.readouterr().err
