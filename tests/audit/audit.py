@@ -75,7 +75,7 @@ def compare(table: Figures, computed: Figures) -> Iterator[tuple[Where, str]]:
 def _equal(stored: Figure, own: Figure) -> bool:
     if stored[1:] != own[1:]:
         return False
-    if own.unit == "count" or own.unit == "bytes":
+    if own.unit in ("count", "bytes") and own.value == int(own.value):
         return stored.value == own.value
     return abs(stored.value - own.value) <= NEAR * abs(own.value)
 

@@ -103,8 +103,7 @@ MEDIANS = (
     rf"(?P<place>{PLACE})(?: \((?P<ways>[^()]*)\))? (?P<one>{TIME}) over (?P<first>{NAME})"
     rf"(?: and (?P<two>{TIME}) over (?P<second>{NAME})"
     rf"(?: \((?P<ratio>{NUMBER}) times as long, (?P<sure>[^();]*)"
-    rf"(?:; (?P<all>{NUMBER}) times in the time of all iterations(?: \((?P<sure_all>[^()]*)\))?)?"
-    r"\))?)?"
+    rf"(?:; by the mean of all (?P<all>{NUMBER}) times(?P<sure_all>[^()]*))?\))?)?"
 )
 
 
@@ -150,7 +149,7 @@ def _quotient(by_name: dict[str, dict[int, float]]) -> Estimate:
 def _estimate(what: str, value: str, sure: str | None, estimate: Estimate) -> Checks:
     """A figure with `95 % interval 1.35 to 1.82, 6 repeats`, or with too few repeats for one."""
     yield Check(what, parse(value), (estimate.value,))
-    if sure and (found := re.search(rf"\b95 % interval ({ENDS})", sure)):
+    if sure and (found := re.search(rf"\b95 % interval(?: within this run)? ({ENDS})", sure)):
         yield from _interval(what, found[1], estimate)
     elif estimate.low is not None:
         yield f"{what}: its interval is not said"
@@ -394,9 +393,14 @@ def _entry(what: str, text: str, values: list[float]) -> Iterator[str]:
             yield f"{what}: printed {text}, computed {value:.6g}"
 
 
+# How exact mode's targets are named.
+SCHEDULERS = {"SCHED_FIFO": "exact-fifo", "default scheduler": "exact-other"}
+
+
 def _source(text: str) -> Source:
     """`kernel counters, no probe attached · host · 6.18`."""
     name, target, kernel = text.split(" · ")
+    target = SCHEDULERS.get(target, target)
     if name.startswith("kernel counters"):
         return Source("kernel", target, kernel, "no probe" not in name)
     return Source(name, target, kernel, not name.startswith(("exact", "workload")))
