@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.audit import intervals, journey, modes
+from tests.audit import intervals, journey, modes, tally
 from tests.audit.folder import NoRunError, open_folder
 from tests.audit.intervals import Estimate
 from tests.audit.printed import (
@@ -314,6 +314,10 @@ def _steady(match: Match, screen: Screen) -> Checks:
         yield Check(f"iterations, {name}", parse(match["all"]), (cell["iterations"],))
 
 
+def _tally(match: Match, screen: Screen) -> Checks:
+    yield from tally.wrong(screen, match)
+
+
 def _size(match: Match, screen: Screen) -> Checks:
     if match["size"] != screen.size_text:
         yield f"the size {match['size']} is not the ledger's, {screen.size_text}"
@@ -333,6 +337,7 @@ PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (ALT, _stages),
     (SOFTIRQ, _softirq),
     (STEADY, _steady),
+    (tally.TALLY, _tally),
     (r"\b(?P<size>[\d.]+ (?:B|KiB|MiB))\b", _size),
 )
 
