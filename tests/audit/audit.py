@@ -42,6 +42,7 @@ TOPICS = {
     "times of iterations": ("rtt_ns", "message_ns", "send_ns"),
     "rates": ("messages_per_s", "requests_per_s", "switches_per_s", "machine_switches_per_s"),
     "CPU time": ("cpu_ns", "task_clock_ns"),
+    "disturbance by others": ("steal_ns", "others_ns", "interrupts", "frequency_khz", "load"),
     "other counts": (),
 }
 # Older analyses leave them out.

@@ -33,6 +33,7 @@ def counts(
 ) -> Iterator[Count]:
     """All that was counted in a cell run, by whom."""
     yield from workload.counts(cell)
+    yield from workload.machine(cell)
     if timed(target):
         yield from workload.times(raw, cell)
     yield from scripts.of(cell)

@@ -13,7 +13,7 @@ SIZES = {"redis": len("*2\r\n$4\r\nINCR\r\n$3\r\nfoo\r\n"), "gin": len('{"messag
 TIMES = (
     *("rtt_ns", "message_ns", "send_ns", "path_ns", "path_latency", "program_ns", "cpu_ns"),
     *("messages_per_s", "requests_per_s", "switches_per_s", "machine_switches_per_s"),
-    *("task_clock_ns", "server_ns", "address_share"),
+    *("task_clock_ns", "server_ns", "address_share", "steal_ns", "others_ns"),
 )
 Values = dict[tuple[str, str], float]
 
@@ -61,7 +61,7 @@ def timed(target: dict[str, Any]) -> bool:
 
 def unit(quantity: str) -> str:
     """The unit that the end of a quantity's name says."""
-    for end, name in (("_per_s", "1/s"), ("_ns", "ns"), ("_bytes", "bytes")):
+    for end, name in (("_per_s", "1/s"), ("_ns", "ns"), ("_bytes", "bytes"), ("_khz", "kHz")):
         if quantity.endswith(end):
             return name
     return "count"

@@ -50,8 +50,11 @@ class Screen:
         self.pattern = found["pattern"]
         self.size = int(found["size"]) * SIZES[found["unit"]]
         self.size_text = f"{found['size']} {found['unit']}"
-        self.paragraphs = [p for p in top[: found.start()].split("\n\n")[1:] if p.strip()]
-        self.ledger = [line for line in top[found.start() :].splitlines() if line.startswith("| ")]
+        said = top[: found.start()] + top[found.end() :].partition("\n")[2]
+        blocks = [block.strip() for block in said.split("\n\n")[1:]]
+        self.paragraphs = [block for block in blocks if not block.startswith("| ")]
+        rows = (block.splitlines() for block in blocks if block.startswith("| "))
+        self.ledger = [[cell.strip() for cell in row.split("|")[1:-1]] for row in next(rows, [])]
 
     def select(self, **named: object) -> Figures:
         """The valid figures of the screen's size with these values in their columns."""

@@ -36,7 +36,17 @@ from tests.audit.printed import (
     tokens,
     unit_of,
 )
-from tests.audit.screen import CALLS, HIT, TRANSPORTS, Screen, Source, conditions, counts, spread
+from tests.audit.screen import (
+    CALLS,
+    HIT,
+    MEASURES,
+    TRANSPORTS,
+    Screen,
+    Source,
+    conditions,
+    counts,
+    spread,
+)
 
 NAME = r"a Unix socket|[\w-]+"
 PLACE = r"(?:[Oo]n one CPU|[Aa]cross two CPUs|[Pp]laced freely)"
@@ -371,18 +381,31 @@ def _sentences(
 
 def ledger(screen: Screen) -> Iterator[str]:
     """The ledger's table: median and range over repeats, of the source that a row names."""
-    head, _, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in screen.ledger)
-    for label, *figures, origin in rows:
+    head, _, *rows = screen.ledger
+    for row in rows:
+        label, *_, origin = row
+        measure = _measure(label)
+        if not measure:
+            yield f"a row of the ledger that nobody checks: {label}"
+            continue
         source = _source(origin)
-        measure = label.removeprefix("another source: ").removesuffix(" per round trip")
-        for column, text in zip(head[1:-1], figures, strict=True):
-            where, _, transport = column.rpartition(", ")
-            try:
+        probed = "with probes attached" in label
+        if probed and not source.probed:
+            yield f"{label}: {origin} has no probes"
+        for column, text in zip(head, row, strict=True):
+            where, comma, transport = column.rpartition(", ")
+            if comma:
                 values = counts(screen, measure, transport).get(source, {}).get(where, [])
-            except KeyError:
-                yield f"a row of the ledger that nobody checks: {measure}"
-                break
-            yield from _entry(f"{measure}, {column}, {origin}", text, values)
+                yield from _entry(f"{measure}, {column}, {origin}", text, values)
+            elif column == "target" and _source(f"x · {text} · x").target != source.target:
+                yield f"{label}: its target is {text}, and its source {origin}"
+
+
+def _measure(label: str) -> str:
+    """The measure that a row's label begins with; the rest says what disturbs the source."""
+    name = label.removeprefix("another source: ")
+    known = (measure for measure in (*MEASURES, HIT, CALLS) if name.startswith(measure))
+    return max(known, key=len, default="")
 
 
 def _entry(what: str, text: str, values: list[float]) -> Iterator[str]:

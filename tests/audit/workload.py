@@ -60,6 +60,22 @@ def counts(cell: dict[str, Any]) -> Iterator[Count]:
             yield instrument, "program_ns", "", ran["ns"]
 
 
+def machine(cell: dict[str, Any]) -> Iterator[Count]:
+    """What else the measured CPUs did while the cell ran; nothing in older runs."""
+    if not (found := cell.get("disturbance")):
+        return
+    cpus = found["cpus"]
+    away = sum(cpu["idle_ns"] + cpu["steal_ns"] for cpu in cpus.values())
+    yield "kernel", "others_ns", "", max(0, found["wall_ns"] * len(cpus) - away - found["own_ns"])
+    yield "kernel", "load", "", found["load"]
+    for number, cpu in cpus.items():
+        for quantity, field in (
+            ("steal_ns", "steal_ns"), ("interrupts", "interrupts"), ("frequency_khz", "khz"),
+        ):  # fmt: skip
+            if cpu[field] is not None:
+                yield "kernel", quantity, number, cpu[field]
+
+
 def _proc(texts: dict[str, list[str] | None]) -> Iterator[Count]:
     """How much the kernel's counters grew between the two texts of each file."""
     for path, quantity, key, read in (
