@@ -10,6 +10,7 @@ and shares no code with the program: docs/audit.md says what it checks, and how.
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -134,4 +135,5 @@ def outcome(checked: Counter[str]) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has seen enough
     sys.exit(main(sys.argv[1:]))

@@ -27,6 +27,11 @@ class Estimate(NamedTuple):
     high: float | None
     repeats: int
 
+    def negative(self) -> Estimate:
+        """The figure with the other sign."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return Estimate(-self.value, low, high, self.repeats)
+
 
 def beta(x: float, a: float, b: float) -> float:
     """The regularised incomplete beta function, by its continued fraction."""

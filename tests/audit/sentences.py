@@ -13,6 +13,7 @@ that holds numbers, and a function that recomputes them.
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.audit import intervals, journey, modes, tally
+from tests.audit import intervals, journey, ledger, modes, tally
 from tests.audit.folder import NoRunError, open_folder
 from tests.audit.intervals import Estimate
 from tests.audit.printed import (
@@ -39,10 +40,8 @@ from tests.audit.printed import (
 from tests.audit.screen import (
     CALLS,
     HIT,
-    MEASURES,
     TRANSPORTS,
     Screen,
-    Source,
     conditions,
     counts,
     spread,
@@ -201,9 +200,8 @@ def _gap(match: Match, screen: Screen) -> Checks:
         for over, than in ([whole, stack] if match["stack"] else [whole])
     ]
     total = intervals.mean(differences[0])
-    if match["way"] == "less":
-        total = Estimate(-total.value, *_turned(total), total.repeats)
-    yield from _part(f"{where}, difference", match, "total", total)
+    said = total if match["way"] == "longer" else total.negative()
+    yield from _part(f"{where}, difference", match, "total", said)
     if match["stack"]:
         yield from _part(f"{where}, stack", match, "stack", intervals.mean(differences[1]))
         rest = intervals.estimate(lambda means: means[0] - means[1], differences)
@@ -214,12 +212,6 @@ def _gap(match: Match, screen: Screen) -> Checks:
             yield Check(f"{where}, share", parse(match["rest_share"]), (100 - 100 * share,))
     if match["repeats"]:
         yield Check(f"{where}, repeats", parse(match["repeats"]), (len(repeats),))
-
-
-def _turned(estimate: Estimate) -> tuple[float | None, float | None]:
-    if estimate.low is None or estimate.high is None:
-        return None, None
-    return -estimate.high, -estimate.low
 
 
 def _part(what: str, match: Match, name: str, estimate: Estimate) -> Checks:
@@ -365,7 +357,7 @@ def wrong(screen: Screen) -> Iterator[str]:
             if not any(low <= begin and end <= high for low, high in spans):
                 around = text[max(0, begin - 30) : end + 30]
                 yield f"a number that nobody checks: {number} in “{around}”"
-    yield from ledger(screen)
+    yield from ledger.wrong(screen)
 
 
 def _sentences(
@@ -377,61 +369,6 @@ def _sentences(
                 yield sentence
     except (ValueError, KeyError) as error:  # the table has nothing of the kind
         yield f"“{match[0]}” cannot be computed again: {error}"
-
-
-def ledger(screen: Screen) -> Iterator[str]:
-    """The ledger's table: median and range over repeats, of the source that a row names."""
-    head, _, *rows = screen.ledger
-    for row in rows:
-        label, *_, origin = row
-        measure = _measure(label)
-        if not measure:
-            yield f"a row of the ledger that nobody checks: {label}"
-            continue
-        source = _source(origin)
-        probed = "with probes attached" in label
-        if probed and not source.probed:
-            yield f"{label}: {origin} has no probes"
-        for column, text in zip(head, row, strict=True):
-            where, comma, transport = column.rpartition(", ")
-            if comma:
-                values = counts(screen, measure, transport).get(source, {}).get(where, [])
-                yield from _entry(f"{measure}, {column}, {origin}", text, values)
-            elif column == "target" and _source(f"x · {text} · x").target != source.target:
-                yield f"{label}: its target is {text}, and its source {origin}"
-
-
-def _measure(label: str) -> str:
-    """The measure that a row's label begins with; the rest says what disturbs the source."""
-    name = label.removeprefix("another source: ")
-    known = (measure for measure in (*MEASURES, HIT, CALLS) if name.startswith(measure))
-    return max(known, key=len, default="")
-
-
-def _entry(what: str, text: str, values: list[float]) -> Iterator[str]:
-    if text == DASH or not values:
-        if text != DASH or values:
-            yield f"{what}: printed {text}, computed {values or 'nothing'}"
-        return
-    figure, _, ends = text.rstrip(")").partition(" (")
-    low, _, high = (ends or figure).partition(DASH)
-    printed = (figure, low, high or low)
-    for one, value in zip(printed, spread(values), strict=True):
-        if not parse(one).fits(value):
-            yield f"{what}: printed {text}, computed {value:.6g}"
-
-
-# How exact mode's targets are named.
-SCHEDULERS = {"SCHED_FIFO": "exact-fifo", "default scheduler": "exact-other"}
-
-
-def _source(text: str) -> Source:
-    """`kernel counters, no probe attached · host · 6.18`."""
-    name, target, kernel = text.split(" · ")
-    target = SCHEDULERS.get(target, target)
-    if name.startswith("kernel counters"):
-        return Source("kernel", target, kernel, "no probe" not in name)
-    return Source(name, target, kernel, not name.startswith(("exact", "workload")))
 
 
 def main(arguments: list[str]) -> int:
@@ -454,4 +391,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has seen enough
     sys.exit(main(sys.argv[1:]))
