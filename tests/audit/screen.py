@@ -95,6 +95,7 @@ class Screen:
 
 
 Cell = list[tuple[Where, float, int]]  # a cell's rows, from one source
+INSTRUCTIONS = "instructions, kernel and user"
 # Measure → quantity, its keys (none: all of the processes' own), and per what it is told.
 MEASURES = {
     "copies of each payload byte": ("copy_bytes", ("in", "out", "kernel"), "byte"),
@@ -105,7 +106,7 @@ MEASURES = {
     "wake-ups": ("wakeups", (), "trip"),
     "wake-ups that found nothing to read": ("spurious_wakeups", (), "trip"),
     "context switches": ("switches", ("voluntary", "involuntary"), "trip"),
-    "instructions, kernel and user": ("instructions", ("total",), "message"),
+    INSTRUCTIONS: ("instructions", ("total",), "message"),
     "… share of exact mode's round trips that are this one": ("steady_share", ("",), "window"),
     "… mean of exact mode's window, ticks and all": ("instructions", ("window",), "message"),
     "steps: a repeated string instruction counts each time": ("steps", ("total",), "message"),
