@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The audit: equal on the reference run, and a line for whatever was changed in a copy of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scipy.stats import t
+
+from tests.audit import audit, intervals
+from tests.audit.folder import open_folder
+
+HERE = Path(__file__).parent
+REFERENCE = HERE.parents[1] / "reports/reference/default"
+HOST = "raw/host"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference run with its raw files unpacked."""
+    folder = tmp_path_factory.mktemp("audit") / "run"
+    folder.mkdir()
+    for name in ("run.json", "measurements.csv"):
+        shutil.copy(REFERENCE / name, folder)
+    shutil.unpack_archive(REFERENCE / "raw.tar.xz", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def known(run: Path) -> set[str]:
+    """What the audit says of the reference run."""
+    return set(audit.audit(open_folder(run, run))[1])
+
+
+def differences(run: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """The lines of the audit that name one."""
+    status = audit.main([str(run)])
+    start = "DIFFERENT: "
+    printed = capsys.readouterr().out.splitlines()
+    lines = {line.removeprefix(start) for line in printed if line.startswith(start)}
+    assert status == (1 if lines else 0)
+    return lines
+
+
+@pytest.mark.xfail(strict=True, reason="the rows of exact `instructions` are steps")
+def test_the_reference_run_is_equal(known: set[str]) -> None:
+    assert known == set()
+
+
+def test_no_other_row_of_the_reference_run_differs(known: set[str]) -> None:
+    assert {line for line in known if "exact: instructions" not in line} == set()
+
+
+def test_it_needs_python_alone() -> None:
+    """No site-packages, and an archive of raw files."""
+    command = [sys.executable, "-I", "-S", str(HERE / "audit.py"), str(REFERENCE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1)
+    assert done.stderr == ""
+    assert "| context switches | " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "script", [path for path in HERE.glob("*.py") if not path.name.startswith("test_")]
+)
+def test_it_shares_no_code_with_the_program(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+(?:\.\w+)?)", text, re.MULTILINE))
+    others = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
+    assert others <= {"tests.audit"}
+
+
+def change(path: Path, old: str, new: str) -> None:
+    """Change the first occurrence of a pattern."""
+    text = path.read_text(encoding="utf-8")
+    changed = re.sub(old, new, text, count=1, flags=re.MULTILINE)
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+
+
+def a_count_of_the_table(run: Path) -> None:
+    change(run / "measurements.csv", r"(skb_clones,,)2000,", r"\g<1>2001,")
+
+
+def a_row_less(run: Path) -> None:
+    change(run / "measurements.csv", r"^default,host,.*,bcc,.*wakeups,process.*\n", "")
+
+
+def a_row_twice(run: Path) -> None:
+    change(run / "measurements.csv", r"^(default,host,.*,syscalls,read,.*\n)", r"\1\1")
+
+
+def a_row_marked_invalid(run: Path) -> None:
+    change(run / "measurements.csv", r"(lo_packets,,2000,count,2000,)True", r"\1False")
+
+
+def a_sample(run: Path) -> None:
+    path = run / HOST / "samples/2.u32"
+    first, *others = (time for (time,) in struct.iter_unpack("<I", path.read_bytes()))
+    path.write_bytes(struct.pack(f"<{1 + len(others)}I", first + 1_000_000, *others))
+
+
+def a_sample_less(run: Path) -> None:
+    path = run / HOST / "samples/2.u32"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def a_map(run: Path) -> None:
+    change(run / HOST / "bpftrace/1/switches.json", r'("20,voluntary": )2001', r"\g<1>2002")
+
+
+def a_traced_function(run: Path) -> None:
+    path = next(run.glob("raw/guest-*/ftrace/18.tsv"))
+    change(path, r"^(tcp_sendmsg\t)46", r"\g<1>47")
+
+
+def a_tree(run: Path) -> None:
+    change(next(run.glob("raw/exact-*/tree/2.tsv")), r"(\[user\]\t0\t\d+\t)\d+", r"\g<1>9")
+
+
+def the_loopback_counter(run: Path) -> None:
+    change(run / HOST / "cells.jsonl", r"(lo: \d+ \d+(?: +0){6} \d+ )(\d)", r"\g<1>7\2")
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        (a_count_of_the_table, r"bpftrace: skb_clones: measurements.csv has 2001 .* give 2000 "),
+        (a_row_less, r"bcc: wakeups process: .* no such row"),
+        (a_row_twice, r"syscalls read stands twice"),
+        (a_row_marked_invalid, r"lo_packets: .*, invalid\), .*, valid\)"),
+        (a_sample, r"host .* cell 2 .*: rtt_ns mean: "),
+        (a_sample, r"cell 2: sum of the samples and the window, ns: "),
+        (a_sample_less, r"cell 2: samples and round trips: 4999 and 5000"),
+        (a_map, r"cell 20 .*bpftrace: switches voluntary: .* 2001 .* give 2002 "),
+        (a_map, r"cell 20: voluntary switches by bpftrace and by getrusage: 2002 and 2001"),
+        (a_traced_function, r"cell 18: calls of tcp_sendmsg by ftrace and messages: 47 and 46"),
+        (a_tree, r"exact cell 2: its tree does not sum to the steady round trip's instructions"),
+        (the_loopback_counter, r"cell 1 .*, kernel: lo_packets: "),
+    ],
+)
+def test_a_change_is_named(
+    broken: Callable[[Path], None],
+    named: str,
+    run: Path,
+    known: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    broken(copy)
+    new = differences(copy, capsys) - known
+    assert any(re.search(named, line) for line in new), new
+
+
+@pytest.mark.parametrize("lacks", ["run.json", "raw", "measurements.csv"])
+def test_what_cannot_be_audited_is_a_sentence(
+    lacks: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy, ignore=lambda *_: [lacks])
+    assert audit.main([str(copy)]) == 2
+    assert re.fullmatch(r"audit: [^\n]+\.\n", capsys.readouterr().err)
+
+
+def test_damage_is_a_sentence(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    change(copy / HOST / "cells.jsonl", r'\{"id"', '{"')
+    assert audit.main([str(copy)]) == 2
+    assert re.fullmatch(r"audit: [^\n]+ damaged [^\n]+\.\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["one", "two"]])
+def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("usage: ")
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 5, 6, 11, 39])
+@pytest.mark.parametrize("quantile", [0.9, 0.975, 0.98, 0.999])
+def test_students_quantile(quantile: float, freedom: int) -> None:
+    assert intervals.student(quantile, freedom) == pytest.approx(t.ppf(quantile, freedom), rel=1e-9)
