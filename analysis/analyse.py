@@ -84,8 +84,7 @@ class Analysis:
 
     def _summary(self) -> tuple[str, ...]:
         """A run that was made for claims begins with what became of them."""
-        first = self.ledgers[0] if self.ledgers else None
-        figures = (*summary(first, self.timings, self.parts), *loopback.sentences(self.run))
+        figures = (*summary(self), *loopback.sentences(self.run))
         if not self.run.for_claims:
             return figures
         has_cells = any(target.cells for target in self.run.targets)

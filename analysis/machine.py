@@ -20,13 +20,21 @@ def machine_text(run: Run, kind: str, kernel: str) -> str:
     return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
 
 
+def is_virtual(run: Run) -> bool:
+    """Whether the host is a virtual machine with a CPU of its own."""
+    return _cpu(run).startswith(VIRTUAL)
+
+
 def _hardware(run: Run, target: Target) -> str:
     if target.kind == "guest" or target.accelerator:
         return GUESTS[target.accelerator]
-    detail = next((check.detail for check in run.manifest.preflight if check.name == CPU), "")
-    if detail.startswith(VIRTUAL):
-        return f"VM, {detail.removeprefix(VIRTUAL)}"
-    return "bare metal" if detail == "real" else ""
+    if is_virtual(run):
+        return f"VM, {_cpu(run).removeprefix(VIRTUAL)}"
+    return "bare metal" if _cpu(run) == "real" else ""
+
+
+def _cpu(run: Run) -> str:
+    return next((check.detail for check in run.manifest.preflight if check.name == CPU), "")
 
 
 def _congestion(target: Target) -> str:

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The answer in a few sentences, of counts, of times and of what divides them, from the data."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.exact.cells import DEFAULT, Comparison
+from analysis.machine import is_virtual, machine_text
+from analysis.raw.run import Run
+from analysis.times.disturbed import Disturbed
 from analysis.times.timing import Latency, Times
 from analysis.times.waterfall import Parts
 from analysis.times.words import gap_text, gathering, interval_text, packing, whole_text
@@ -20,6 +25,7 @@ from analysis.wording import (
     ways,
 )
 
+ACROSS, EARLY, NONE = "cross-cpu", "wakeups_write_space", 0.05  # a round trip
 MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, nineteen are a table
 # Measure, and the words before and after its figure.
 COUNTS = (
@@ -31,41 +37,59 @@ NO_COUNTS = "This run has no valid cell in which copies or kernel functions were
 NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran on the host."
 
 
-def summary(
-    ledger: Ledger | None, timings: Iterable[Times], parts: Iterable[Parts]
-) -> tuple[str, ...]:
+class Measured(Protocol):
+    """What an analysis found, as far as the answer needs it."""
+
+    run: Run
+    ledgers: tuple[Ledger, ...]
+    timings: tuple[Times, ...]
+    parts: tuple[Parts, ...]
+    exact: tuple[Comparison, ...]
+    disturbed: Disturbed
+
+
+def summary(found: Measured) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
-    if ledger is None:
+    if not found.ledgers:
         return ("This run holds no figures: see what is missing.",)
+    ledger = found.ledgers[0]
     timed = [
         timing
-        for timing in timings
+        for timing in found.timings
         if (timing.pattern, timing.size) == (ledger.pattern, ledger.size)
         and timing.conditions in ledger.conditions
     ]
-    counts, durations = _counts(ledger), [*_times(ledger.size, timed), *_gap(ledger.size, parts)]
-    if not durations and (instructions := _instructions(ledger)):
-        return (*counts, instructions)  # of an exact run
+    counts, durations = _counts(found.run, ledger), _durations(found, ledger, timed)
+    if not durations and found.exact:
+        usual = sorted(found.exact, key=lambda one: one.scheduling != DEFAULT)
+        return (*counts, usual[0].sentence)
     if not counts:
         return (*durations, NO_COUNTS)
     return (*counts, *(durations or [NO_TIMES]))
 
 
-def _counts(ledger: Ledger) -> list[str]:
-    clauses = [
-        f"{verb} {figures}"
-        for measure, verb, unit in COUNTS
-        if (figures := _by_transport(ledger, measure, unit))
-    ]
-    if not clauses:
-        return []
-    return [f"For a message of {size_text(ledger.size)} the kernel {listed(clauses)}."]
-
-
-def _instructions(ledger: Ledger) -> str:
-    figures = _by_transport(ledger, "instructions", "instructions")
+def _counts(run: Run, ledger: Ledger) -> list[str]:
+    """A sentence for each machine that the counts are from."""
+    clauses: dict[str, list[str]] = {}
+    for measure, verb, unit in COUNTS:
+        if figures := _by_transport(ledger, measure, unit):
+            line = ledger.row(measure).lines[0]
+            machine = machine_text(run, line.target, line.kernel)
+            clauses.setdefault(machine, []).append(f"{verb} {figures}")
     size = size_text(ledger.size)
-    return figures and f"A message of {size} takes {figures}, the kernel's and the program's."
+    return [
+        f"On {machine} the kernel, for a message of {size}, {listed(said)}."
+        for machine, said in clauses.items()
+    ]
+
+
+def _durations(found: Measured, ledger: Ledger, timed: Sequence[Times]) -> list[str]:
+    kernels = {latency.kernel for timing in timed for latency in timing.latencies}
+    machine = listed([machine_text(found.run, "host", kernel) for kernel in sorted(kernels)])
+    times = _times(ledger.size, timed, machine)
+    if times and found.disturbed.runs:
+        times.append(found.disturbed.sentence())
+    return [*times, *_gap(found, ledger)]
 
 
 def _by_transport(ledger: Ledger, measure: str, unit: str) -> str:
@@ -96,13 +120,15 @@ def _figure(ledger: Ledger, measure: str, transport: str) -> str:
     return spread(low, high, unit) or amount(low, unit)
 
 
-def _times(size: int, timings: Sequence[Times]) -> list[str]:
+def _times(size: int, timings: Sequence[Times], machine: str) -> list[str]:
     """Medians and ratios, placement by placement, and then the timing that they hold for."""
     shown = [timing for timing in timings if any(latency.p50 for latency in _first(timing))]
     if not shown:
         return []
     medians = listed([_medians(timing) for timing in shown])
-    takes = f"A {shown[0].iteration} of {size_text(size)} takes, at the median, {medians}."
+    takes = (
+        f"On {machine} a {shown[0].iteration} of {size_text(size)} takes, at the median, {medians}."
+    )
     return [takes, _timing(shown), *filter(None, [_modes(shown)])]
 
 
@@ -150,8 +176,26 @@ def _modes(timings: Sequence[Times]) -> str:
     return f"Latency has one mode ({', '.join(sorted(known))})." if known else ""
 
 
-def _gap(size: int, parts: Iterable[Parts]) -> list[str]:
-    """What the difference between the first two transports is made of, in each placement."""
-    gaps = [part for part in parts if part.size == size and part.than]
-    first = gaps[0].transport if gaps else ""
-    return [gap_text(gap) for gap in gaps if gap.transport == first]
+def _gap(found: Measured, ledger: Ledger) -> list[str]:
+    """What the difference between the first two transports is made of, and its known causes."""
+    gaps = [part for part in found.parts if part.size == ledger.size and part.than]
+    gaps = [gap for gap in gaps if gap.transport == gaps[0].transport]
+    said = [gap_text(gap) for gap in gaps]
+    if any(gap.placement == ACROSS for gap in gaps) and (causes := _causes(found.run, ledger)):
+        said.append(f"What is known of sleeping and waking across CPUs: {'; '.join(causes)}.")
+    return said
+
+
+def _causes(run: Run, ledger: Ledger) -> list[str]:
+    causes = []
+    for line in ledger.row(EARLY).lines[:1]:
+        early = line.entries.get((ACROSS, "unix"))
+        if early and early.valid and early.value > NONE:
+            machine = machine_text(run, line.target, line.kernel)
+            causes.append(
+                f"over a Unix socket {number(early.value)} wake-ups a round trip come out of "
+                f"unix_write_space, which wakes a process before its message is there ({machine})"
+            )
+    if is_virtual(run):
+        causes.append("the host is a virtual machine, whose idle CPUs the hypervisor wakes")
+    return causes
