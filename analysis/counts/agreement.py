@@ -92,15 +92,9 @@ class Agreement(KernelWorkload):
                 found.setdefault(why, []).append(transport)
         return [(listed(names), why) for why, names in found.items()]
 
-    def is_equal(self) -> int:
-        """How many of its figures are equal to the last event."""
-        return sum(counts.equal for _, _, by in self.rows for counts in by.values())
-
-    def figures(self) -> int:
-        return sum(len(by) for _, _, by in self.rows)
-
-    def unexplained(self) -> int:
-        return sum(counts.unexplained for _, _, by in self.rows for counts in by.values())
+    @property
+    def figures(self) -> list[QuantityCounts]:
+        return [counts for _, _, by in self.rows for counts in by.values()]
 
 
 def compare(tidy: pd.DataFrame) -> tuple[Compared, ...]:

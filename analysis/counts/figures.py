@@ -21,7 +21,7 @@ from analysis.counts.measures import best_source, source_of
 from analysis.counts.plots import Panel, Point
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.wording import counted, listed, size_text, source_text
+from analysis.wording import counted, listed, size_text
 
 PER_MESSAGE = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
@@ -56,9 +56,7 @@ def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
 
 
 def _from(best: list[tuple[Row, Line]]) -> str:
-    lines = (line for _, line in best)
-    sources = [source_text(row.instrument, row.target, row.kernel, row.probed) for row in lines]
-    return f"Numbers: {listed(list(dict.fromkeys(sources)))}."
+    return f"Numbers: {listed(list(dict.fromkeys(line.source for _, line in best)))}."
 
 
 def _best(rows: list[Row]) -> list[tuple[Row, Line]]:

@@ -12,6 +12,7 @@ from analysis.conditions import Conditions
 from analysis.counts.measures import SOURCE, WORKLOAD, disturbance, groups, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
+from analysis.wording import source_text
 
 Column = tuple[str, str]  # conditions, transport
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
@@ -48,6 +49,10 @@ class Line(NamedTuple):
     @property
     def disturbance(self) -> tuple[int, int]:
         return disturbance(self.target, self.probed)
+
+    @property
+    def source(self) -> str:
+        return source_text(self.instrument, self.target, self.kernel, self.probed)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,7 @@ from analysis.analyse import Analysis
 from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
-from analysis.report.sections.counts import (
-    SHOWN_DISAGREEMENTS,
-    line_source,
-    machines,
-    quantity_text,
-)
+from analysis.report.sections.counts import SHOWN_DISAGREEMENTS, machines, quantity_text
 from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
@@ -213,7 +208,7 @@ def _add(table: Table, ledger: Ledger, row: Row, sources: Sources, *, narrow: bo
         if not any(column in line.entries for column in ledger.columns):
             continue  # it has figures of other columns only
         figures = tuple(_figure(row, line, column, narrow) for column in ledger.columns)
-        letter = sources.letter(line.target, line_source(line))
+        letter = sources.letter(line.target, line.source)
         for place, (shown, letters, disturbed) in enumerate(lines):
             if says_no_more(figures, shown):
                 lines[place] = shown, f"{letters}, {letter}", disturbed

@@ -55,13 +55,14 @@ class Disturbed(NamedTuple):
         shares = [shares for _, _, shares in self.runs]
         stolen = sum(found.stolen > MOST_STOLEN for found in shares)
         taken = sum(found.taken > MOST_TAKEN for found in shares)
-        causes = [
-            *([f"a hypervisor took over {MOST_STOLEN:.0%} of a CPU in {stolen}"] if stolen else []),
-            *([f"other processes ran for over {MOST_TAKEN:.0%} in {taken}"] if taken else []),
-        ]
+        causes = {
+            f"the hypervisor took more than {MOST_STOLEN * 100:.0f} % of a CPU in": stolen,
+            f"other processes ran for more than {MOST_TAKEN * 100:.0f} % of the time in": taken,
+        }
+        said = listed([f"{words} {count}" for words, count in causes.items() if count])
         runs = f"{len(shares)} of {counted(self.recorded, 'unprobed cell run')}"
         text = f"Disturbed: {runs} ({number(self.share * 100)} %)"
-        return f"{text}: {listed(causes)}." if causes else f"{text}."
+        return f"{text}: {said}." if said else f"{text}."
 
 
 def shares_of(cell: Cell) -> Shares | None:

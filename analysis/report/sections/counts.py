@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from analysis.analyse import Analysis
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE, Agreement, Compared
-from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line
+from analysis.counts.ledger import MOST_TOGETHER, Ledger
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions import crosscheck
@@ -22,7 +22,7 @@ from analysis.report.inline import (
     measured,
     say,
 )
-from analysis.wording import NOT_MEASURED, counted, number, size_text, source_text
+from analysis.wording import NOT_MEASURED, counted, number, size_text
 
 SHOWN_DISAGREEMENTS = 4
 FROM = Column("where from", "from")
@@ -79,12 +79,8 @@ def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
         if words := row.disturbed(line):
             name = say("{} {}", name, faint(words))
         head, *figures = measured(row.measure, map(line.entries.get, ledger.columns), name)
-        yield Row((head, line.target, *figures, line_source(line)), kind)
+        yield Row((head, line.target, *figures, line.source), kind)
         kind = "second"
-
-
-def line_source(line: Line) -> str:
-    return source_text(line.instrument, line.target, line.kernel, line.probed)
 
 
 def switches(analysis: Analysis, figures: Figures) -> Blocks:
@@ -199,16 +195,17 @@ def _agreement_table(table: Agreement, kind: str) -> Group:
     rows = []
     for quantity, key, counts in table.rows:
         by = {Column(tool, "n", name): n for name in counts for tool, n in counts[name].by.items()}
-        figures = [f"{by[column]:,}" if column in by else NOT_MEASURED for column in columns]
+        cells = [f"{by[column]:,}" if column in by else NOT_MEASURED for column in columns]
         remarks = [
             f"{names}: {why}" if why else say("<strong>{}: unexplained</strong>", names)
             for names, why in table.remarks(counts)
         ]
-        rows.append((f"{quantity} {key}".strip(), *figures, joined(remarks, ". ") or "equal"))
-    unexplained = table.unexplained()
+        rows.append((f"{quantity} {key}".strip(), *cells, joined(remarks, ". ") or "equal"))
+    figures = table.figures
+    equal, unexplained = sum(f.equal for f in figures), sum(f.unexplained for f in figures)
     summary = say(
         "{} {} · {}: {} of {} equal to the last event{}", table.target, table.kernel,
-        conditions_text(table), table.is_equal(), counted(table.figures(), "figure"),
+        conditions_text(table), equal, counted(len(figures), "figure"),
         say(", <strong>{} unexplained</strong>", unexplained) if unexplained else "",
     )  # fmt: skip
     caption = (
