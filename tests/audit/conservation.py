@@ -30,8 +30,9 @@ Pairs = Iterator[tuple[str, float, float]]
 
 
 def laws(folder: Folder, computed: Figures) -> Iterator[Law]:
-    """Each law, over all cells of the run that can show it."""
+    """Each law, over all valid cells of the run that can show it."""
     by_cell: dict[tuple[str, str, int], Seen] = defaultdict(dict)
+    valid = {(w.target, w.kernel, w.cell) for w, figure in computed.items() if figure.valid}
     for where, figure in computed.items():
         counted = by_cell[where.target, where.kernel, where.cell]
         counted[where.instrument, where.quantity, where.key] = figure.value
@@ -39,7 +40,7 @@ def laws(folder: Folder, computed: Figures) -> Iterator[Law]:
         (target, cell, by_cell[target["kind"], target["kernel"], cell["id"]])
         for target in folder.manifest["targets"]
         for cell in folder.lines(target["folder"], "cells.jsonl")
-        if cell["error"] is None
+        if (target["kind"], target["kernel"], cell["id"]) in valid
     ]
     for name, law in LAWS.items():
         wrong, holds = [], 0
