@@ -41,8 +41,11 @@ def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> l
             reasons += _probed_messages(cell, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, entries, probed, who)
-        if (packets := probed.get(("background_packets", ""), 0)) > 0:
+        packets = probed.get(("background_packets", ""), 0)
+        if packets > 0:
             reasons.append(f"other programs sent {packets:.0f} packets over lo in the window")
+        elif packets < 0:
+            reasons.append(f"packets of other programs came out as {packets:.0f}")
     return [*reasons, *_calls_missed(cell), *_lost(entries), *_counted_twice(entries)]
 
 
