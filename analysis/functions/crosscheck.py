@@ -106,9 +106,9 @@ def hits_text(found: Sequence[Crosscheck]) -> str:
         return ""
     kernel, size, conditions = found[0].kernel, found[0].size, found[0].conditions
     texts = [
-        one.hits_text
-        for one in found
-        if (one.kernel, one.size, one.conditions) == (kernel, size, conditions)
+        check.hits_text
+        for check in found
+        if (check.kernel, check.size, check.conditions) == (kernel, size, conditions)
     ]
     return (
         f"Different kernel functions that each round trip of {size_text(size)} calls "
@@ -132,7 +132,8 @@ def crosschecks(tidy: pd.DataFrame) -> tuple[Crosscheck, ...]:
             ftrace = probed[same & (probed["instrument"] == "ftrace")]["messages"]
             traced = 0 if ftrace.empty else int(ftrace.min()) // 2
             found.append(Crosscheck(kernel, transport, size, conditions, rows_of_both, traced))
-    found.sort(key=lambda one: (*(-n for n in version(one.kernel)), transport_order(one.transport)))
+    found.sort(key=lambda check: transport_order(check.transport))
+    found.sort(key=lambda check: version(check.kernel), reverse=True)
     return tuple(found)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exact mode: a kernel path counted to the last instruction, in an emulated machine."""
+"""Exact mode: every instruction that an emulated CPU executes on a kernel path."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real boots: counts repeat to the last instruction, conserve, and failures are sentences."""
+"""Real boots: counts repeat, instruction by instruction, conserve, and failures are sentences."""
 
 from __future__ import annotations
 

@@ -44,38 +44,37 @@ def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
     """A round trip under each scheduler side by side, and what part of the window it stands for."""
     heads = ("instructions", "steps", "exactly so", "mean of the window")
     groups: dict[tuple[str, int], list[Comparison]] = {}
-    for one in comparisons:
-        groups.setdefault((one.kernel, one.size), []).append(one)
-    for (kernel, size), found in groups.items():
-        names = list(dict.fromkeys(cell.transport for one in found for cell in one.cells))
-        rows = []
-        for one in sorted(
-            found, key=lambda one: (one.placement != "same-cpu", one.scheduling != DEFAULT)
-        ):
-            cells = {cell.transport: cell for cell in one.cells}
-            figures = [text for name in names for text in _round_trip(cells.get(name))]
-            ratios = [_ratio(one.cells, count) for count in (lambda c: c.total, lambda c: c.mean)]
-            rows.append((one.title, *figures, *ratios))
+    for comparison in comparisons:
+        groups.setdefault((comparison.kernel, comparison.size), []).append(comparison)
+    for (kernel, size), group in groups.items():
+        group.sort(key=lambda found: (found.placement != "same-cpu", found.scheduling != DEFAULT))
+        names = list(dict.fromkeys(cell.transport for found in group for cell in found.cells))
+        columns = [column for name in names for column in numbers(*heads, group=name)]
+        if len(names) > 1:
+            columns += numbers("steady", "mean", group=" / ".join(reversed(names)))
         caption = (
             f"A round trip by scheduler, {kernel}, {size_text(size)}: the steady one (the most "
             "frequent, with the iterations that are exactly so), and the mean of all that the "
             "window held, ticks and other iterations too. Steps count each repetition of a "
             "repeated string instruction, instructions do not"
         )
-        columns = [column for name in names for column in numbers(*heads, group=name)]
-        ends = numbers("steady", "mean", group="second / first")
-        yield Table(caption, ["scheduler", *columns, *ends], rows)
+        rows = [(found.title, *_round_trips(found, names)) for found in group]
+        yield Table(caption, ["scheduler", *columns], rows)
 
 
-def _round_trip(cell: ExactCell | None) -> tuple[str, ...]:
-    if cell is None:
-        return (NOT_MEASURED,) * 4
-    share = f"{cell.identical} of {cell.iterations}"
-    return f"{cell.total:,}", f"{cell.steps:,}", share, f"{cell.mean:,.0f}"
-
-
-def _ratio(cells: tuple[ExactCell, ...], count: Callable[[ExactCell], float]) -> str:
-    return number(count(cells[1]) / count(cells[0])) if len(cells) > 1 else NOT_MEASURED
+def _round_trips(found: Comparison, names: list[str]) -> Iterator[str]:
+    cells = {cell.transport: cell for cell in found.cells}
+    for name in names:
+        if cell := cells.get(name):
+            yield from (f"{cell.total:,}", f"{cell.steps:,}")
+            yield from (f"{cell.identical} of {cell.iterations}", f"{cell.mean:,.0f}")
+        else:
+            yield from (NOT_MEASURED,) * 4
+    if len(found.cells) > 1:
+        first, second = found.cells
+        yield from (number(second.total / first.total), number(second.mean / first.mean))
+    elif len(names) > 1:
+        yield from (NOT_MEASURED,) * 2
 
 
 def _comparison(found: Comparison, first: bool) -> Blocks:
