@@ -5,17 +5,19 @@ from analysis.raw.run import Run, Target
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
+EXACT = {"exact-fifo": "SCHED_FIFO", "exact-other": "default scheduler"}
 GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
 
 
 def machine_text(run: Run, kind: str, kernel: str) -> str:
     """`guest 6.12.117 (emulated, cubic)`, `host 6.18.44 (VM, kvm, bbr)`.
 
-    `kind` and `kernel` as in the tidy table. Exact mode's targets, which `run.targets` does not
-    hold, are an emulated machine. What the run did not record is left out.
+    `kind` and `kernel` as in the tidy table. What the run did not record is left out.
     """
+    if kind in EXACT:
+        return f"exact mode's {kernel} (emulated, {EXACT[kind]})"
     target = next((t for t in run.targets if (t.kind, t.kernel) == (kind, kernel)), None)
-    facts = ["emulated"] if target is None else [_hardware(run, target), _congestion(target)]
+    facts = [_hardware(run, target), _congestion(target)] if target else []
     said = ", ".join(filter(None, facts))
     return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
 

@@ -148,7 +148,7 @@ def _medians(timing: Times) -> str:
         return text
     ratio = timing.ratios[0]
     return (
-        f"{text} ({number(ratio.median.value)} times as long, {interval_text(ratio.median)}; "
+        f"{text} ({number(ratio.median.value)} times as long, {interval_text(ratio.median)}"
         f"{whole_text(ratio)})"
     )
 

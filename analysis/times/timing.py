@@ -45,13 +45,13 @@ class Ratio:
     """How many times as long `transport` takes as `than`, under the same conditions.
 
     `median` compares the p50 beside it; `all` the time of all iterations, slow ones included (the
-    inverse of messages a second). In a stream both are that.
+    inverse of messages a second), None where nobody counted messages. In a stream both are that.
     """
 
     transport: Latency
     than: Latency
     median: Estimate
-    all: Estimate
+    all: Estimate | None
 
     @property
     def both(self) -> tuple[Latency, Latency]:
@@ -151,8 +151,10 @@ def _ratio(
     medians: pd.DataFrame, windows: pd.DataFrame, latency: Latency, than: Latency
 ) -> Ratio | None:
     """Of the repeats in which both were measured: they are interleaved, and met one machine."""
-    names = [latency.transport, than.transport]
-    pairs = [table[names].dropna() for table in (medians, windows)]
-    if any(table.empty for table in pairs):
-        return None
-    return Ratio(latency, than, *(quotient(*table.to_numpy().T) for table in pairs))
+    median, whole = (_quotient(table, latency, than) for table in (medians, windows))
+    return Ratio(latency, than, median, whole) if median else None
+
+
+def _quotient(table: pd.DataFrame, latency: Latency, than: Latency) -> Estimate | None:
+    pairs = table.reindex(columns=[latency.transport, than.transport]).dropna()
+    return None if pairs.empty else quotient(*pairs.to_numpy().T)

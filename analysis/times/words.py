@@ -43,15 +43,16 @@ def ratio_text(ratio: Ratio) -> str:
     """`tcp takes 1.60 times as long as unix at the median (…)`; its conditions stand beside."""
     return (
         f"{ratio.transport.transport} takes {number(ratio.median.value)} times as long as "
-        f"{ratio.than.transport} at the median ({interval_text(ratio.median)}), "
-        f"{whole_text(ratio)}"
+        f"{ratio.than.transport} at the median ({interval_text(ratio.median)}){whole_text(ratio)}"
     )
 
 
 def whole_text(ratio: Ratio) -> str:
-    """`by the mean of all 1.72 times, 95 % interval 1.60 to 1.84`."""
+    """`; by the mean of all 1.72 times, 95 % interval 1.60 to 1.84`; empty where it is unknown."""
+    if ratio.all is None:
+        return ""
     sure = "" if ratio.all.low is None else f", {interval_text(ratio.all, repeats=False)}"
-    return f"by the mean of all {number(ratio.all.value)} times{sure}"
+    return f"; by the mean of all {number(ratio.all.value)} times{sure}"
 
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:

@@ -56,7 +56,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     speed = [row.measure.id for row in analysis.programs if row.speed]
     assert speed == ["requests_per_s", "rtt_p50", "rtt_mean", "rtt_p99"]
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
-    assert rows["rtt_mean"].ratio == Estimate(1.5, None, None, 2)
+    assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
     page = html(report_page(analysis, []))
     assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page

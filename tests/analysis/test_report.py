@@ -143,7 +143,7 @@ def test_hostile_strings_in_the_terminal(
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert (
-        "For a message of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
+        "the kernel, for a message of 10 B, copies each payload byte 7.00 times over a Unix socket "
         "and TCP alike, runs 2 different functions over a Unix socket and 4 over TCP and "
         "makes 4.00 function calls over a Unix socket and 5.50 over TCP."
     ) in page

@@ -306,14 +306,39 @@ def _per(screen: Screen, what: str, transport: str | None) -> Iterator[float]:
             yield sum(values) / len(values)
 
 
-# "its steady round trip, which 201 (unix) of 299 and 143 (tcp) of 299 iterations are exactly"
-STEADY = r"(?P<same>\d+) \((?P<name>[\w-]+)\) of (?P<all>\d+)(?= iterations| and \d|, \d)"
+# "its steady round trip, which 201 of 299 (unix) and 143 of 299 (tcp) iterations are exactly"
+STEADY = r"(?P<same>\d+) of (?P<all>\d+) \((?P<name>[\w-]+)\)(?= iterations| and \d|, \d)"
 
 
 def _steady(match: Match, screen: Screen) -> Checks:
     cell, name = journey.cell_of(screen, match["name"]), match["name"]
     yield Check(f"steady, {name}", parse(match["same"]), (cell["shapes"][0]["identical"],))
     yield Check(f"iterations, {name}", parse(match["all"]), (cell["iterations"],))
+
+
+# "Disturbed: 55 of 96 unprobed cell runs (57.3 %): the hypervisor took more than 5 % of a CPU …"
+DISTURBED = (
+    r"Disturbed: (?P<some>\d+) of (?P<all>\d+) unprobed cell runs? \((?P<percent>[\d.]+) %\)"
+    r"(?:: (?:the hypervisor took more than 5 % of a CPU in (?P<stolen>\d+))?(?: and )?"
+    r"(?:other processes ran for more than 10 % of the time in (?P<taken>\d+))?)?"
+)
+
+
+def _disturbed(match: Match, screen: Screen) -> Checks:
+    """From the lines of the cells: what is certain, since the kernel counts in steps."""
+    stolen, taken = [], []
+    for cell in screen.folder.lines("host", "cells.jsonl"):
+        if cell["result"] and not cell["scripts"] and (found := cell.get("disturbance")):
+            cpus, wall, step = found["cpus"].values(), found["wall_ns"], found["step_ns"]
+            away = sum(cpu["idle_ns"] + cpu["steal_ns"] + step for cpu in cpus)
+            others = (wall * len(cpus) - away - found["own_ns"]) * min(1, 2 / len(cpus))
+            stolen.append(max(cpu["steal_ns"] for cpu in cpus) - step > 0.05 * wall)
+            taken.append(others > 0.10 * wall)
+    some = sum(map(any, zip(stolen, taken, strict=True)))
+    figures = {"some": some, "all": len(stolen), "percent": 100 * some / len(stolen)}
+    figures |= {"stolen": sum(stolen), "taken": sum(taken)}
+    for name, value in figures.items():
+        yield Check(f"disturbed, {name}", parse(match[name] or "0"), (value,))
 
 
 def _tally(match: Match, screen: Screen) -> Checks:
@@ -340,6 +365,7 @@ PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (ALT, _stages),
     (SOFTIRQ, _softirq),
     (STEADY, _steady),
+    (DISTURBED, _disturbed),
     (tally.TALLY, _tally),
     (r"\b(?P<size>[\d.]+ (?:B|KiB|MiB))\b", _size),
 )

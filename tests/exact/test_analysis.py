@@ -17,7 +17,6 @@ from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.raw.run import read_run
-from analysis.report.sections.counts import line_source
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
@@ -141,7 +140,7 @@ def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path
     (ledger,) = analysis.ledgers
     for measure in ("instructions", "steps", "instructions_mean", "instructions_share"):
         lines = ledger.row(measure).lines
-        assert [line_source(line).split(" · ")[1] for line in lines] == [
+        assert [line.source.split(" · ")[1] for line in lines] == [
             "default scheduler", "SCHED_FIFO",
         ]  # fmt: skip
         assert ledger.row(measure).measure.headline
@@ -152,8 +151,7 @@ def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path
 def test_the_headline_of_an_exact_run_is_its_instructions(tmp_path: Path) -> None:
     assert main([str(write_run(tmp_path)), "--quiet"]) == 0
     page = (tmp_path / "report.md").read_text()
-    takes = "20.0 instructions over a Unix socket and 31.0 over TCP, the kernel's and the program's"
-    assert f"A message of 64 B takes {takes}" in " ".join(page.split())
+    assert "A message of 64 B takes 20 instructions over a Unix socket and 31" in page
     assert "no valid cell" not in page
 
 
