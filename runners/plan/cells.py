@@ -27,8 +27,8 @@ class Defaults:
 
 
 # Many short repeats rather than few long ones: an interval over repeats narrows with their number
-# (analysis/intervals.py), and a repeat is long enough with 2,000 round trips.
-HOST = Defaults("host", messages=4_000, watched=2_000, warmup=1_000, repeats=12, bytes=1 << 30)
+# (analysis/intervals.py), and a repeat is long enough with 1,200 round trips.
+HOST = Defaults("host", messages=2_400, watched=2_000, warmup=600, repeats=20, bytes=1 << 30)
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.
 GUEST = Defaults("guest", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
