@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """bpftrace scripts, merged into one process a probe level, which prints its maps when it ends."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

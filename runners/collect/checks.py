@@ -5,8 +5,6 @@ Each program gets a private directory and runs as the workload's user, or as roo
 prints a line of JSON for each circumstance.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a figure: kernel, CPU, tools and settings."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -8,8 +8,6 @@ The window is the client's for both processes. It holds three system calls and o
 not the workload's: writing `disable`, waiting for the answer, and the server's "done".
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -7,8 +7,6 @@ Java client does not; here each runs both ways. The client waits for no answer, 
 buffers limit the data in flight. Nothing is pinned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ These are the BCC tools of probes/bcc that need only tracepoints, limited to pro
 once, after an experiment's timed runs, and open a window for each probed run.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

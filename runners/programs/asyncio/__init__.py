@@ -6,8 +6,6 @@ transport; each measurement is a connection and a client process of its own. Not
 in the article. Messages are far fewer than its minute's worth.
 """
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import ExitStack
 from itertools import product

@@ -5,8 +5,6 @@ As written, they compare two messages over Unix sockets with one message over TC
 compare one with one. They need no package.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

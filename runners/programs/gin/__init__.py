@@ -8,8 +8,6 @@ Nothing is pinned: oha and the server share the machine. In the article nginx sp
 by `fastcgi_pass`, so the server also gets requests in FastCGI.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections import Counter

@@ -7,8 +7,6 @@ directory, stores nothing on disk, and ends with the run. One client sends 1/200
 million requests, twenty clients 1/2000 of its ten million.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
