@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Makes a Vagrant box for a class, and proves that it works: `--help` lists the options.
+# Makes a Vagrant box for a class, or an emulator for it: `--help` lists the options.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

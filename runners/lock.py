@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One measurement at a time, as two at once would spoil both; one proof of a box at a time, too.
+"""One measurement at a time, as two at once would spoil both.
 
 The lock is an abstract Unix socket (unix(7)): the kernel frees the name when its owner dies,
 however it dies, and SO_PEERCRED tells a second run who holds it.
@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from runners.errors import RunError
@@ -19,20 +19,15 @@ MOST_REFUSED = 128
 CREDENTIALS = struct.Struct("iII")
 
 
-def measuring() -> AbstractContextManager[None]:
-    """Hold the lock. Raises RunError, naming the holder, where another run has it."""
-    return alone(NAME, "another run is measuring")
-
-
 @contextmanager
-def alone(name: str, what: str) -> Iterator[None]:
-    """Hold the lock `name`. Raises RunError, with `what` in it, where another process does."""
+def measuring() -> Iterator[None]:
+    """Hold the lock. Raises RunError, naming the holder, where another run has it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
-            lock.bind(name)
+            lock.bind(NAME)
         except OSError as error:
             raise RunError(
-                f"{what} on this machine ({_holder(name)}), and two at once would "
+                f"another run is measuring on this machine ({_holder()}), and two at once would "
                 "spoil both: wait until it has ended."
             ) from error
         # No connection is ever accepted: refused runs stay in the queue, which must not fill up.
@@ -40,11 +35,11 @@ def alone(name: str, what: str) -> Iterator[None]:
         yield
 
 
-def _holder(name: str) -> str:
+def _holder() -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.setblocking(False)
         try:
-            peer.connect(name)
+            peer.connect(NAME)
         except OSError:
             return "which does not answer"
         raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)

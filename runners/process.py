@@ -27,12 +27,13 @@ def command(
     return [*prefix, "--", *argv]
 
 
-def attempt(argv: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+def attempt(
+    argv: Sequence[object], user: User | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a program to its end: its status, and what it printed. It has no input, unless given."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.run(
-        command([str(word) for word in argv]), text=True, errors="replace", **streams | options
-    )
+    words = [str(word) for word in argv]
+    return subprocess.run(command(words, user), text=True, errors="replace", **streams | options)
 
 
 def stop(

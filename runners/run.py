@@ -22,6 +22,7 @@ from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
+from runners.process import attempt
 from runners.session import Session
 from runners.show import intention
 
@@ -194,10 +195,7 @@ def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:
 
 def _printed_by(argv: list[str]) -> str:
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=ANSWER_SECONDS, check=False, env=os.environ | {"LC_ALL": "C"},
-        )  # fmt: skip
+        done = attempt(argv, timeout=ANSWER_SECONDS, env=os.environ | {"LC_ALL": "C"})
     except (subprocess.TimeoutExpired, OSError) as error:
         return str(error)
     return done.stdout + done.stderr

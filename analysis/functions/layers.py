@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel function → layer, by probes/functions.tsv."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatchcase
 from functools import cache

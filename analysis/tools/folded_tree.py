@@ -8,8 +8,6 @@ below its caller with what it and all that it calls cost; the most expensive sib
 first, and what is too cheap to show is summed up. Standard library only: any Python will do.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,7 +20,7 @@ class TreeNode:
     """A function at one place of the tree: `cost` with all that it calls."""
 
     cost: int = 0
-    calls: dict[str, TreeNode] = field(default_factory=dict)
+    calls: dict[str, "TreeNode"] = field(default_factory=dict)
 
     def add(self, path: list[str], cost: int) -> None:
         self.cost += cost

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command line of box.sh: make a box, prove that it works, make an emulator for it."""
+"""The command line of box.sh: make a box, or an emulator for it."""
 
 import os
-import signal
 import sys
 from pathlib import Path
 
 from runners.box import disk, emulator, root
-from runners.box.prove import PATIENCE_MINUTES, prove
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
@@ -20,7 +18,6 @@ from runners.progress import Progress
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes
 # Bytes beside the box: root, disk, and their packed form.
 SPACE, GUEST_SPACE = 5 << 30, 2 << 30
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(argv: list[str]) -> int:
@@ -29,18 +26,12 @@ def main(argv: list[str]) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    for number in SIGNALS:
-        signal.signal(number, _interrupt)
-    end = argv.index("--") if "--" in argv else len(argv)
-    given = _parser().parse(argv[:end])
+    given = _parser().parse(argv)
     try:
         if given.action == "make":
             make(given.box.absolute(), given.guest)
-        elif given.action == "emulator":
-            emulate(given.folder.absolute())
         else:
-            box, out = given.box.absolute(), given.out.absolute()
-            prove(box, out, given.driver, argv[end + 1 :], given.patience)
+            emulate(given.folder.absolute())
     except GuestError as error:
         raise RunError(str(error)) from error
     except OSError as error:
@@ -49,11 +40,11 @@ def _main(argv: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("box.sh", "A Vagrant box for libvirt, and the proof that it works.", STATUS)
+    parser = Parser("box.sh", "A Vagrant box for libvirt, and an emulator for it.", STATUS)
     actions = parser.add_subparsers(dest="action", required=True)
 
-    def action(name: str, what: str, epilog: str = "") -> Parser:
-        added: Parser = actions.add_parser(name, help=what, description=what, epilog=epilog)
+    def action(name: str, what: str) -> Parser:
+        added: Parser = actions.add_parser(name, help=what, description=what, epilog="")
         return added
 
     add = action("make", "make a box of Debian 13 with everything that pathcost needs").add_argument
@@ -63,22 +54,9 @@ def _parser() -> Parser:
         action="store_true",
         help="with the guest of --target guest and --exact, for offline use",
     )
-    epilog = "Options after -- go to run.sh in the machine."
-    add = action("prove", "boot a box by Vagrant and measure in it", epilog).add_argument
-    add("box", type=Path)
-    add("--out", type=Path, required=True, help="a new folder: transcript, console, report")
-    add("--driver", choices=("kvm", "qemu"), help="default: kvm where it boots")
-    limit = "minutes after which a boot or a run.sh counts as hanging (default: %(default)g)"
-    add("--patience", type=float, default=PATIENCE_MINUTES, metavar="MINUTES", help=limit)
     add = action("emulator", "QEMU 10 for libvirt, for machines without KVM").add_argument
     add("folder", type=Path, help="a new folder, e.g. /opt/pathcost-qemu")
     return parser
-
-
-def _interrupt(*_: object) -> None:
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # a second signal must not stop the clean-up
-    raise KeyboardInterrupt
 
 
 def emulate(folder: Path) -> None:

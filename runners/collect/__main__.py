@@ -6,8 +6,6 @@ recorded in `cells.jsonl` or `missing.json`, and the rest goes on. Where nothing
 measured the exit status is 1, with one sentence on stderr.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """bpftrace scripts, merged into one process a probe level, which prints its maps when it ends."""
 
-from __future__ import annotations
-
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +12,7 @@ from runners.collect import merge
 from runners.collect.instrument import AttachError, Context
 from runners.collect.scripts import Script, choose
 from runners.collect.tracer import Child, Tracers
+from runners.process import attempt
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.
 NOTIFY = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
@@ -27,7 +25,7 @@ ABSENT = re.compile(
 @cache
 def checking() -> list[str]:
     """The option by which bpftrace reports a map that is full; from 0.19 on it always does."""
-    usage = subprocess.run(["bpftrace", "--help"], capture_output=True, text=True, check=False)
+    usage = attempt(["bpftrace", "--help"])
     return ["-k"] if "(except read functions)" in usage.stdout + usage.stderr else []
 
 

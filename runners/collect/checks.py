@@ -5,8 +5,6 @@ Each program gets a private directory and runs as the workload's user, or as roo
 prints a line of JSON for each circumstance.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.collect.workload import private_directory
-from runners.process import User, command
+from runners.process import User, attempt
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 FOLDER = Path(__file__).parents[1] / "checks"
@@ -30,11 +28,8 @@ def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     for who in (user, None):
         with private_directory(who) as directory:
             try:
-                done = subprocess.run(
-                    command([*program, str(directory)], who), cwd=FOLDER.parents[1],
-                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
-                    check=False,
-                )  # fmt: skip
+                argv = [*program, directory]
+                done = attempt(argv, who, cwd=FOLDER.parents[1], timeout=SECONDS)
             except subprocess.TimeoutExpired:
                 return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
         if done.returncode != NEEDS_ROOT:

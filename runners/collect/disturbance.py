@@ -5,15 +5,13 @@
 that nothing is read within its window.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
 IDLE, IOWAIT, STEAL = 3, 4, 7  # its columns
@@ -31,7 +29,7 @@ class Moment:
     interrupts: dict[int, int]
 
     @classmethod
-    def now(cls) -> Moment:
+    def now(cls) -> Self:
         usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         own = sum(one.ru_utime + one.ru_stime for one in usage)
         return cls(time.monotonic_ns(), int(own * 1e9), _ticks(), _interrupts())

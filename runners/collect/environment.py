@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a figure: kernel, CPU, tools and settings."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 import shutil
-import subprocess
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from probes.tables import read_rows
 from runners.collect.loopback import loopback
+from runners.process import attempt
 
 SETTINGS = Path(__file__).with_name("settings.tsv")
 # Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
@@ -89,7 +87,7 @@ def _tool_versions() -> dict[str, str]:
     versions = {}
     for name, argv in TOOLS.items():
         if shutil.which(argv[0]):
-            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            done = attempt(argv)
             # `perf version 6.1.187`, `bpftrace v0.23.2`; nothing where it does not run.
             if words := done.stdout.split():
                 versions[name] = words[-1]

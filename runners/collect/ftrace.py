@@ -8,13 +8,12 @@ window is the client's for both processes: the server's first read was entered b
 tails of the two writes to `tracing_on` are in it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from probes.reasons import missing, reason
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
@@ -38,7 +37,7 @@ class FunctionTracer:
         self.own_kernel = own_kernel
         self.gate = -1
 
-    def __enter__(self) -> FunctionTracer:
+    def __enter__(self) -> Self:
         try:
             self.folder.mkdir()
             self.follow_us()

@@ -6,8 +6,6 @@ of calls is the same: `attach`, `wait`, for each cell `before` and `after`, `ask
 `finish`; `stop` on every way out. An instrument reports what it cannot count by `miss`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

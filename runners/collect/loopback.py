@@ -6,8 +6,6 @@ changes nothing: where it would load a kernel module we do not look, since witho
 is nothing to find. Unix sockets send no packets and meet none of it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

@@ -12,8 +12,6 @@ mean the same in every script: @helper_cell[tid], the cell whose window a task i
 @helper_open, the cell whose client's window is open.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -8,14 +8,11 @@ The window is the client's for both processes. It holds three system calls and o
 not the workload's: writing `disable`, waiting for the answer, and the server's "done".
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import select
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +26,7 @@ from runners.collect.instrument import AttachError, Context, Instrument, Losses,
 from runners.collect.scripts import Script
 from runners.collect.tracer import Child
 from runners.plan.model import CellRun
+from runners.process import attempt
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
@@ -282,8 +280,7 @@ class PerfRecord(Perf):
 
         Raises AttachError where it fails: half of a file would pass for fewer events.
         """
-        argv = ["perf", "script", "-i", str(data), "-F", fields]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = attempt(["perf", "script", "-i", data, "-F", fields])
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["failed"])[-1]
             raise AttachError(reason("tool-said", tool="perf script", said=said))

@@ -4,8 +4,6 @@
 Read from /proc/PID/fdinfo (kernel/bpf/syscall.c, bpf_prog_show_fdinfo); names by bpf(2).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Instruments that are separate processes: bpftrace, bcc."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

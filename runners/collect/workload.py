@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run a cell: start the workload, take its result, keep its samples."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counts cells: runs each from the stored machine, replays its record, writes the results."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

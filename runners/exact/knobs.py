@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Knobs: each changes one thing in the guest. The table is knobs.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass

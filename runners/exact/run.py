@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh --exact: build, boot, count. It needs no root, no probe and nothing of this kernel."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import tempfile

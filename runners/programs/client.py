@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs an experiment's client, which prints one line of JSON, and its server."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

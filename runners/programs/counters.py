@@ -5,8 +5,6 @@ No probe is needed. TCP's counters (/proc/net/snmp, /proc/net/netstat) and the m
 switches (/proc/stat) include the work of other programs.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterable

@@ -7,8 +7,6 @@ Java client does not; here each runs both ways. The client waits for no answer, 
 buffers limit the data in flight. Nothing is pinned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from runners.programs.probes import Probes, Records, Say, rounds
 SERVER = Path(__file__).parent / "go/build/server"
 SIZE = 10  # of HelloWorld; the line feed marks a boundary, and does not count
 WARMUP, MESSAGES = 20_000, 100_000
-REPEATS = 6
 # Transport → the client's arguments.
 TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle": ("tcp", "nagle")}
 
@@ -35,7 +32,7 @@ def run(
         argv = [str(SERVER), ends["tcp"], ends["unix"]]
         with serving("the echo server", argv, user, ends) as server:
             todo = list(TRANSPORTS.items())
-            for repeat, (transport, (network, nagle)), watch in rounds(todo, REPEATS, probes):
+            for repeat, (transport, (network, nagle)), watch in rounds(todo, probes):
                 say(f"{program} {transport}, repeat {repeat}")
                 words = [network, ends[network], nagle, str(WARMUP), str(MESSAGES)]
                 yield {

@@ -6,8 +6,6 @@ These are the BCC tools of probes/bcc that need only tracepoints, limited to pro
 once, after an experiment's timed runs, and open a window for each probed run.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile
@@ -30,7 +28,8 @@ from runners.collect.tracer import Child, grown, total
 TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 TRANSPORTS = ("unix", "tcp")  # of an experiment, in this order
-REPEATS = 2  # the second run shows that counts repeat
+REPEATS = 6  # of each timed case
+PROBED_REPEATS = 2  # the second run shows that counts repeat
 ANSWER_SECONDS = 20
 
 Case = TypeVar("Case")
@@ -158,14 +157,14 @@ class Probes:
 
 
 def rounds(
-    cases: Sequence[Case], repeats: int, probes: Probes | None
+    cases: Sequence[Case], probes: Probes | None
 ) -> Iterator[tuple[int, Case, Watch | None]]:
     """Each (repeat, case, None) in the order A B B A; then the probed runs, each with its watch."""
-    yield from ((repeat, case, None) for repeat, case in _interleaved(cases, repeats))
+    yield from ((repeat, case, None) for repeat, case in _interleaved(cases, REPEATS))
     if probes is None:
         return
     with probes.attached() as watch:
-        for repeat, case in _interleaved(cases, REPEATS) if watch else ():
+        for repeat, case in _interleaved(cases, PROBED_REPEATS) if watch else ():
             yield repeat, case, watch
 
 

@@ -39,7 +39,7 @@ HEADERS = [
     *(REPOSITORY / "analysis/claims").glob("*.toml"),
 ]
 COMMAND = re.compile(r"(?:\./)?runners/run\.sh\b((?: +[\w./:=,+-]+)*)( +…)?")
-FOLDERS = {"--out", "--diff"}  # what follows is the reader's own
+FOLDERS = {"--out", "--diff", "--pool"}  # what follows is the reader's own
 
 
 @pytest.fixture(scope="module")

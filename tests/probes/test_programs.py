@@ -99,8 +99,8 @@ def test_a_window_forgets_the_one_before(watch: Watch) -> None:
 
 def probed(program: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """An experiment's probed runs alone."""
-    monkeypatch.setattr(program, "REPEATS", 0)
-    monkeypatch.setattr(probes, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 0)
+    monkeypatch.setattr(probes, "PROBED_REPEATS", 1)
     found = list(program.run(NOBODY, lambda _: None, Probes()))
     assert [run["error"] for run in found if run["error"]] == []
     return found

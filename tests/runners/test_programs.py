@@ -60,7 +60,7 @@ def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> 
     if why := redis.lack():
         pytest.skip(why)
     make(REPOSITORY / "runners/programs/redis")
-    monkeypatch.setattr(redis, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
     found = list(redis.run(NOBODY, lambda _: None))
     check_lines(found)
@@ -74,7 +74,7 @@ def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
     found = list(asyncio.run(NOBODY, lambda _: None))
     check_lines(found)
@@ -92,7 +92,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
 ) -> None:
     """Two messages over Unix sockets against one over TCP; corrected, one each."""
     make(REPOSITORY / "runners/programs/dotnet")
-    monkeypatch.setattr(dotnet, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
     found = list(dotnet.run(NOBODY, lambda _: None))
@@ -118,7 +118,7 @@ def test_every_line_comes_back(
     for name in ("go", *(["java"] if program is java else [])):
         make(REPOSITORY / "runners/programs" / name)
     assert program.lack() == ""
-    monkeypatch.setattr(echo, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(echo, "WARMUP", 23)
     monkeypatch.setattr(echo, "MESSAGES", 2300)
     found = list(program.run(NOBODY, lambda _: None))
@@ -135,7 +135,7 @@ def test_every_line_comes_back(
 def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := gin.lack():
         pytest.skip(why)
-    monkeypatch.setattr(gin, "REPEATS", 1)
+    monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(gin, "CONNECTIONS", 5)
     monkeypatch.setattr(gin, "REQUESTS", {"keep": 230, "new": 230})
     found = list(gin.run(NOBODY, lambda _: None))
@@ -212,7 +212,8 @@ def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyP
     """And what could not be attached is said, with the reason."""
     monkeypatch.setattr(bcc, "PYTHON", "/bin/false")
     watches = Probes()
-    found = list(probes.rounds(("unix", "tcp"), 3, watches))
+    monkeypatch.setattr(probes, "REPEATS", 3)
+    found = list(probes.rounds(("unix", "tcp"), watches))
     assert found == [
         (repeat, case, None)
         for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))

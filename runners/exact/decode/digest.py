@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Turns a replayed window into the files of a run: shapes, checks, the call tree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

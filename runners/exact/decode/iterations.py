@@ -6,8 +6,6 @@ user code that the client runs exactly once per round trip. Equal parts of a rec
 so each is replayed once.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from bisect import bisect_right
@@ -95,7 +93,7 @@ def _find(record: InstructionRecord, event: RecordEvent) -> int:
 
 
 # Words are searched as bytes: a loop over millions of words took longer than their replay.
-def _kinds(words: array[int]) -> bytes:
+def _kinds(words: "array[int]") -> bytes:
     """The highest byte of each word, which tells events from blocks."""
     return words.tobytes()[3::4]
 
@@ -134,7 +132,7 @@ def find_iterations(
     raise RecordError("no part of the client's loop ran exactly once per round trip in the record")
 
 
-def _turns(words: array[int], kinds: bytes, begin: int, end: int, client: int) -> list[int]:
+def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int) -> list[int]:
     """Where the client began to run and where it stopped, alternately."""
     task_or_cpu = re.compile(b"[%c%c]" % (_kind(RecordEvent.SWITCH), _kind(RecordEvent.CPU)))
     before = kinds.rfind(_kind(RecordEvent.CPU), 0, begin)
@@ -165,7 +163,7 @@ def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
 
 
 def _replay_all(
-    machine: Replay, state: State, parts: list[array[int]]
+    machine: Replay, state: State, parts: list["array[int]"]
 ) -> tuple[list[State], list[Counts]]:
     """For each part: the state before it, and its counts. Equal parts share one object."""
     known: dict[tuple[State, bytes], tuple[State, Counts]] = {}

@@ -4,8 +4,6 @@
 See probes/exact/README.md, "Payload".
 """
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections import Counter
@@ -109,7 +107,7 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     return tracker.flow
 
 
-def _positions(record: InstructionRecord) -> tuple[array[int], int, int]:
+def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
     """Block number by position, and the positions between which the client's window lies."""
     numbers = array("I", [0])
     ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END), 0)

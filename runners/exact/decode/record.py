@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads what the recorder wrote; probes/exact/README.md describes the layout."""
 
-from __future__ import annotations
-
 import enum
 import struct
 from array import array
@@ -89,7 +87,7 @@ class InstructionRecord:
     `window` is the number of instructions in the window, as the recorder counted them.
     """
 
-    words: array[int]
+    words: "array[int]"
     blocks: list[CodeBlock]
     tasks: dict[int, str]
     window: int

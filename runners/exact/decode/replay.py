@@ -13,8 +13,6 @@ that waits for the block that runs next. The kernel does a few other things:
   and resumes the interrupted code; a return to user space empties the stack.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -82,7 +80,7 @@ class Counts:
         """Equal for counts that are equal."""
         return tuple(frozenset(counter.items()) for counter in vars(self).values())
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: "Counts") -> None:
         """Add the other counts to these."""
         for name, counter in vars(self).items():
             counter.update(getattr(other, name))

@@ -7,8 +7,6 @@ quiet, the guest reads its order from a device and not from its files. Up to tha
 a kernel are equal, so the machine can be stored there and resumed (runners.exact.machine.snapshot).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

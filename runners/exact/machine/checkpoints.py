@@ -5,8 +5,6 @@ A cell is identified by everything that decides its figures: the stored machine,
 own code, and the cell itself. A run that completes removes the checkpoints that it used.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

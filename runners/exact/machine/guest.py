@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel made ready for exact mode: QEMU, the kernel, its stored machine, its symbols."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

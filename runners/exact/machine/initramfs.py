@@ -5,8 +5,6 @@ Every field that could vary (times, owners, inodes) is fixed, so equal files mak
 depends on where a program was built is stripped.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import PurePosixPath

@@ -5,8 +5,6 @@ These are Debian's programs and the kernel's modules, from packages that a priva
 the cache and does not install.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -6,8 +6,6 @@ writes memory and devices to a file (a migration without a destination). A machi
 file executes the same instructions as a machine that was never stopped.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import time

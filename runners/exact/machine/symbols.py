@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Maps addresses to functions, by the guest's own /proc/kallsyms."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from pathlib import Path

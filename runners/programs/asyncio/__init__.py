@@ -6,16 +6,13 @@ transport; each measurement is a connection and a client process of its own. Not
 in the article. Messages are far fewer than its minute's worth.
 """
 
-from __future__ import annotations
-
-import subprocess
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
-from runners.process import User
+from runners.process import User, attempt
 from runners.programs.client import run_counted, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, rounds
 
@@ -27,7 +24,6 @@ MESSAGES = {
     "pingpong": {64: 2000, 1024: 2000, 8192: 2000},
     "stream": {64: 20000, 4096: 20000, 65536: 4000},
 }
-REPEATS = 6
 TAKES = 55
 
 
@@ -38,8 +34,7 @@ def lack() -> str:
 
 def loops() -> list[str]:
     """The event loops that are installed."""
-    try_it = [PYTHON, "-I", "-c", "import uvloop"]
-    there = subprocess.run(try_it, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    there = attempt([PYTHON, "-I", "-c", "import uvloop"]).returncode == 0
     return [loop for loop in LOOPS if loop != "uvloop" or there]
 
 
@@ -54,7 +49,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
             up = serving(f"the {loop} server", argv, user, {transport: end})
             servers[loop, transport] = (stack.enter_context(up), end)
         todo = list(product(servers, cases))
-        for repeat, ((loop, transport), case), watch in rounds(todo, REPEATS, probes):
+        for repeat, ((loop, transport), case), watch in rounds(todo, probes):
             (pattern, size, messages), (server, end) = case, servers[loop, transport]
             say(f"{loop} {transport} {pattern} {size} B, repeat {repeat}")
             record = {"program": "asyncio", "variant": pattern, "loop": loop, "clients": 1,

@@ -5,8 +5,6 @@ As written, they compare two messages over Unix sockets with one message over TC
 compare one with one. They need no package.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +17,6 @@ PROGRAM = Path(__file__).parent / "build/benchmark"
 VARIANTS = ("written", "corrected")
 SIZES = (1024, 4096, 8192, 16384)
 CALLS = 10_000
-REPEATS = 6
 TAKES = 20
 
 
@@ -33,7 +30,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     cases = list(product(SIZES, VARIANTS, TRANSPORTS))
     with private_directory(user) as directory:
         end = {"unix": str(directory / "benchmark"), "tcp": "-"}
-        for repeat, (size, variant, transport), watch in rounds(cases, REPEATS, probes):
+        for repeat, (size, variant, transport), watch in rounds(cases, probes):
             say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
             record = {"program": "dotnet", "variant": variant, "clients": 1,
                       "transport": transport, "size": size, "repeat": repeat}  # fmt: skip

@@ -8,8 +8,6 @@ Nothing is pinned: oha and the server share the machine. In the article nginx sp
 by `fastcgi_pass`, so the server also gets requests in FastCGI.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections import Counter
@@ -32,7 +30,6 @@ CONNECTIONS = 100
 REQUESTS = {"keep": 20_000, "new": 10_000}
 WORDS: dict[str, tuple[str, ...]] = {"keep": (), "new": ("--disable-keepalive",)}
 LOGS = ("log", "quiet")
-REPEATS = 6
 FASTCGI_REQUESTS = 23
 TAKES = 50
 # The FastCGI Specification 1.0: sections 3.3 (records), 3.4 (name-value pairs) and 5.1.
@@ -64,7 +61,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
         cases = list(product(LOGS, REQUESTS, TRANSPORTS))
         for log, _, transport in cases:  # the first requests of a server are slow
             _measure(*servers[log], "keep", transport, user)
-        for repeat, (log, connections, transport), watch in rounds(cases, REPEATS, probes):
+        for repeat, (log, connections, transport), watch in rounds(cases, probes):
             say(f"gin {transport} {connections} {log}, repeat {repeat}")
             yield {
                 **{"program": "gin", "variant": connections, "log": log == "log"},
@@ -73,7 +70,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
             }
         _, ends = servers["quiet"]
         where: dict[str, Any] = {"unix": ends["unix"], "tcp": ("127.0.0.1", int(ends["tcp"]))}
-        for repeat, transport in product(range(REPEATS), TRANSPORTS):
+        for repeat, transport, _ in rounds(TRANSPORTS, None):
             asked = range(FASTCGI_REQUESTS)
             answers = Counter(ask_in_fastcgi(where[transport], SECONDS) for _ in asked)
             yield {

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiment of go-afecho with its client in Java, over Unix sockets of the JDK (since 16)."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

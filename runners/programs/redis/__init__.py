@@ -7,8 +7,6 @@ directory, stores nothing on disk, and ends with the run. One client sends 1/200
 million requests, twenty clients 1/2000 of its ten million.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -29,7 +27,6 @@ CLIENT = Path(__file__).parent / "build/incr"
 # Clients → requests of each.
 CLIENTS = {1: 5000, 20: 250}
 CONNECTIONS = ("new", "keep")
-REPEATS = 6
 TAKES = 25
 SOCKSTAT = Path("/proc/net/sockstat")
 
@@ -43,7 +40,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
     with private_directory(user) as directory, _server(directory, user) as (server, ends):
-        for repeat, (clients, connection, transport), watch in rounds(cases, REPEATS, probes):
+        for repeat, (clients, connection, transport), watch in rounds(cases, probes):
             say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
             record = {"program": "redis", "variant": connection, "clients": clients,
                       "transport": transport, "repeat": repeat}  # fmt: skip

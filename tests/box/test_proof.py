@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`box.sh prove` with stand-ins for Vagrant and libvirt: its deadlines, and what it leaves behind.
+"""The proof with stand-ins for Vagrant and libvirt: its deadlines, and what it leaves behind.
 
 The stand-ins keep their state in a folder: `said` has each call, `list`, `net-list`, `pool-list`
 and `vol-list` what libvirt would list; where `up` is, libvirt answers.
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.box.libvirt import NAME
 from runners.targets import REPOSITORY
+from tests.box.libvirt import NAME
 
 pytestmark = pytest.mark.root
 
@@ -68,11 +68,12 @@ echo "ip $*" >>$state/said
 [ "$1 $2" = "netns exec" ] && shift 3 && exec "$@"
 exit 0
 """
-# A lock of the test's own: a proof may be running on this machine.
+# A lock of the test's own: a run may be measuring on this machine.
 PROVE = """
 import sys
-from runners.box import __main__, prove
-prove.LOCK = "\\0" + sys.argv.pop(1)
+from runners import lock
+from tests.box import __main__, prove
+lock.NAME = "\\0" + sys.argv.pop(1)
 prove.CONSOLE = prove.Path(sys.argv.pop(1))
 prove.REPOSITORY = prove.CONSOLE.parent  # nobody reads the checkout
 sys.exit(__main__.main(sys.argv[1:]))
@@ -117,7 +118,7 @@ class Stage:
             [
                 *(sys.executable, "-B", "-P", "-c", PROVE, f"{NAME}-{os.getpid()}"),
                 str(self.state / "console"),
-                *("prove", str(self.folder / "a.box"), "--out", str(self.out), "--driver", "kvm"),
+                *(str(self.folder / "a.box"), "--out", str(self.out), "--driver", "kvm"),
                 *options,
             ],
             env=os.environ
@@ -220,7 +221,7 @@ def test_two_proofs_at_once_would_remove_each_others_machine(stage: Stage) -> No
     try:
         _, words = stage.start(FAILS).communicate()
         assert words.startswith(
-            f"pathcost: another proof of a box is running on this machine (process {first.pid}"
+            f"pathcost: another run is measuring on this machine (process {first.pid}"
         )
         assert not stage.out.exists()
         assert stage.left()["list"] == f"{MACHINE}\n"

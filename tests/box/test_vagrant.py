@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Vagrantfile and the box, as far as they go without booting: `box.sh prove` does that."""
+"""The Vagrantfile and the box, as far as they go without booting: `prove.py` does that."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from runners.box import disk, emulator, root
-from runners.box.libvirt import NAME
-from runners.box.prove import write_vagrantfiles
 from runners.guest.image import DISK_ID, MEBI, SECTOR
 from runners.invoker import invoker
 from runners.targets import REPOSITORY
+from tests.box.libvirt import NAME
+from tests.box.prove import write_vagrantfiles
 
 VAGRANT = shutil.which("vagrant")
 needs_vagrant = pytest.mark.skipif(VAGRANT is None, reason="vagrant is not installed")

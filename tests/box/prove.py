@@ -22,18 +22,16 @@ from typing import TextIO
 
 from runners import guest
 from runners.box import disk, emulator
-from runners.box.libvirt import NAME, libvirt
 from runners.errors import RunError, UsageError
 from runners.folder import place
-from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
 from runners.leftovers import journal, sweep
-from runners.lock import alone
+from runners.lock import measuring
 from runners.process import command, stop
 from runners.targets import REPOSITORY
+from tests.box.libvirt import NAME, libvirt
 
-LOCK = "\0pathcost-is-proving-a-box"
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.
 CONSOLE = Path(f"/var/log/libvirt/qemu/{NAME}-console.log")
 # Vagrant reads a Vagrantfile in its home before the project's.
@@ -133,9 +131,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def prove(
-    box: Path, out: Path, driver: str | None,
-    options: Sequence[str], patience: float = PATIENCE_MINUTES,
-) -> None:  # fmt: skip
+    box: Path, out: Path, driver: str | None, options: Sequence[str], patience: float
+) -> None:
     """Add the box, boot it, measure in it, and fetch the report to the new folder `out`.
 
     `options` go to run.sh in the machine. A boot or a run.sh that takes more than `patience`
@@ -144,11 +141,7 @@ def prove(
     _check(box, out, patience)
     who = invoker()
     who.make(who.cache / "running")
-    with (
-        alone(LOCK, "another proof of a box is running"),
-        journal(who.cache) as notes,
-        ExitStack() as stack,
-    ):
+    with measuring(), journal(who.cache) as notes, ExitStack() as stack:
         sweep(who.cache)
         home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
         with disk.written(out, "choose another place with --out"):
@@ -200,7 +193,7 @@ def _prepare(home: Path, driver: str | None, who: Invoker) -> dict[str, str]:
     shutil.copytree(REPOSITORY, home / NAME, symlinks=True, ignore=ignore)
     write_vagrantfiles(home)
     if driver is None:  # take the driver with which the project's own guest boots here
-        machine = guest.prepare(invoker().cache, DEFAULT_KERNEL)
+        machine = guest.prepare(who.cache)
         driver = "kvm" if machine.accelerator == "kvm" else "qemu"
     chosen = {"PATHCOST_BOX": NAME, "PATHCOST_DRIVER": driver}
     if driver == "qemu":
