@@ -106,4 +106,4 @@ def test_a_machine_is_named_with_what_its_figures_depend_on(plain: Analysis) -> 
     run = replace(plain.run, manifest=manifest, targets=targets)
     assert machine_text(run, "host", host.kernel) == f"host {host.kernel} (VM, made-up, bbr)"
     assert machine_text(run, "guest", guest.kernel) == f"guest {guest.kernel} (emulated)"
-    assert machine_text(run, "exact-fifo", "9.9") == "exact-fifo 9.9 (emulated)"
+    assert machine_text(run, "exact-fifo", "9.9") == "exact mode's 9.9 (emulated, SCHED_FIFO)"

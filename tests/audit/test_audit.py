@@ -49,13 +49,8 @@ def differences(run: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
     return lines
 
 
-@pytest.mark.xfail(strict=True, reason="the rows of exact `instructions` are steps")
 def test_the_reference_run_is_equal(known: set[str]) -> None:
     assert known == set()
-
-
-def test_no_other_row_of_the_reference_run_differs(known: set[str]) -> None:
-    assert {line for line in known if "exact: instructions" not in line} == set()
 
 
 def test_it_needs_python_alone() -> None:
@@ -113,7 +108,7 @@ def a_sample_less(run: Path) -> None:
 
 
 def a_map(run: Path) -> None:
-    change(run / HOST / "bpftrace/1/switches.json", r'("20,voluntary": )2001', r"\g<1>2002")
+    change(run / HOST / "bpftrace/1/switches.json", r'("\d+,voluntary": )', r"\g<1>1")
 
 
 def a_traced_function(run: Path) -> None:
@@ -138,9 +133,9 @@ def the_loopback_counter(run: Path) -> None:
         (a_row_marked_invalid, r"lo_packets: .*, invalid\), .*, valid\)"),
         (a_sample, r"host .* cell 2 .*: rtt_ns mean: "),
         (a_sample, r"cell 2: sum of the samples and the window, ns: "),
-        (a_sample_less, r"cell 2: samples and round trips: 4999 and 5000"),
-        (a_map, r"cell 20 .*bpftrace: switches voluntary: .* 2001 .* give 2002 "),
-        (a_map, r"cell 20: voluntary switches by bpftrace and by getrusage: 2002 and 2001"),
+        (a_sample_less, r"cell 2: samples and round trips: 1199 and 1200"),
+        (a_map, r"cell \d+ .*bpftrace: switches voluntary: .* give 1\d+ "),
+        (a_map, r"cell \d+: voluntary switches by bpftrace and by getrusage: 1\d+ and "),
         (a_traced_function, r"cell 18: calls of tcp_sendmsg by ftrace and messages: 47 and 46"),
         (a_tree, r"exact cell 2: its tree does not sum to the steady round trip's instructions"),
         (the_loopback_counter, r"cell 1 .*, kernel: lo_packets: "),

@@ -148,7 +148,6 @@ def test_the_quotient_of_rounded_figures(over: str, under: str, ratio: str, fits
     assert quotient_fits(parse(over), parse(under), parse(ratio)) is fits
 
 
-@pytest.mark.xfail(strict=True, reason="its report is of medians and a bootstrap")
 def test_the_reference_report(tmp_path: Path) -> None:
     text = (REFERENCE / "report.md").read_text(encoding="utf-8")
     assert list(wrong(Screen(open_folder(REFERENCE, tmp_path), text))) == []
