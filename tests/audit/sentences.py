@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -341,6 +342,21 @@ def _disturbed(match: Match, screen: Screen) -> Checks:
         yield Check(f"disturbed, {name}", parse(match[name] or "0"), (value,))
 
 
+EARLY = (
+    rf"over a Unix socket (?P<value>{NUMBER}) wake-ups a round trip come out of unix_write_space"
+)
+
+
+def _early(match: Match, screen: Screen) -> Checks:
+    """Across CPUs, by the least disturbed source: here a probed host."""
+    found = screen.select(
+        target="host", pattern=screen.pattern, transport="unix", conditions="cross-cpu",
+        quantity="wakeup_causes", key="unix_write_space",
+    )  # fmt: skip
+    each = [2 * figure.value / figure.messages for figure in found.values()]
+    yield Check("wake-ups by unix_write_space", parse(match["value"]), (median(each),))
+
+
 def _tally(match: Match, screen: Screen) -> Checks:
     yield from tally.wrong(screen, match)
 
@@ -366,6 +382,7 @@ PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (SOFTIRQ, _softirq),
     (STEADY, _steady),
     (DISTURBED, _disturbed),
+    (EARLY, _early),
     (tally.TALLY, _tally),
     (r"\b(?P<size>[\d.]+ (?:B|KiB|MiB))\b", _size),
 )
