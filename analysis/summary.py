@@ -78,7 +78,7 @@ def _counts(run: Run, ledger: Ledger) -> list[str]:
             clauses.setdefault(machine, []).append(f"{verb} {figures}")
     size = size_text(ledger.size)
     return [
-        f"On {machine} the kernel, for a message of {size}, {listed(said)}."
+        f"For a message of {size} the kernel {listed(said)} ({machine})."
         for machine, said in clauses.items()
     ]
 
@@ -197,5 +197,8 @@ def _causes(run: Run, ledger: Ledger) -> list[str]:
                 f"unix_write_space, which wakes a process before its message is there ({machine})"
             )
     if is_virtual(run):
-        causes.append("the host is a virtual machine, whose idle CPUs the hypervisor wakes")
+        causes.append(
+            "the host is a virtual machine, and the way out of idle usually leads through its "
+            "hypervisor"
+        )
     return causes

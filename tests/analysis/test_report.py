@@ -143,9 +143,9 @@ def test_hostile_strings_in_the_terminal(
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert (
-        "the kernel, for a message of 10 B, copies each payload byte 7.00 times over a Unix socket "
+        "For a message of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
         "and TCP alike, runs 2 different functions over a Unix socket and 4 over TCP and "
-        "makes 4.00 function calls over a Unix socket and 5.50 over TCP."
+        "makes 4.00 function calls over a Unix socket and 5.50 over TCP ("
     ) in page
     assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
 
