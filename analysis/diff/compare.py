@@ -129,7 +129,7 @@ class Diff:
 
     @property
     def tested(self) -> int:
-        """How many changes were judged by an interval: one in twenty is beyond the noise by luck."""
+        """How many changes an interval judged: one in twenty is beyond the noise by luck."""
         return sum(shift.low is not None for shift in self.shifts)
 
 

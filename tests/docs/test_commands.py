@@ -10,6 +10,7 @@ import ast
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree, with what pages take for given: two runs, and the claim of a page."""
     folder = tmp_path_factory.mktemp("pages") / "pathcost"
     transcripts.clone(folder)
+    subprocess.run(["git", "init", "--quiet", folder], check=True)  # some commands ask git
     make(folder / "runners/workload")
     for name in ("A", "B"):
         reference.analyse_again(folder / reference.RUN, folder / name)
