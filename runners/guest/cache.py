@@ -65,6 +65,10 @@ class Cache(AbstractContextManager["Cache"]):
             partial.rename(path)
         return path
 
+    def holds(self, kind: str, recipe: Mapping[str, object]) -> bool:
+        """Whether an entry has been built."""
+        return self._path(kind, recipe).exists()
+
     @contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
         """A folder to work in, gone afterwards unless it was renamed. The lock must be held."""

@@ -30,6 +30,10 @@ class LackingError(GuestError):
     """This kernel cannot give what is needed of it."""
 
 
+class SilentError(GuestError):
+    """The guest's kernel printed nothing at all: it hangs."""
+
+
 class CommandError(GuestError):
     """The guest worked, but its command failed: `status` and `stderr` are the command's."""
 

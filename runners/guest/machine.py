@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, BinaryIO
 
-from runners.guest.errors import GuestError
+from runners.guest.errors import GuestError, SilentError
 from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
@@ -146,8 +146,8 @@ def watch(
 def _lines(
     stream: IO[bytes], console: BinaryIO, timeout: float, quiet: float | None
 ) -> Iterator[str]:
-    """Lines as they come. Raises TimeoutError after `timeout` seconds, or after `quiet` seconds
-    without a first line.
+    """Lines as they come. Raises TimeoutError after `timeout` seconds, and SilentError after
+    `quiet` seconds without a first line.
     """
     rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -159,7 +159,7 @@ def _lines(
                     continue
                 if quiet is None:
                     raise TimeoutError(f"the guest did not finish within {timeout:.0f} s")
-                raise TimeoutError(f"the guest's kernel printed nothing in {limit:.0f} s")
+                raise SilentError(f"the guest's kernel printed nothing in {limit:.0f} s")
             data = os.read(stream.fileno(), 65536)
             quiet = None
             console.write(data)

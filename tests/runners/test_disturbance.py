@@ -51,8 +51,8 @@ def test_a_cell_carries_what_its_cpus_did(built: Path, placement: str) -> None:
 
 @contextmanager
 def busy(cpus: set[int]) -> Iterator[None]:
-    """A process that never sleeps on each of these CPUs."""
-    processes = [multiprocessing.Process(target=_spin, args=(cpu,)) for cpu in cpus]
+    """Four processes that never sleep on each of these CPUs."""
+    processes = [multiprocessing.Process(target=_spin, args=(cpu,)) for cpu in [*cpus] * 4]
     for process in processes:
         process.start()
     try:
