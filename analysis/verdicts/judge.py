@@ -184,13 +184,15 @@ def _one_condition(
         by_repeat = rows.groupby("side")["value"].median().to_frame().T
     repeats: list[dict[Any, float]] = by_repeat.to_dict("records")
     held = [rule.holds(figures_of) for figures_of in repeats]
+    timed = _measure(claim).quantity in TIMES
     values = {name: rows[rows["side"] == name]["value"] for name in rule.labels}
+    if timed:  # of the repeats that the quotient beside them is made of
+        values = {name: by_repeat[name] for name in rule.labels}
     figures = [
-        Figure(name, float(v.median()), float(v.min()), float(v.max()))
+        Figure(name, float(v.mean() if timed else v.median()), float(v.min()), float(v.max()))
         for name, v in values.items()
     ]
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
-    timed = _measure(claim).quantity in TIMES
     if isinstance(rule, Quotient):
         quotient = _quotient(rule, by_repeat)
         figures += [quotient] if quotient else []

@@ -14,7 +14,7 @@ from analysis.raw.run import PreflightCheck
 from analysis.report.blocks import Table
 from analysis.report.sections.counts import first_ledger, full_ledgers
 from analysis.verdicts.judge import judge
-from tests.analysis.test_claim_rules import PRESENT, claim
+from tests.analysis.made_claims import PRESENT, claim
 
 # Best first: target, whether probes were attached, who counted.
 SOURCES = (

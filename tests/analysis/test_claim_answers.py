@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What rests on no figures: numbers that sources state, answers of the kernel and of tools."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from analysis.verdicts.files import load_claims
+from analysis.verdicts.judge import judge
+from analysis.verdicts.observed import Answer, Observed, Tool
+from analysis.verdicts.rules import Consistent, Option
+from analysis.verdicts.stated import CHECKS, findings
+from analysis.verdicts.verdict import (
+    ANSWERED,
+    tally,
+)
+from tests.analysis.made_claims import (
+    claim,
+    measured,
+)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected", "said"),
+    [
+        ({"larger": 34, "smaller": 17, "times": 2}, "CONFIRMED", "larger / smaller = 2.00"),
+        ({"larger": 34, "smaller": 17, "times": 3}, "REFUTED", "stated: times 3.00"),
+        ({"larger": 62.9, "smaller": 17.1, "times": 3.5}, "REFUTED", "larger / smaller = 3.68"),
+        ({"part": 17, "whole": 27, "percent_below": 50}, "REFUTED", "percent below 50.0"),
+        # What is rounded or cut at its last digit agrees, in a limit as in an equation.
+        ({"part": 100, "whole": 158, "percent_below": 63}, "CONFIRMED", "in percent = 63.3"),
+        ({"larger": 62, "smaller": 34, "times": 2}, "CONFIRMED", "larger / smaller = 1.82"),
+        ({"count": 7, "seconds": 4.0, "per_s": 1.7}, "CONFIRMED", "count / seconds = 1.75"),
+        ({"larger": 900, "smaller": 450, "saved_percent_least": 51}, "REFUTED", "at least 51.0"),
+        ({"parts": [17, 17], "total": 34}, "CONFIRMED", "sum of the parts = 34.0"),
+        ({"per_s": 1000, "latency_s": 0.017, "connections": 17}, "CONFIRMED", "in flight = 17.0"),
+        ({"per_s": 1000, "latency_s": 0.017, "connections": 100}, "REFUTED", "in flight = 17.0"),
+        ({"count": 34, "seconds": 17, "per_s": 2}, "CONFIRMED", "count / seconds = 2.00"),
+    ],
+)
+def test_stated_numbers(numbers: dict[str, Any], expected: str, said: str) -> None:
+    rule = {"kind": "consistent", "stated": [{"what": "made up", **numbers}]}
+    (found,) = judge([claim(rule)], measured("switches", lambda *_: 1.0), [])
+    assert found.verdict == expected
+    assert said in found.findings[0].text
+
+
+def test_numbers_that_no_check_fits_are_refused() -> None:
+    with pytest.raises(ValueError, match="no check fits these numbers"):
+        claim({"kind": "consistent", "stated": [{"what": "made up", "larger": 17}]})
+
+
+def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> Answer:
+    return Answer(
+        check="made-up", when=when, facts=facts, error=None, raw="checks.jsonl", kernel=kernel
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "condition"),
+    [
+        ([answer({"errno": "EMADEUP"})], "CONFIRMED", ""),
+        ([answer({"errno": "EOTHER"})], "REFUTED", ""),
+        (
+            [answer({"errno": "EMADEUP"}, umask="077"), answer({"errno": "ok"}, umask="000")],
+            *("CONDITIONAL", "umask: holds for 077, does not hold for 000"),
+        ),
+        (
+            [answer({"errno": "EMADEUP"}, "9.9"), answer({"errno": "ok"}, "8.8")],
+            *("CONDITIONAL", "kernel: holds for 9.9, does not hold for 8.8"),
+        ),
+        (
+            [
+                answer({"errno": said}, kernel, umask=umask)
+                for kernel, umask, said in (
+                    ("9.9", "077", "EMADEUP"),
+                    ("9.9", "000", "ok"),
+                    ("8.8", "077", "EMADEUP"),
+                    ("8.8", "000", "EMADEUP"),
+                )
+            ],
+            "CONDITIONAL",
+            "umask and kernel: holds for 077 and 000 (8.8), does not hold for 000 (9.9)",
+        ),
+        ([answer({"other": 17})], "NOT MEASURED", ""),
+        ([], "NOT MEASURED", ""),
+        ([answer({}).model_copy(update={"error": "it needs root"})], "NOT MEASURED", ""),
+    ],
+)
+def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
+    rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
+    frame = measured("switches", lambda *_: 1.0)
+    (found,) = judge([claim(rule)], frame, [], Observed(tuple(answers)))
+    assert (found.verdict, found.condition) == (expected, condition)
+    assert found.why
+
+
+def test_a_check_is_judged_in_the_circumstance_that_the_source_speaks_of() -> None:
+    """What it finds in others is shown, and decides nothing."""
+    rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
+    answers = answer({"errno": "EMADEUP"}, umask="077"), answer({"errno": "ok"}, umask="000")
+    frame = measured("switches", lambda *_: 1.0)
+    for umask, expected in (("077", "CONFIRMED"), ("000", "REFUTED"), ("022", "NOT MEASURED")):
+        about = claim(rule | {"when": {"umask": umask}})
+        (found,) = judge([about], frame, [], Observed(answers))
+        assert found.verdict == expected
+        assert len(found.findings) == (0 if expected == "NOT MEASURED" else 2)
+
+
+def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -> Tool:
+    return Tool(tool="made-up", help=help_text, options=options, error=error, raw="tools.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        (a_tool("Usage: -c N --made-up=17", {}), "CONFIRMED"),
+        (a_tool("", {"--made-up": True}), "CONFIRMED"),
+        (a_tool("Usage: --made-up-too", {"--made-up": False}), "REFUTED"),
+        (a_tool("", {}, "made-up is not installed"), "NOT MEASURED"),
+        (None, "NOT MEASURED"),
+    ],
+)
+def test_options(tool: Tool | None, expected: str) -> None:
+    rule = {"kind": "option", "tool": "made-up", "option": "--made-up"}
+    tools = {"made-up": tool} if tool else {}
+    frame = measured("switches", lambda *_: 1.0)
+    (found,) = judge([claim(rule)], frame, [], Observed((), tools))
+    assert found.verdict == expected
+    answered = f"1 answered by the kernel or a tool (1 {expected.lower()})"
+    assert tally([found]) == f"1 claim: {answered if found.kind == ANSWERED else '1 not measured'}"
+
+
+def test_every_claim_that_is_measured_says_what_makes_it_so() -> None:
+    """A verdict is a figure and its mechanism: counts, or where the time went."""
+    assert [claim.id for claim in load_claims() if claim.measured and not claim.mechanism] == []
+
+
+def test_every_option_that_a_source_quotes_is_asked() -> None:
+    """By rule, not by name: whoever quotes a command line claims that the tool has the options."""
+    asked = {
+        (claim.source.id, claim.rule.tool, claim.rule.option)
+        for claim in load_claims()
+        if isinstance(claim.rule, Option)
+    }
+    quoted = {
+        (claim.source.id, claim.quote.split()[0], option)
+        for claim in load_claims()
+        for option in re.findall(r"(?<!\S)--[a-z-]+", claim.quote)
+    }
+    assert quoted <= asked
+    assert quoted
+
+
+def test_every_arithmetic_check_is_made_of_whatever_has_its_numbers() -> None:
+    """Of all sets of numbers in the registry, no check that could be made is left out."""
+    made: Counter[str] = Counter()
+    for registered in load_claims():
+        if isinstance(registered.rule, Consistent):
+            fitting = [
+                check
+                for numbers in registered.rule.stated
+                for check in CHECKS
+                if set(check.needs) <= numbers.given().keys()
+            ]
+            found = findings(registered.rule.stated)
+            assert len(found) == len(fitting) >= len(registered.rule.stated)
+            made.update(check.name for check in fitting)
+    assert {"quotient", "Little's law", "rate", "sum", "share", "saving"} <= made.keys()
