@@ -25,14 +25,14 @@ from analysis.times.words import conditions_text
 from analysis.wording import NOT_MEASURED, number
 
 LEAST_RUNS = 2
-NORMAL = 1.96  # half of a 95 % interval by the standard error
+NORMAL = 1.96  # standard errors to either end of a 95 % interval
 
-# Conditions in words and the two transports → the ratio of medians of each run.
+# Conditions and kernel in words, and the two transports → the ratio of medians of each run.
 Ratios = Mapping[tuple[str, str], Mapping[str, Estimate]]
 
 
 def read_ratios(folders: list[Path]) -> Ratios:
-    """The ratios of all runs, by what was compared. Raises RunError."""
+    """The ratios of all runs, by what was compared on which kernel. Raises RunError."""
     if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
         raise UsageError("--pool needs two runs or more, each named once.")
     found: dict[tuple[str, str], dict[str, Estimate]] = {}
@@ -40,7 +40,7 @@ def read_ratios(folders: list[Path]) -> Ratios:
         for times in analyse(read_run(folder)).timings:
             for ratio in times.ratios:
                 pair = f"{ratio.transport.transport} / {ratio.than.transport}"
-                key = conditions_text(times), pair
+                key = f"{conditions_text(times)}; {ratio.transport.kernel}", pair
                 found.setdefault(key, {})[str(folder)] = ratio.median
     return found
 
