@@ -94,7 +94,6 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
             return _ready(cache, tried)
         except SilentError as error:
             silent = error
-            cache.say("exact: the guest hung, so its boot is shifted by a word")
     raise silent
 
 
