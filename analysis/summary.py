@@ -13,6 +13,7 @@ from analysis.times.disturbed import Disturbed
 from analysis.times.timing import Latency, Times
 from analysis.times.waterfall import Parts
 from analysis.times.words import gap_text, gathering, interval_text, packing, whole_text
+from analysis.verdicts.rules import TERMS
 from analysis.wording import (
     amount,
     capital,
@@ -25,7 +26,7 @@ from analysis.wording import (
     ways,
 )
 
-ACROSS, EARLY, NONE = "cross-cpu", "wakeups_write_space", 0.05  # a round trip
+ACROSS, EARLY = "cross-cpu", "wakeups_write_space"
 MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, nineteen are a table
 # Measure, and the words before and after its figure.
 COUNTS = (
@@ -37,7 +38,7 @@ NO_COUNTS = "This run has no valid cell in which copies or kernel functions were
 NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran on the host."
 
 
-class Measured(Protocol):
+class Answered(Protocol):
     """What an analysis found, as far as the answer needs it."""
 
     run: Run
@@ -48,7 +49,7 @@ class Measured(Protocol):
     disturbed: Disturbed
 
 
-def summary(found: Measured) -> tuple[str, ...]:
+def summary(found: Answered) -> tuple[str, ...]:
     """What a message costs over each transport, how long its round trip takes, and in what."""
     if not found.ledgers:
         return ("This run holds no figures: see what is missing.",)
@@ -61,7 +62,7 @@ def summary(found: Measured) -> tuple[str, ...]:
     ]
     counts, durations = _counts(found.run, ledger), _durations(found, ledger, timed)
     if not durations and found.exact:
-        usual = sorted(found.exact, key=lambda one: one.scheduling != DEFAULT)
+        usual = sorted(found.exact, key=lambda compared: compared.scheduling != DEFAULT)
         return (*counts, usual[0].sentence)
     if not counts:
         return (*durations, NO_COUNTS)
@@ -83,7 +84,7 @@ def _counts(run: Run, ledger: Ledger) -> list[str]:
     ]
 
 
-def _durations(found: Measured, ledger: Ledger, timed: Sequence[Times]) -> list[str]:
+def _durations(found: Answered, ledger: Ledger, timed: Sequence[Times]) -> list[str]:
     kernels = {latency.kernel for timing in timed for latency in timing.latencies}
     machine = listed([machine_text(found.run, "host", kernel) for kernel in sorted(kernels)])
     times = _times(ledger.size, timed, machine)
@@ -176,7 +177,7 @@ def _modes(timings: Sequence[Times]) -> str:
     return f"Latency has one mode ({', '.join(sorted(known))})." if known else ""
 
 
-def _gap(found: Measured, ledger: Ledger) -> list[str]:
+def _gap(found: Answered, ledger: Ledger) -> list[str]:
     """What the difference between the first two transports is made of, and its known causes."""
     gaps = [part for part in found.parts if part.size == ledger.size and part.than]
     gaps = [gap for gap in gaps if gap.transport == gaps[0].transport]
@@ -190,7 +191,7 @@ def _causes(run: Run, ledger: Ledger) -> list[str]:
     causes = []
     for line in ledger.row(EARLY).lines[:1]:
         early = line.entries.get((ACROSS, "unix"))
-        if early and early.valid and early.value > NONE:
+        if early and early.valid and early.value > TERMS.none:
             machine = machine_text(run, line.target, line.kernel)
             causes.append(
                 f"over a Unix socket {number(early.value)} wake-ups a round trip come out of "

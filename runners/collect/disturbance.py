@@ -31,7 +31,7 @@ class Moment:
     @classmethod
     def now(cls) -> Self:
         usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        own = sum(one.ru_utime + one.ru_stime for one in usage)
+        own = sum(used.ru_utime + used.ru_stime for used in usage)
         return cls(time.monotonic_ns(), int(own * 1e9), _ticks(), _interrupts())
 
 
