@@ -17,6 +17,7 @@ from runners.errors import RunError, UsageError
 DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
 WIDTH = 100
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 
@@ -59,10 +60,11 @@ def version() -> str:
 def run_main(work: Callable[[], int]) -> int:
     """Do the work. Every way out has an exit status, and every failure one sentence."""
     # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
     try:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh holds them back until here
             return work()
         finally:
             sys.stdout.flush()
@@ -74,6 +76,17 @@ def run_main(work: Callable[[], int]) -> int:
         return _complain(error, FAILED)
     except KeyboardInterrupt as interruption:
         return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
+
+
+def _interrupt(*_: object) -> None:
+    """The first signal ends the run; a second must not keep it from clearing up."""
+    for number in SIGNALS:
+        signal.signal(number, _ignore)
+    raise KeyboardInterrupt
+
+
+def _ignore(*_: object) -> None:
+    """Unlike SIG_IGN it is not inherited by programs that are started meanwhile."""
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

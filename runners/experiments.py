@@ -13,9 +13,9 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from runners.errors import RunError
-from runners.process import User
 from runners.programs.probes import Probes
 from runners.progress import Progress
+from runners.root import Root
 
 
 def seconds(name: str) -> int:
@@ -42,16 +42,16 @@ class Experiments:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {name}: {error}")
 
-    def run(self, out: Path, user: User | None) -> list[dict[str, Any]]:
+    def run(self, out: Path, root: Root) -> list[dict[str, Any]]:
         """Run each on this kernel into `out`/programs.jsonl; what could not run, for run.json."""
         lacks: list[dict[str, Any]] = []
-        probes = Probes()
+        probes = Probes(root)
         for name in self.names:
             module = import_module(f"runners.programs.{name}")
             why = self.lacking.get(name) or module.lack()
             with self.progress.step(f"host: {name}"):
                 try:
-                    for record in () if why else module.run(user, self.progress.say, probes):
+                    for record in () if why else module.run(self.progress.say, probes):
                         with (out / "programs.jsonl").open("a", encoding="utf-8") as lines:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone

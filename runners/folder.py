@@ -13,7 +13,6 @@ from typing import Any
 
 from runners.cli import version
 from runners.errors import UsageError
-from runners.invoker import Invoker
 from runners.leftovers import Journal
 from runners.options import Options
 
@@ -49,13 +48,12 @@ def place(out: Path | None, reports: Path) -> Path:
 class RunFolder:
     """The folder while it is being filled: `commit` moves it to its destination."""
 
-    def __init__(self, destination: Path, invoker: Invoker, journal: Journal) -> None:
+    def __init__(self, destination: Path, journal: Journal) -> None:
         self.destination = destination
-        self._invoker = invoker
         above, name = destination.parent, destination.name
         try:
-            invoker.make(above)
-            self.path = journal.add(above / f".{name}.partial-{os.getpid()}")
+            above.mkdir(parents=True, exist_ok=True)
+            self.path = journal.add(above, f".{name}")
             self.path.mkdir()
         except OSError as error:
             raise UsageError(
@@ -66,9 +64,8 @@ class RunFolder:
         self.raw.mkdir()
 
     def commit(self, manifest: str) -> None:
-        """Write run.json, give all to the invoking user, and move the folder."""
+        """Write run.json, and move the folder."""
         (self.path / "run.json").write_text(manifest, encoding="utf-8")
-        self._invoker.own(self.path)
         self.path.rename(self.destination)
 
 

@@ -11,12 +11,15 @@ from runners.process import User
 
 @dataclass(frozen=True)
 class Invoker:
-    """The user behind sudo, or ourselves. `drop` is the (uid, gid) to change to, if any."""
+    """The user behind sudo, or ourselves. `drop` is the (uid, gid) to change to, if any.
+
+    `named`: the user has an entry in passwd(5), and so perhaps further groups.
+    """
 
     uid: int
-    gid: int
     home: Path
     drop: User | None
+    named: bool
 
     @property
     def cache(self) -> Path:
@@ -26,34 +29,23 @@ class Invoker:
         base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
         return Path(base or self.home / ".cache") / "pathcost"
 
-    def make(self, folder: Path) -> None:
-        """Make `folder` and what is missing above it, for the user behind sudo."""
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            self.own(path)
-
     def own(self, path: Path) -> None:
-        """Give `path`, and all below it, to the user behind sudo."""
+        """Give `path`, and all below it, to the user behind sudo.
+
+        Only for what lies where no other user can write: else a link might take its place.
+        """
         if self.drop is not None:
-            give(path, self.drop)
-
-
-def give(path: Path, owner: User) -> None:
-    """Give `path`, and all below it, to this user."""
-    for entry in (path, *path.rglob("*")):
-        os.chown(entry, *owner, follow_symlinks=False)
+            for entry in (path, *path.rglob("*")):
+                os.chown(entry, *self.drop, follow_symlinks=False)
 
 
 def invoker() -> Invoker:
     """Read SUDO_UID and SUDO_GID, which mean nothing unless we are root."""
-    uid, gid = os.getuid(), os.getgid()
-    drop = None
+    uid, drop = os.getuid(), None
     if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
         drop = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
-        uid, gid = drop
+        uid = drop[0]
     try:
-        home = Path(pwd.getpwuid(uid).pw_dir)
+        return Invoker(uid, Path(pwd.getpwuid(uid).pw_dir), drop, True)
     except KeyError:
-        home = Path(os.environ.get("HOME", "/"))
-    return Invoker(uid, gid, home, drop)
+        return Invoker(uid, Path(os.environ.get("HOME", "/")), drop, False)

@@ -3,20 +3,19 @@
 
 import ctypes
 import errno
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from runners import guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
-from runners.collect.scripts import TRACEFS
-from runners.errors import RunError
 from runners.process import attempt
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
@@ -39,9 +38,6 @@ BPFTRACE_TRIES = (
     ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
      "nothing that kprobes do not give, at a higher cost an event"),
 )  # fmt: skip
-CLONE_NEWNS = 0x00020000
-# File system type → where the tools look for it, and a file that is there once it is mounted.
-MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
 # Probe level → what it allows, as the end of "this kernel allows …".
 ALLOWED = {
     "function": "function probes",
@@ -61,25 +57,6 @@ class Check:
     lack: str = ""
 
 
-def private_mounts() -> None:
-    """Mount what tracing needs where it is not mounted, in a mount namespace of our own.
-
-    Nothing is mounted for the rest of the machine: the namespace (mount_namespaces(7)) ends with
-    our last process. Raises RunError, needs root.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise RunError(
-            f"no private mount namespace ({reason}): in a container, run it with --privileged."
-        )
-    attempt(["mount", "--make-rslave", "/"])
-    for kind, where, sign in MOUNTS:
-        if where.is_dir() and not (where / sign).exists():
-            # Of a kernel without tracefs or securityfs, the preflight says more.
-            attempt(["mount", "-t", kind, kind, where])
-
-
 def checks() -> list[Check]:
     """Try everything that needs no guest. Without root, every probe fails."""
     # In threads: each bpftrace takes its time to start, and needs little CPU.
@@ -90,12 +67,12 @@ def checks() -> list[Check]:
         return list(pool.map(lambda attempt: attempt(), tries))
 
 
-def kvm(cache: Path, user: tuple[int, int] | None) -> Check:
+def kvm(cache: Path) -> Check:
     """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
     if not Path("/dev/kvm").exists():
         return Check("KVM", False, "there is no /dev/kvm", EMULATED)
     try:
-        return of_guest(guest.prepare(cache, user=user, may_build=False))
+        return of_guest(guest.prepare(cache, may_build=False))
     except guest.NotCachedError:
         detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
         return Check("KVM", False, detail, "nothing yet: the first run with a guest tries it")
@@ -224,3 +201,7 @@ def bare_loopback() -> Check:
         "ruleset. A network namespace of its own has none: sudo unshare --net sh -c 'ip link set "
         "lo up; ./runners/run.sh'",
     )
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(check) for check in checks()]))

@@ -11,16 +11,24 @@ User = tuple[int, int]
 
 
 def command(
-    argv: Sequence[str], user: User | None = None, capabilities: Sequence[str] = ()
+    argv: Sequence[str],
+    user: User | None = None,
+    capabilities: Sequence[str] = (),
+    bounds: Sequence[str] | None = None,
+    groups: str = "clear",
 ) -> list[str]:
     """Wrap `argv`: run it as `user`, and let the kernel kill it when we die (PR_SET_PDEATHSIG).
 
-    The new user keeps these capabilities. setpriv(1) of util-linux does all of it in the right
-    order: a change of user clears the death signal.
+    The new user keeps these `capabilities`, and of groups none, or his own with groups="init".
+    With `bounds` neither the program nor its children can ever have any other capability
+    (capabilities(7)). setpriv(1) of util-linux does all of it in the right order: a change of user
+    clears the death signal.
     """
     prefix = ["setpriv", "--pdeathsig", "KILL"]
+    if bounds is not None:
+        prefix += ["--bounding-set", ",".join(["-all", *(f"+{name}" for name in bounds)])]
     if user is not None:
-        prefix += ["--reuid", str(user[0]), "--regid", str(user[1]), "--clear-groups"]
+        prefix += ["--reuid", str(user[0]), "--regid", str(user[1]), f"--{groups}-groups"]
         if capabilities:
             kept = ",".join(f"+{name}" for name in capabilities)
             prefix += ["--inh-caps", kept, "--ambient-caps", kept]

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners import guest, leftovers, preflight, targets
+from runners import guest, preflight, targets
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
-from runners.lock import measuring
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.process import attempt
+from runners.root import Root
 from runners.session import Session
 from runners.show import intention
 
@@ -46,11 +46,13 @@ def run(options: Options, argv: list[str]) -> None:
     session, destination = Session(options), accept(options)
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
-    if session.analyse(python, str(destination)) != 0:
-        raise RunError(
-            f"measured, but not analysed: the raw files are in {destination}; "
-            f"try again with python -m analysis {destination}."
-        )
+    again = f"the raw files are in {destination}; try again with python -m analysis {destination}."
+    try:
+        status = session.analyse(python, str(destination))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
+    if status != 0:
+        raise RunError(f"measured, but not analysed: {again}")
 
 
 def compare(options: Options) -> int:
@@ -68,30 +70,21 @@ def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Pat
     """Count the instructions of an emulated machine. This kernel and its probes take no part."""
     with session.progress.step("set-up"):
         python = session.set_up("--exact")
-    exact.run(session.options, session.invoker, destination, session.progress, argv)
+    with session.journal() as journal:
+        exact.run(session, destination, journal, argv)
     return python
 
 
 def measure_with_probes(session: Session, destination: Path, argv: list[str]) -> Path:
     """Everything that only one run at a time may do."""
-    if os.geteuid() != 0:
-        raise RunError(
-            "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
-        )
-    who = session.invoker
-    who.make(who.cache / "running")
-    with measuring(), leftovers.journal(who.cache) as journal:
-        for name in leftovers.sweep(who.cache):
-            session.progress.note(f"removed what a killed run had left: {name}")
-        folder = RunFolder(destination, who, journal)
-        scratch = journal.add(Path("/tmp", f"pathcost-{os.getpid()}"))
-        # 0711: others may traverse but not list; checks run as another user.
-        scratch.mkdir(mode=0o700)
-        scratch.chmod(0o711)
-        who.own(scratch)
+    root = session.need_root()
+    root.mounts()
+    removed = root.lock()
+    with session.journal(removed) as journal:
+        folder = RunFolder(destination, journal)
         prepared = prepare(session)
         manifest = Manifest(session.options, argv)
-        parts = collect(session, prepared, folder.raw, scratch)
+        parts = collect(session, prepared, root, folder.raw)
         folder.commit(manifest.text(destination, session.progress.seconds, **parts))
     return prepared.python
 
@@ -101,15 +94,14 @@ def prepare(session: Session) -> Prepared:
     options, progress = session.options, session.progress
     with progress.step("set-up"):
         python = session.set_up(*(["--claims"] if options.claims is not None else []))
-        preflight.private_mounts()
     experiments = Experiments(options.programs, progress)
     experiments.set_up(session.set_up)
     planner = planner_of(options, lambda: python)
     with progress.step("preflight"):
-        checks = preflight.checks()
+        checks = session.preflight()
     probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
     chosen = targets_of(options, planner, probe_level)
-    plans = plans_of(planner, chosen, probe_level, session.invoker.drop, emulated=emulated)
+    plans = plans_of(planner, chosen, probe_level, emulated=emulated)
     refuse_cells(plans.values())
     if "guest" in plans:
         with progress.step("set-up for the guest"):
@@ -120,16 +112,16 @@ def prepare(session: Session) -> Prepared:
     return Prepared(python, checks, planner, plans, experiments)
 
 
-def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> dict[str, list[Any]]:
+def collect(session: Session, prepared: Prepared, root: Root, raw: Path) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
     options, who, progress = session.options, session.invoker, session.progress
     try:
         guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
-        done = run_targets(session, prepared, guests, raw, scratch)
-        lacks = prepared.experiments.run(raw / "host", who.drop) if "host" in prepared.plans else []
+        done = run_targets(session, prepared, guests, root, raw)
+        lacks = prepared.experiments.run(raw / "host", root) if "host" in prepared.plans else []
         # Claims are settled by probes and times: exact mode is not among what they need.
         counting = guests and options.claims is None
-        counted, uncounted = count_exactly(session, raw, scratch) if counting else ([], [])
+        counted, uncounted = count_exactly(session, raw) if counting else ([], [])
     except guest.GuestError as error:
         raise RunError(str(error)) from error
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
@@ -142,7 +134,7 @@ def collect(session: Session, prepared: Prepared, raw: Path, scratch: Path) -> d
 
 
 def run_targets(
-    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path, scratch: Path
+    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], root: Root, raw: Path
 ) -> list[targets.FinishedTarget]:
     """Carry out the plan of each target."""
     done, plans, planner = [], prepared.plans, prepared.planner
@@ -150,21 +142,19 @@ def run_targets(
         checks = prepared.checks
         probe_level = preflight.probe_level(checks)
         uncounted = planner.uncounted("host", probe_level, alone="guest" not in plans)
-        where = (probe_level, raw, scratch, session.progress, uncounted)
+        where = (root, probe_level, raw, session.progress, uncounted)
         emulated = preflight.emulated(checks)
         done.append(targets.run_plan_on_host(plans["host"], *where, emulated=emulated))
         if isinstance(planner, ClaimsPlanner):
             try_tools(planner.needs["tools"], raw / "host")
     for machine in guests:
-        around = (machine, raw, scratch, session.invoker, session.progress)
+        around = (machine, raw, session.progress)
         uncounted = planner.uncounted("guest", "function", alone=False)
         done.append(targets.run_plan_in_guest(plans["guest"], *around, uncounted))
     return done
 
 
-def count_exactly(
-    session: Session, raw: Path, scratch: Path
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def count_exactly(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The fast form of exact mode, where there is a guest's QEMU anyway."""
     try:
         with session.progress.step("set-up for exact counts"):
@@ -172,7 +162,7 @@ def count_exactly(
     except RunError as error:
         failed = reason("exact-failed", said=str(error).rstrip("."))
         return [], [missing(["exact counts"], failed)]
-    return exact.run_fast(session.options, raw, scratch, session.invoker, session.progress)
+    return exact.run_fast(session, raw)
 
 
 def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:

@@ -14,4 +14,5 @@ fi
 # -B: run as root, it would leave root's byte code in the user's checkout.
 # -P: modules come from this checkout, and never from the folder where the user happens to be.
 export PYTHONPATH="${here%/*}"
-exec "$python" -B -P -m runners "$@"
+# A signal waits until Python can answer it with a sentence.
+exec env --block-signal=INT,TERM,HUP "$python" -B -P -m runners "$@"

@@ -1,28 +1,56 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What all parts of a run share: options, user, progress, and how set-up and analysis start."""
 
+import json
 import os
 import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
+from runners import leftovers, preflight
 from runners.errors import RunError
 from runners.invoker import Invoker, invoker
+from runners.leftovers import Journal
 from runners.options import Options
-from runners.process import command
+from runners.paths import REPOSITORY, WORKLOAD
+from runners.process import attempt, command
 from runners.progress import Progress
-from runners.targets import REPOSITORY
+from runners.root import OwnProgram, Root, RootProgram
 
-COMPILER_LINES = 6  # of a complaint: what a compiler said last
+LIST_SECONDS = 60
+COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
+NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
 
 
 @dataclass
 class Session:
-    """One call of run.sh."""
+    """One call of run.sh. `root` is None where nobody was root."""
 
     options: Options
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
+    root: Root | None = field(default_factory=Root.found)
+
+    def need_root(self) -> Root:
+        """Raises RunError."""
+        if self.root is None:
+            raise RunError(NEEDS_ROOT)
+        return self.root
+
+    @contextmanager
+    def journal(self, removed: Sequence[str] = ()) -> Iterator[Journal]:
+        """Clear what dead runs left, and have temporary files where the next run finds them."""
+        with leftovers.journal(self.invoker.cache) as journal:
+            for name in (*removed, *leftovers.sweep(self.invoker.cache)):
+                self.progress.note(f"removed what a killed run had left: {name}")
+            tempfile.tempdir = str(journal.add(Path(tempfile.gettempdir()), "run"))
+            Path(tempfile.tempdir).mkdir(mode=0o700)
+            yield journal
 
     def set_up(self, *arguments: str) -> Path:
         """Run setup.sh; the Python of the analysis, whose environment is its last line.
@@ -30,36 +58,58 @@ class Session:
         Raises RunError.
         """
         options = [] if self.options.install else ["--no-install"]
+        line = b""
+        with tempfile.TemporaryFile() as complaints:
+            program = self._set_up([*options, *arguments], complaints)
+            for line in program.stdout:
+                self.progress.say(line.decode(errors="replace").strip())
+            status, _ = program.wait()
+            complaints.seek(0)
+            complaint = complaints.read().decode(errors="replace").strip().splitlines()
+        if status != 0:
+            for earlier in complaint[-COMPLAINT_LINES:-1]:
+                self.progress.note(earlier)
+            raise RunError((complaint or ["set-up failed."])[-1].removeprefix("pathcost: "))
+        return Path(os.fsdecode(line.rstrip(b"\n")), "bin/python")
+
+    def _set_up(self, words: Sequence[str], complaints: IO[bytes]) -> OwnProgram | RootProgram:
+        if self.root:
+            return self.root.start("setup", words, complaints.fileno())
         process = subprocess.Popen(
-            command([str(REPOSITORY / "runners/setup.sh"), *options, *arguments]),
+            command([str(REPOSITORY / "runners/setup.sh"), *words]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=complaints,
             start_new_session=True,
             env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
         )
-        assert process.stdout is not None
-        line = ""
-        try:
-            for line in process.stdout:
-                self.progress.say(line.strip())
-            complaint = process.communicate()[1].strip().splitlines() or ["set-up failed."]
-        finally:
-            process.kill()
-        if process.returncode != 0:
-            for earlier in complaint[-COMPILER_LINES:-1]:
-                self.progress.note(earlier)
-            raise RunError(complaint[-1].removeprefix("pathcost: "))
-        return Path(line.rstrip("\n"), "bin/python")
+        return OwnProgram(process)
+
+    def preflight(self) -> list[preflight.Check]:
+        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+        if self.root is None:
+            return preflight.checks()
+        program = self.root.start("preflight", stderr=sys.stderr.fileno())
+        said = program.stdout.read()
+        if program.wait()[0] != 0:
+            raise RunError("the preflight failed; its words stand above.")
+        return [preflight.Check(**check) for check in json.loads(said)]
+
+    def list_workload(self) -> str:
+        """What the workload prints of what is possible here: as root's process starts it."""
+        if self.root is None:
+            return attempt([WORKLOAD, "--list"], timeout=LIST_SECONDS).stdout
+        program = self.root.start("list")
+        said = program.stdout.read().decode(errors="replace")
+        program.wait()
+        return said
 
     def analyse(self, python: Path, *arguments: str) -> int:
-        """Run `python -m analysis` as the invoking user, as it needs no root; its exit status."""
-        who = self.invoker
-        settings = {"HOME": str(who.home), "MPLCONFIGDIR": str(who.cache / "matplotlib")}
+        """Run `python -m analysis`; its exit status. It does not hear the terminal's signals."""
         return subprocess.run(
-            command([str(python), "-B", "-m", "analysis", *arguments], who.drop),
+            command([str(python), "-B", "-m", "analysis", *arguments]),
             cwd=REPOSITORY,
-            env=os.environ | settings,
+            env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
+            process_group=0,
             check=False,
         ).returncode

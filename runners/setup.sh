@@ -39,10 +39,16 @@ fail() {
 # What the user owns is made by the user: the environment and the workload, not the packages.
 as_user() {
 	if [ "$(id -u)" = 0 ] && [ "$user" != 0 ]; then
-		HOME=$home setpriv --reuid "$user" --regid "$group" --init-groups -- "$@"
+		# Without an entry in passwd(5) the user has no further groups.
+		HOME=$home setpriv --reuid "$user" --regid "$group" "--${home:+init}${home:-clear}-groups" -- "$@"
 	else
 		"$@"
 	fi
+}
+
+# In a checkout of root's, root builds.
+as_owner() {
+	if [ -O "$1" ]; then "${@:2}"; else as_user "${@:2}"; fi
 }
 
 install_packages() {
@@ -55,7 +61,8 @@ install_packages() {
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
 	echo "installing ${missing[*]}"
 	log=$(mktemp)
-	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-remove "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+	# In a session of its own: a package half installed would be worse than one too many.
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive setsid --wait apt-get install -y --no-install-recommends --no-remove "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
 		grep -E '^(E|Err):?' "$log" | tail -n 2 >&2 || true
 		rm -f "$log"
 		fail "apt-get could not install ${missing[*]}: without a package mirror, install them by hand and try again."
@@ -70,7 +77,7 @@ make_environment() {
 	environment=$cache/python-$key
 	[ ! -e "$environment/complete" ] || return 0
 	echo "making the Python environment"
-	rm -rf "$environment"
+	as_user rm -rf "$environment"
 	as_user mkdir -p "$cache"
 	as_user /usr/bin/python3 -m venv "$environment"
 	as_user "$environment/bin/pip" --quiet --disable-pip-version-check install --require-hashes -r "$lock" ||
@@ -93,7 +100,7 @@ done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 for part in "${parts[@]}"; do
-	as_user make --silent -j "$(nproc)" -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
+	as_owner "$part" make --silent -j "$(nproc)" -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
 done
 make_environment
 # The last line is for who called: where the environment is.

@@ -11,16 +11,14 @@ from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.exact.knobs import described
-from runners.invoker import invoker
 from runners.options import Options
+from runners.paths import WORKLOAD
 from runners.plan import factors
 from runners.plan.claims import ClaimsPlanner, Needs, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
-from runners.process import attempt
 from runners.session import Session
-from runners.targets import WORKLOAD
 
 NAME_WIDTH = 18  # of what --list shows
 # Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
@@ -31,24 +29,25 @@ SECONDS_AROUND = {"host": 3, "guest": 25}
 SECONDS_OF_ANALYSIS = 10
 
 
-def show_preflight(_: Options) -> None:
+def show_preflight(options: Options) -> None:
     """A table: what is there, what its lack costs, what to do."""
+    session = Session(options)
     try:
-        preflight.private_mounts()
+        if session.root:
+            session.root.mounts()
     except RunError as error:
         print(f"pathcost: {error}")
-    who = invoker()
-    found = preflight.checks()
-    for check in [*found, preflight.kvm(who.cache, who.drop)]:
+    found = session.preflight()
+    for check in [*found, preflight.kvm(session.invoker.cache)]:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
     print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(found)]}.")
 
 
-def show_list(_: Options) -> None:
+def show_list(options: Options) -> None:
     """Every name that an option takes, with half a line; where known, why it is impossible here."""
-    impossible = impossible_here()
+    impossible = impossible_here(Session(options))
     for title, names in (
         ("transports", factors.TRANSPORTS),
         ("patterns", factors.PATTERNS),
@@ -75,16 +74,16 @@ def _print_entry(name: str, text: str) -> None:
     print(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent))
 
 
-def impossible_here() -> dict[tuple[str, str], str]:
+def impossible_here(session: Session) -> dict[tuple[str, str], str]:
     """(transport or pattern, name) → why not, from the workload's --list; {} where it is not built.
 
     Every transport runs in the guest (tests/guest/test_transports.py).
     """
     if not WORKLOAD.exists():
         return {}
-    listed = attempt([WORKLOAD, "--list"], timeout=60)
+    listed = session.list_workload()
     elsewhere = {"transport": "; the guest has it: --target guest"}
-    rows = (line.split("\t") for line in listed.stdout.splitlines())
+    rows = (line.split("\t") for line in listed.splitlines())
     return {
         (kind, name): f"not here: {why}{elsewhere.get(kind, '')}"
         for kind, name, possible, why in rows
@@ -99,7 +98,7 @@ def show_dry_run(options: Options) -> None:
         return show_exact(options)
     # The Python of the analysis knows what claims need.
     planner = planner_of(options, Session(replace(options, install=False)).set_up)
-    plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint", None)
+    plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint")
     refuse_cells(plans.values())
     for target, kernel, plan in by_kernel(plans, options):
         print(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")

@@ -2,11 +2,11 @@
 """Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`)."""
 
 import json
-import os
-import subprocess
-import sys
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,21 @@ from runners import guest
 from runners.errors import RunError, UsageError
 from runners.invoker import Invoker
 from runners.options import Options
+from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Plan
-from runners.process import stop
 from runners.progress import Progress
+from runners.root import Root
 
-REPOSITORY = Path(__file__).parent.parent
-WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
-GUEST_NOBODY = (65534, 65534)
+GUEST_NOBODY = "65534:65534"
 GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
 # A module that does not load costs its transport, which then reports what is missing.
 LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
-COLLECT = ("python3", "-B", "-m", "runners.collect", "plan.json", "out")
+COLLECT = (
+    *("python3", "-B", "-m", "runners.collect", "plan.json", "out", "--own-kernel"),
+    *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
+)
 GUEST_SECONDS = 600  # some ten times what all instruments take on an idle machine
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
@@ -48,39 +50,30 @@ class FinishedTarget:
 
 def run_plan_on_host(
     plan: Plan,
+    root: Root,
     probe_level: str,
     raw: Path,
-    scratch: Path,
     progress: Progress,
     uncounted: list[Missing],
     *,
     emulated: bool = False,
 ) -> FinishedTarget:
-    """Carry out this plan on this kernel. Raises RunError."""
+    """Carry out this plan on this kernel, as root. Raises RunError."""
     missing = [*uncounted, NO_TIMES] if emulated else uncounted
-    plan.dump(scratch / "plan.json")
     out = raw / "host"
-    errors = scratch / "collect.stderr"
-    with progress.step("host: measuring"), errors.open("wb") as complaints:
-        collector = subprocess.Popen(
-            [sys.executable, "-B", "-m", "runners.collect", str(scratch / "plan.json"), str(out)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            cwd=REPOSITORY,
-            env=os.environ | {"TMPDIR": str(scratch)},
-            start_new_session=True,
-        )
-        try:
-            assert collector.stdout is not None
-            for line in collector.stdout:
-                follow(line.decode(errors="replace"), progress)
-            status = collector.wait()
-        finally:
-            stop(collector)
-    if status != 0:
-        lines = errors.read_text(errors="replace").strip().splitlines()
-        raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+    with progress.step("host: measuring"), tempfile.TemporaryFile() as complaints:
+        collector = root.start("collect", stderr=complaints.fileno())
+        with suppress(BrokenPipeError):
+            collector.stdin.write(plan.text().encode())
+            collector.stdin.close()
+        for line in collector.stdout:
+            follow(line.decode(errors="replace"), progress)
+        status, results = collector.wait()
+        if status != 0 or results is None:
+            complaints.seek(0)
+            lines = complaints.read().decode(errors="replace").strip().splitlines()
+            raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+        shutil.copytree(results, out)
     return _finish(plan, out, "host", probe_level, "tcg" if emulated else None, missing)
 
 
@@ -97,7 +90,7 @@ def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> li
         try:
             return [
                 guest.prepare(
-                    *(invoker.cache, kernel, progress.say, invoker.drop),
+                    *(invoker.cache, kernel, progress.say),
                     transports=options.transports,
                 )
                 for kernel in options.kernels
@@ -110,27 +103,25 @@ def run_plan_in_guest(
     plan: Plan,
     machine: guest.Guest,
     raw: Path,
-    scratch: Path,
-    invoker: Invoker,
     progress: Progress,
     uncounted: Sequence[Missing] = (),
 ) -> FinishedTarget:
     """Carry out this plan on one kernel under QEMU. Raises GuestError."""
-    plan.dump(scratch / "plan.json")
-    payload = scratch / "payload.tar"
-    modules = [(file, f"modules/{n}-{file.name}") for n, file in enumerate(machine.modules)]
-    pack(payload, [(scratch / "plan.json", "plan.json"), *modules])
     out = raw / f"guest-{machine.release}"
-    with progress.step(f"guest {machine.release}: measuring"):
-        machine.run(
-            payload,
-            out,
-            ["sh", "-c", LOAD_MODULES, "sh", *COLLECT],
-            timeout=GUEST_SECONDS,
-            memory=GUEST_MEMORY,
-            on_line=lambda line: follow(line, progress),
-            user=invoker.drop,
-        )
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
+        payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
+        order.write_text(plan.text(), encoding="utf-8")
+        modules = [(file, f"modules/{n}-{file.name}") for n, file in enumerate(machine.modules)]
+        pack(payload, [(order, order.name), *modules])
+        with progress.step(f"guest {machine.release}: measuring"):
+            machine.run(
+                payload,
+                out,
+                ["sh", "-c", LOAD_MODULES, "sh", *COLLECT],
+                timeout=GUEST_SECONDS,
+                memory=GUEST_MEMORY,
+                on_line=lambda line: follow(line, progress),
+            )
     return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 

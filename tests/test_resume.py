@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
 TESTS = """

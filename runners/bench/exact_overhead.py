@@ -38,7 +38,7 @@ def measure(guest: ExactGuest, cell: ExactCell, rounds: int) -> list[Pair]:
 
 
 def _seconds(guest: ExactGuest, cell: ExactCell, recorded: bool) -> float:
-    with scratch(None) as folder:
+    with scratch() as folder:
         options = ["-incoming", f"file:{guest.stored}"]
         if recorded:
             options += recorder_options(folder, guest.plugin)

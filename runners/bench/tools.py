@@ -39,7 +39,8 @@ class CountingTool:
         self.functions = list(functions)
         self.pids = ",".join(map(str, pids))
         self.workload = workload
-        self.out = Path(tempfile.mkdtemp(prefix="pathcost-cost-"))
+        self._room = tempfile.TemporaryDirectory(prefix="pathcost-cost-")  # as long as we live
+        self.out = Path(self._room.name)
 
     def start(self) -> None:
         """Attach the tool; returns when it is attached."""

@@ -2,6 +2,7 @@
 """The command line of box.sh: make a box, or an emulator for it."""
 
 import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -79,11 +80,12 @@ def make(box: Path, with_guest: bool) -> None:
         find_program(program)
     disk.check_room(box.parent, SPACE + GUEST_SPACE * with_guest, "a box", instead)
     who, progress = invoker(), Progress()
-    who.make(who.cache / "running")
-    with journal(who.cache) as notes:
-        sweep(who.cache)
+    # Root's own cache: what lies in the user's may not be what it was.
+    cache = who.cache if who.drop is None else Path(pwd.getpwuid(0).pw_dir, ".cache/pathcost")
+    with journal(cache) as notes:
+        sweep(cache)
         # Beside the box: /tmp may be too small, or allow no devices.
-        scratch = notes.add(box.parent / f".pathcost-box-{os.getpid()}")
+        scratch = notes.add(box.parent, ".box")
         with disk.written(box.parent, instead):
             scratch.mkdir()
         scratch.chmod(0o755)
@@ -92,12 +94,13 @@ def make(box: Path, with_guest: bool) -> None:
             root.install(system, scratch, progress.say)
         if with_guest:
             with progress.step("box: guest"):
-                root.add_guest(system, who.cache, DEFAULT_KERNEL, progress.say)
+                root.add_guest(system, cache, DEFAULT_KERNEL, progress.say)
         with progress.step("box: disk"):
             disk.write_bootable(system, scratch / "disk.raw")
         with progress.step("box: packing"):
             disk.pack(scratch / "disk.raw", box, scratch)
-    who.own(box)
+    if who.drop:
+        os.chown(box, *who.drop, follow_symlinks=False)
     progress.note(f"{box}: {box.stat().st_size >> 20} MiB")
 
 

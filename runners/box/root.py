@@ -17,9 +17,9 @@ from runners.guest.cache import Say
 from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
 from runners.guest.process import SEARCH, environment, find_program
-from runners.invoker import give
+from runners.paths import REPOSITORY
 from runners.process import attempt, command
-from runners.targets import REPOSITORY, source_only
+from runners.targets import source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"
 LOCK_READER = Path(__file__).parent / "lock.py"
@@ -70,7 +70,8 @@ def add_guest(root: Path, cache: Path, kernel: str, say: Say) -> None:
     owner = target.stat()
     for entry in entries:
         shutil.copytree(entry, target / entry.name, symlinks=True)
-        give(target / entry.name, (owner.st_uid, owner.st_gid))
+        for path in (target / entry.name, *(target / entry.name).rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _fetch_wheels(folder: Path) -> Path:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.collect PLAN OUT`: run the plan on this kernel, leave raw files in OUT.
+"""`python3 -m runners.collect [PLAN] OUT …`: run the plan on this kernel, leave raw files in OUT.
 
 It prints a line `@progress DONE TOTAL TEXT` before each step. A cell or a script that fails is
 recorded in `cells.jsonl` or `missing.json`, and the rest goes on. Where nothing at all can be
 measured the exit status is 1, with one sentence on stderr.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -28,8 +29,9 @@ from runners.collect.instrument import Context, Instrument
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
-from runners.collect.workload import CellError, run_cell
+from runners.collect.workload import CellError, Execution, run_cell
 from runners.plan.model import CellRun, Plan, load
+from runners.process import User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
@@ -58,8 +60,9 @@ class Attached:
 class Collector:
     """Runs a plan. It writes each result to a file in `out` as soon as it is known."""
 
-    def __init__(self, what: Plan, out: Path) -> None:
+    def __init__(self, what: Plan, execution: Execution, out: Path) -> None:
         self._plan = what
+        self._execution = execution
         self._out = out
         self._missing: list[dict[str, Any]] = []
         self._done = 0
@@ -97,7 +100,7 @@ class Collector:
     def _checks(self) -> None:
         """Run the checks, when nothing is attached any more."""
         for name in self._plan.checks:
-            for answer in run_check(name, self._plan.user):
+            for answer in run_check(name, self._execution.user):
                 with (self._out / "checks.jsonl").open("a", encoding="utf-8") as lines:
                     lines.write(json.dumps(answer) + "\n")
 
@@ -109,7 +112,8 @@ class Collector:
             return
         began = time.monotonic()
         miss, table = partial(reasons.add, self._missing), read_scripts()
-        context = Context(self._plan.workload, self._out, number, miss, self._plan.own_kernel)
+        workload, own_kernel = self._execution.workload, self._execution.own_kernel
+        context = Context(workload, self._out, number, miss, own_kernel)
         for kind in new:
             scripts = [table[name] for name in wanted[kind]]
             held[kind] = Attached(wanted[kind], KINDS[kind](scripts, context))
@@ -141,7 +145,7 @@ class Collector:
 
         Only in a kernel of our own, and never while a cell runs.
         """
-        if not self._plan.own_kernel:
+        if not self._execution.own_kernel:
             yield
             return
         RCU_EXPEDITED.write_text("1")
@@ -168,9 +172,11 @@ class Collector:
         samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
         windows = [instrument.before(run) for instrument in attached]
         try:
-            record |= run_cell(self._plan, run, samples, windows)
+            record |= run_cell(self._execution, self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
+            if samples is not None:
+                samples.unlink(missing_ok=True)
         record |= {"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}}
         for instrument in attached:
             losses = instrument.after(run)
@@ -204,12 +210,31 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="runners.collect")
+    add = parser.add_argument
+    add("plan", type=Path, nargs="?", help="a file (default: standard input)")
+    add("out", type=Path)
+    add("--workload", required=True, help="the program that runs the cells")
+    add("--user", metavar="UID:GID", type=_user, help="who runs it (default: ourselves)")
+    add("--own-kernel", action="store_true", help="nobody else uses this kernel")
+    return parser
+
+
+def _user(text: str) -> User:
+    uid, gid = map(int, text.split(":"))
+    return uid, gid
+
+
 def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    source, out = map(Path, argv)
+    given = _parser().parse_args(argv)
+    execution = Execution(given.workload, given.user, given.own_kernel)
     try:
-        Collector(load(source), out).run()
-    except OSError as error:
+        # Without dac_override root cannot open another user's pipe by its name.
+        plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
+        Collector(load(plan), execution, given.out).run()
+    except (OSError, ValueError) as error:
         print(f"pathcost: collecting failed: {error}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

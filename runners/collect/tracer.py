@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from probes.reasons import ReasonError, missing, reason
 from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.collect.programs import Program, Programs
+from runners.lock import inherited
 from runners.plan.model import CellRun
 from runners.process import command, stop
 
@@ -72,7 +73,7 @@ class Child:
                 stdout=words,
                 stderr=words,
                 env=os.environ | self.environment(),
-                pass_fds=self.descriptors,
+                pass_fds=(*self.descriptors, *inherited()),
                 start_new_session=True,
             )
 

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,24 @@ from runners.process import User, command, stop
 CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf"), "fifo": ("sys_nice",)}
 
 
+@dataclass(frozen=True)
+class Execution:
+    """Where and as whom cells run. The workload runs as `user`; None means as ourselves.
+
+    `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
+    """
+
+    workload: str
+    user: User | None = None
+    own_kernel: bool = False
+
+
 class CellError(Exception):
     """The workload failed. The message is the workload's."""
 
 
 @contextmanager
-def private_directory(user: User | None) -> Iterator[Path]:
+def private_directory(user: User | None = None) -> Iterator[Path]:
     """A fresh directory for socket files and samples, which only `user` can enter."""
     directory = Path(tempfile.mkdtemp(prefix="pathcost-"))
     try:
@@ -35,11 +47,17 @@ def private_directory(user: User | None) -> Iterator[Path]:
             os.chown(directory, *user)
         yield directory
     finally:
+        if user is not None:
+            os.chown(directory, os.geteuid(), os.getegid())  # root here may lack dac_override
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def run_cell(
-    plan: Plan, run: CellRun, samples: Path | None, windows: Sequence[WindowOptions]
+    execution: Execution,
+    plan: Plan,
+    run: CellRun,
+    samples: Path | None,
+    windows: Sequence[WindowOptions],
 ) -> dict[str, Any]:
     """Run a cell. Returns `result`, what the workload printed, and `disturbance`.
 
@@ -47,20 +65,18 @@ def run_cell(
     want the workload to do at the edges of its window.
     Raises CellError with the workload's message.
     """
-    with private_directory(plan.user) as directory:
-        argv = [plan.workload, "--dir", str(directory), *cell_options(run.cell)]
+    with private_directory(execution.user) as directory, ExitStack() as stack:
+        argv = [execution.workload, "--dir", str(directory), *cell_options(run.cell)]
         argv += ["--cell", str(run.id), "--timeout", str(plan.cell_timeout)]
-        written = directory / "samples"
-        if samples is not None:
-            argv += ["--samples", str(written)]
         argv += [word for window in windows for word in window.options]
         needing = (run.cell.transport, run.cell.sched)
         kept = [right for what in needing for right in CAPABILITIES.get(what, ())]
         descriptors = [fd for window in windows for fd in window.descriptors]
-        record = _run(command(argv, plan.user, kept), plan.cell_timeout, descriptors)
         if samples is not None:
-            shutil.copyfile(written, samples)
-    return record
+            # The user cannot reach the file itself.
+            descriptors.append(stack.enter_context(samples.open("wb")).fileno())
+            argv += ["--samples-fd", str(descriptors[-1])]
+        return _run(command(argv, execution.user, kept), plan.cell_timeout, descriptors)
 
 
 def cell_options(cell: Cell) -> list[str]:

@@ -110,7 +110,7 @@ def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises GuestError."""
     short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
     plugin = guest.plugin | {"memory": "on"}
-    with scratch(guest.machine.user) as folder:
+    with scratch() as folder:
         boot(guest.machine, short.order, folder, plugin, guest.stored)
         return follow(read_record(folder), folder / "accesses", guest.symbols, cell.size)
 
@@ -126,7 +126,7 @@ def measure(
     """
     seen: set[str] = set()
     for _ in range(RUNS):
-        with scratch(guest.machine.user) as folder:
+        with scratch() as folder:
             sha256 = _record(guest, cell, folder, None if fresh else guest.stored)
             if guest.machine.cpus == 1 or sha256 in seen:
                 result = json.loads((folder / "result.json").read_text(encoding="utf-8"))

@@ -2,8 +2,6 @@
 """run.sh --exact: build, boot, count. It needs no root, no probe and nothing of this kernel."""
 
 import itertools
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 from probes import reasons
 from probes.reasons import reason
 from runners import guest as guests
-from runners import leftovers
 from runners.errors import RunError, UsageError
 from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
 from runners.exact.count import count_cells
@@ -26,49 +23,41 @@ from runners.exact.machine.knob_guest import guest_with_knob
 from runners.folder import Manifest, RunFolder
 from runners.guest.errors import LackingError
 from runners.invoker import Invoker
+from runners.leftovers import Journal
 from runners.options import Options
 from runners.progress import Progress
+from runners.session import Session
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
 FAST_SIZES = (64,)
 
 
-def run(
-    options: Options, who: Invoker, destination: Path, progress: Progress, argv: list[str]
-) -> None:
+def run(session: Session, destination: Path, journal: Journal, argv: list[str]) -> None:
     """Count every exact cell of the options into `destination`. Raises UsageError, RunError."""
+    options = session.options
     cells = plan_cells(options)
-    who.cache.mkdir(parents=True, exist_ok=True)
-    # All that this run makes for a moment lies in one folder, which the next run finds if need be.
-    with leftovers.journal(who.cache) as journal:
-        scratch = journal.add(Path(tempfile.gettempdir(), f"pathcost-{os.getpid()}"))
-        scratch.mkdir(mode=0o700)
-        who.own(scratch)
-        tempfile.tempdir = str(scratch)
-        folder = RunFolder(destination, who, journal)
-        manifest = Manifest(options, argv)
-        kept = stored_results(who)
-        station = Station(folder.raw, who, kept, progress, options.knobs)
-        try:
-            entries = [station.count(work) for work in by_machine(options.kernels, cells)]
-        except KeyboardInterrupt:
-            if not kept.count:
-                raise
-            raise KeyboardInterrupt(
-                f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
-            ) from None
-        lacks = missing(options, entries)
-        text = manifest.text(destination, progress.seconds, exact=entries, missing=lacks)
-        folder.commit(text)
-        kept.forget()
+    folder = RunFolder(destination, journal)
+    manifest = Manifest(options, argv)
+    kept = stored_results(session.invoker)
+    station = Station(folder.raw, session.invoker, kept, session.progress, options.knobs)
+    try:
+        entries = [station.count(work) for work in by_machine(options.kernels, cells)]
+    except KeyboardInterrupt:
+        if not kept.count:
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
+        ) from None
+    lacks = missing(options, entries)
+    text = manifest.text(destination, session.progress.seconds, exact=entries, missing=lacks)
+    folder.commit(text)
+    kept.forget()
 
 
 def stored_results(who: Invoker) -> Checkpoints:
     """The results of earlier cells, in the cache."""
-    folder = who.cache / "exact-kept"
-    who.make(folder)
-    return Checkpoints(folder)
+    return Checkpoints(who.cache / "exact-kept")
 
 
 def plan_cells(options: Options) -> list[ExactCell]:
@@ -152,7 +141,7 @@ class Station:
         name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
         try:
             with progress.step(f"exact {name}: preparing"):
-                guest = prepare_guest(cache, kernel, progress.say, self.who.drop, cpus=cpus)
+                guest = prepare_guest(cache, kernel, progress.say, cpus=cpus)
                 todo, lacking = self._todo(cells, guest)
             release = guest.machine.kernel.release
             out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
@@ -187,32 +176,24 @@ class Station:
         return todo, lacking
 
 
-def run_fast(
-    options: Options, raw: Path, scratch: Path, who: Invoker, progress: Progress
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the main job counts beside its probes: unix and tcp on one CPU, where the options do.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
+    options = session.options
     transports = [name for name in options.transports if name in SEND]
     sizes = [size for size in options.sizes if size in FAST_SIZES]
     if not (transports and sizes and "pingpong" in options.patterns):
         return [], []
-    folder = scratch / "exact"
-    folder.mkdir()
-    who.own(folder)
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
-    station = Station(raw, who, stored_results(who), progress)
+    station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    try:
-        for work in by_machine(options.kernels, plan(transports, sizes)):
-            try:
-                done.append(station.count(work))
-            except (RunError, UsageError) as error:
-                why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-                missing.append(reasons.missing([f"exact counts on {work[0]}"], why))
-    finally:
-        tempfile.tempdir = before
+    for work in by_machine(options.kernels, plan(transports, sizes)):
+        try:
+            done.append(station.count(work))
+        except (RunError, UsageError) as error:
+            why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+            missing.append(reasons.missing([f"exact counts on {work[0]}"], why))
     station.kept.forget()
     return done, missing

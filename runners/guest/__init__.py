@@ -20,7 +20,6 @@ from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
 from runners.guest.modules import NEEDED, module_files
 from runners.guest.qemu import prepare_qemu
-from runners.process import User
 
 __all__ = [
     "SERIES",
@@ -38,15 +37,14 @@ def prepare(
     cache: Path,
     kernel: str = DEFAULT,
     say: Say = lambda _: None,
-    user: User | None = None,
     *,
     may_build: bool = True,
     transports: Sequence[str] = (),
 ) -> Guest:
     """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
-    Needs no root. QEMU will run as `user`, who needs the right to KVM. The guest gets the kernel
-    modules of `transports`. Without `may_build` only what is cached already is used.
+    Needs no root, and for KVM the right to /dev/kvm. The guest gets the kernel modules of
+    `transports`. Without `may_build` only what is cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":
@@ -58,5 +56,5 @@ def prepare(
         wanted = [name for word in transports for name in NEEDED.get(word, ()) if chosen.version]
         modules = module_files(store, sources, chosen, wanted, wanted)
         image = prepare_image(store, sources)
-        works, why = kvm_boots(store, qemu, chosen, image, user)
+        works, why = kvm_boots(store, qemu, chosen, image)
     return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

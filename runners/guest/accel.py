@@ -11,7 +11,6 @@ from runners.guest.image import Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Disk, command_line, explain, watch
 from runners.guest.qemu import Qemu
-from runners.process import User
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -19,9 +18,7 @@ TRIAL_SECONDS = 8.0
 SILENCE_SECONDS = 3.0  # a kernel under a working KVM prints its first line within half a second
 
 
-def kvm_boots(
-    cache: Cache, qemu: Qemu, kernel: Kernel, image: Image, user: User | None = None
-) -> tuple[bool, str]:
+def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
     """Whether this kernel boots under KVM here, and how we know.
 
     One trial is enough for each boot of the host, kernel, image, QEMU and user: the cache keeps the
@@ -29,32 +26,28 @@ def kvm_boots(
     """
     if not DEVICE.exists():
         return False, f"there is no {DEVICE} here"
-    whose = list(user or (os.geteuid(), os.getegid()))
     boot = BOOT_ID.read_text().strip()
-    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, *whose]))
+    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, os.geteuid(), os.getegid()]))
     memory = cache.folder / "kvm-trials.json"
     if (known := _trials(memory).get(key)) is not None:
         return known
     cache.say("guest: trying whether KVM works here")
-    answer = _try_boot(qemu, kernel, image, user)
+    answer = _try_boot(qemu, kernel, image)
     cache.lock()
     trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
     fresh = memory.with_suffix(".new")
     fresh.write_text(json.dumps(trials | {key: answer}, indent=1) + "\n")
-    cache.give_away(fresh)
     fresh.replace(memory)
     return answer
 
 
-def _try_boot(qemu: Qemu, kernel: Kernel, image: Image, user: User | None) -> tuple[bool, str]:
+def _try_boot(qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
     """Boot as far as the first process; whether it got there, and what happened."""
     with image.file.open("rb") as root, Path(os.devnull).open("wb") as nowhere:
         disks = [Disk(root)]
         argv = command_line(qemu, kernel, "kvm", disks, options="pathcost=trial")
         try:
-            ended = watch(
-                argv, disks, TRIAL_SECONDS, lambda _: None, nowhere, user, SILENCE_SECONDS
-            )
+            ended = watch(argv, disks, TRIAL_SECONDS, lambda _: None, nowhere, SILENCE_SECONDS)
         except GuestError as error:
             return False, f"a trial boot failed: {error.sentence}"
     if "pathcost: trial" in ended.lines:

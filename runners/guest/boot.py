@@ -5,7 +5,6 @@ The guest reads its input from a raw disk that is a tar, and writes its output a
 raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
 """
 
-import os
 import re
 import shlex
 import shutil
@@ -20,8 +19,6 @@ from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
-from runners.invoker import give
-from runners.process import User
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = 65536
@@ -56,14 +53,13 @@ class Guest:
         memory: int = 1536,
         cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
-        user: User | None = None,
     ) -> dict[str, str]:
         """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
         exist yet. Each line that it prints goes to `on_line`. The console goes to the file
-        `console`, or to `console.log` in `out`. QEMU runs as `user`, who then owns `out`. `timeout`
-        is in seconds, `memory` in MiB, `output_size` in bytes.
+        `console`, or to `console.log` in `out`. `timeout` is in seconds, `memory` in MiB,
+        `output_size` in bytes.
 
         Returns the command's `stderr` and the `kernel.log`.
 
@@ -92,10 +88,8 @@ class Guest:
                 disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
                 line = command_line(self.qemu, self.kernel, self.accelerator, disks, memory, cpus)
                 told = _command_lines(on_line)
-                ended = watch(line, disks, timeout, told, console_file, user)
+                ended = watch(line, disks, timeout, told, console_file)
                 texts = _harvest(disk, partial / "out", ended)
-            if user is not None and os.geteuid() == 0:
-                give(partial / "out", user)
             (partial / "out").rename(out)
             return texts
         finally:

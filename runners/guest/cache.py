@@ -10,7 +10,6 @@ To build an entry again, for newer packages say, delete it.
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from runners.guest.errors import GuestError, NotCachedError
-from runners.invoker import give
 
 Say = Callable[[str], None]
 
@@ -60,7 +58,6 @@ class Cache(AbstractContextManager["Cache"]):
             manifest = {"recipe": dict(recipe), **build(partial)}
             text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
             (partial / "manifest.json").write_text(text)
-            self.give_away(partial)
             shutil.rmtree(path, ignore_errors=True)
             partial.rename(path)
         return path
@@ -87,7 +84,6 @@ class Cache(AbstractContextManager["Cache"]):
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("w")
-            self.give_away(self.folder / "lock")
         except OSError as error:
             raise GuestError(f"cannot write to the cache {self.folder}: {error.strerror}") from None
         try:
@@ -103,12 +99,6 @@ class Cache(AbstractContextManager["Cache"]):
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-    def give_away(self, entry: Path) -> None:
-        """Under sudo: give what was made to the owner of the cache."""
-        owner = self.folder.stat()
-        if os.geteuid() == 0 and owner.st_uid != 0:
-            give(entry, (owner.st_uid, owner.st_gid))
 
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
         text = json.dumps(recipe, sort_keys=True)

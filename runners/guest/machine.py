@@ -16,7 +16,8 @@ from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
-from runners.process import User, command
+from runners.lock import inherited
+from runners.process import command
 
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
@@ -103,7 +104,6 @@ def watch(
     timeout: float,
     on_line: Callable[[str], None],
     console: BinaryIO,
-    user: User | None = None,
     quiet_timeout: float | None = None,
     descriptors: Sequence[int] = (),
 ) -> Ended:
@@ -117,12 +117,16 @@ def watch(
     ended = Ended(0)
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
-            command(argv, user),
+            command(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
             env=environment(),
-            pass_fds=[*descriptors, *(file for disk in disks for file in disk.descriptors)],
+            pass_fds=[
+                *inherited(),
+                *descriptors,
+                *(fd for disk in disks for fd in disk.descriptors),
+            ],
             start_new_session=True,
             cwd="/",
         )

@@ -16,13 +16,14 @@ from probes.reasons import missing, reason
 from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
 from runners.options import Options
+from runners.paths import REPOSITORY
 from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
 from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner
-from runners.process import User, attempt
-from runners.targets import GUEST_FOLDER, GUEST_NOBODY, REPOSITORY, WORKLOAD, Missing
+from runners.process import attempt
+from runners.targets import Missing
 
 FUNCTIONS = "functions"  # the script that sees every function
 # Cells that run for their times, without probes for their counts, and with probes.
@@ -79,12 +80,10 @@ class ClaimsPlanner(OptionsPlanner):
     def counts(self) -> bool:
         return any(self.needs[kind] for kind in KINDS[1:])
 
-    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+    def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
         """Everything without probes; the counts too where no guest runs beside."""
         return Plan(
-            str(WORKLOAD),
             self._passes(HOST, ("timed", "unprobed"), probe_level if alone else None),
-            user,
             samples=not emulated,
             checks=tuple(self.needs["checks"]),
         )
@@ -92,10 +91,7 @@ class ClaimsPlanner(OptionsPlanner):
     def guest(self) -> Plan:
         """Everything but times."""
         return Plan(
-            str(GUEST_FOLDER / WORKLOAD.name),
             self._passes(GUEST, ("unprobed",), "function"),
-            GUEST_NOBODY,
-            own_kernel=True,
             checks=tuple(self.needs["checks"]),
         )
 

@@ -2,8 +2,8 @@
 """The plan as the collector reads it: passes of cell runs. Standard library only."""
 
 import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,20 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one target does. The workload runs as `user` (uid, gid); None means as ourselves.
+    """What one target does; where and as whom, the collector's options say (Execution).
 
     `samples`: keep every round-trip time, at the cost of one clock reading each.
-    `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
     `checks`: programs of runners/checks that test this kernel after the cells.
     """
 
-    workload: str
     passes: tuple[Pass, ...]
-    user: tuple[int, int] | None = None
     samples: bool = False
-    own_kernel: bool = False
     cell_timeout: int = 60
     checks: tuple[str, ...] = ()
 
-    def dump(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+    def text(self) -> str:
+        """The plan as `load` reads it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
 
     @property
     def runs(self) -> int:
@@ -81,15 +78,26 @@ class Plan:
         return [run.cell for group in self.passes for run in group.runs]
 
 
-def load(path: Path) -> Plan:
-    """Read what `Plan.dump` wrote."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    passes = tuple(
-        Pass(
-            tuple(entry["scripts"]),
-            tuple(CellRun(run["id"], Cell(**run["cell"]), run["repeat"]) for run in entry["runs"]),
-        )
-        for entry in data["passes"]
-    )
-    user = tuple(data["user"]) if data["user"] else None
-    return Plan(**data | {"passes": passes, "user": user, "checks": tuple(data["checks"])})
+def load(text: str) -> Plan:
+    """Read what `Plan.text` wrote. Raises ValueError for anything else.
+
+    Under sudo the plan comes from a process with fewer rights.
+    """
+    try:
+        plan: Plan = _made(Plan, json.loads(text))
+        return plan
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"no plan: {error}") from error
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """A value of this type, as JSON has it. Raises TypeError for a value of any other type."""
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        parts = {name: _made(kinds[name], part) for name, part in value.items()}
+        return kind(**parts)  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return tuple(_made(get_args(kind)[0], part) for part in value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r} is not of type {kind}")
+    return value

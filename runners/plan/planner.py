@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from probes.reasons import missing, reason
 from runners.collect.scripts import read_scripts
@@ -11,8 +10,7 @@ from runners.options import Options
 from runners.plan.cells import EMULATED, GUEST, HOST, Defaults, cells
 from runners.plan.model import Plan
 from runners.plan.passes import passes
-from runners.process import User
-from runners.targets import GUEST_FOLDER, GUEST_NOBODY, WORKLOAD, Missing
+from runners.targets import Missing
 
 
 @dataclass(frozen=True)
@@ -26,13 +24,13 @@ class OptionsPlanner:
         """Whether there is anything for a guest to do: it has no times."""
         return True
 
-    def host(self, probe_level: str, user: User | None, *, alone: bool, emulated: bool) -> Plan:
+    def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
         """The plan of this kernel. `alone`: no guest runs beside it."""
-        return plan_for(self.options, EMULATED if emulated else HOST, probe_level, WORKLOAD, user)
+        return plan_for(self.options, EMULATED if emulated else HOST, probe_level)
 
     def guest(self) -> Plan:
         """The plan of each guest."""
-        return plan_for(self.options, GUEST, "function", GUEST_FOLDER / WORKLOAD.name, GUEST_NOBODY)
+        return plan_for(self.options, GUEST, "function")
 
     def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
@@ -57,20 +55,17 @@ def plans_of(
     planner: OptionsPlanner,
     targets: Sequence[str],
     probe_level: str,
-    user: User | None,
     *,
     emulated: bool = False,
 ) -> dict[str, Plan]:
     """What each target does."""
     alone, plans = "guest" not in targets, {}
     if "host" in targets:
-        plans["host"] = planner.host(probe_level, user, alone=alone, emulated=emulated)
+        plans["host"] = planner.host(probe_level, alone=alone, emulated=emulated)
     return plans if alone else plans | {"guest": planner.guest()}
 
 
-def plan_for(
-    options: Options, defaults: Defaults, probe_level: str, workload: Path, user: User | None
-) -> Plan:
+def plan_for(options: Options, defaults: Defaults, probe_level: str) -> Plan:
     """The cells of a target, with every script that its probe level allows."""
     table = read_scripts()
     scripts = [
@@ -80,5 +75,4 @@ def plan_for(
     watched = None if options.messages else defaults.watched
     todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)
     # An emulated CPU's times are not times, so a guest keeps none.
-    timed, own_kernel = defaults is HOST, defaults is GUEST
-    return Plan(str(workload), todo, user, samples=timed, own_kernel=own_kernel)
+    return Plan(todo, samples=defaults is HOST)

@@ -12,9 +12,9 @@ from runners.errors import UsageError
 from runners.exact import run as exact
 from runners.folder import place
 from runners.options import Options
+from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Cell, Plan
 from runners.process import attempt
-from runners.targets import REPOSITORY, WORKLOAD
 
 
 def accept(options: Options) -> Path:

@@ -13,11 +13,10 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import IO, Any, NamedTuple
 
-from runners.collect.instrument import AttachError
 from runners.errors import RunError
-from runners.process import User, command, stop
+from runners.process import command, stop
 from runners.programs import counters
-from runners.programs.probes import Watch
+from runners.programs.probes import Watch, WatchError
 
 SECONDS = 60  # for one measurement, and for a server to come up
 Heard = tuple[str, dict[str, Any]]
@@ -39,13 +38,13 @@ def lack_of(program: str, *built: Path) -> str:
     return f"its programs are not built (runners/setup.sh --{program})"
 
 
-def run_client(argv: Sequence[str], user: User | None) -> dict[str, Any]:
+def run_client(argv: Sequence[str]) -> dict[str, Any]:
     """Run a client. Returns its result with `error` null, or only its last line as `error`."""
-    return _talk(argv, user, lambda process: (process.heard.read(), {}))
+    return _talk(argv, lambda process: (process.heard.read(), {}))
 
 
 def run_whole(
-    argv: Sequence[str], user: User | None, server: int | None, watch: Watch | None = None
+    argv: Sequence[str], server: int | None, watch: Watch | None = None
 ) -> dict[str, Any]:
     """Run a client. The result also has the kernel's counts as `counters`: of the server from the
     client's start to its end, and of the client's whole life.
@@ -53,19 +52,17 @@ def run_whole(
     With a watch, `probed` has what the watch counted instead.
     """
     if watch is not None:
-        return _run_held(argv, user, server, watch)
+        return _run_held(argv, server, watch)
     pids = [server] if server is not None else []
     before = counters.read(pids, ended=True)
-    result = run_client(argv, user)
+    result = run_client(argv)
     if result["error"] is None:
         after = counters.read(pids, ended=True)
         result["counters"] = counters.between(before, after)
     return result
 
 
-def run_counted(
-    argv: Sequence[str], user: User | None, server: int, watch: Watch | None = None
-) -> dict[str, Any]:
+def run_counted(argv: Sequence[str], server: int, watch: Watch | None = None) -> dict[str, Any]:
     """Run a client. The result also has the kernel's counts of both processes as `counters`.
 
     The client says "ready", measures after a line of input, and lives until its input ends. With a
@@ -85,16 +82,14 @@ def run_counted(
         probed = {} if watch is None else {"probed": watch.close()}
         return line, {"counters": counters.between(before, after)} | probed
 
-    return _talk(argv, user, listen)
+    return _talk(argv, listen)
 
 
 # Says "ready", and becomes the client after a line of input.
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 
 
-def _run_held(
-    argv: Sequence[str], user: User | None, server: int | None, watch: Watch
-) -> dict[str, Any]:
+def _run_held(argv: Sequence[str], server: int | None, watch: Watch) -> dict[str, Any]:
     """Run a client that does not say "ready": watch its shell, then the client to its end."""
 
     def listen(process: Client) -> Heard:
@@ -107,17 +102,15 @@ def _run_held(
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return text, {"probed": watch.close()}
 
-    return _talk([*HELD, *argv], user, listen)
+    return _talk([*HELD, *argv], listen)
 
 
-def _talk(
-    argv: Sequence[str], user: User | None, listen: Callable[[Client], Heard]
-) -> dict[str, Any]:
+def _talk(argv: Sequence[str], listen: Callable[[Client], Heard]) -> dict[str, Any]:
     """The result that `listen` hears from the client, and adds to, with `error` null; or only
     `error`.
     """
     process = subprocess.Popen(
-        command(argv, user), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, process_group=0,
     )  # fmt: skip
     assert process.stdin and process.stdout
@@ -133,7 +126,7 @@ def _talk(
     try:
         text, more = listen(Client(process.pid, process.stdin, process.stdout))
         complaint = process.communicate()[1]
-    except AttachError as error:
+    except WatchError as error:
         return {"error": str(error)}
     finally:
         timer.cancel()
@@ -151,7 +144,6 @@ def _talk(
 def serving(
     name: str,
     argv: Sequence[str],
-    user: User | None,
     ends: Mapping[str, str],
     output: int | IO[bytes] = subprocess.DEVNULL,
 ) -> Iterator[int]:
@@ -160,7 +152,7 @@ def serving(
     Raises RunError.
     """
     process = subprocess.Popen(
-        command(argv, user), stdin=subprocess.DEVNULL, stdout=output,
+        command(argv), stdin=subprocess.DEVNULL, stdout=output,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:

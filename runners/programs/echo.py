@@ -12,7 +12,6 @@ from pathlib import Path
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
-from runners.process import User
 from runners.programs.client import run_counted, serving
 from runners.programs.probes import Probes, Records, Say, rounds
 
@@ -23,14 +22,12 @@ WARMUP, MESSAGES = 20_000, 100_000
 TRANSPORTS = {"unix": ("unix", "nodelay"), "tcp": ("tcp", "nodelay"), "tcp-nagle": ("tcp", "nagle")}
 
 
-def run(
-    program: str, client: Sequence[str], user: User | None, say: Say, probes: Probes | None
-) -> Records:
+def run(program: str, client: Sequence[str], say: Say, probes: Probes | None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
-    with private_directory(user) as directory:
+    with private_directory() as directory:
         ends = {"unix": str(directory / "echo"), "tcp": str(free_port())}
         argv = [str(SERVER), ends["tcp"], ends["unix"]]
-        with serving("the echo server", argv, user, ends) as server:
+        with serving("the echo server", argv, ends) as server:
             todo = list(TRANSPORTS.items())
             for repeat, (transport, (network, nagle)), watch in rounds(todo, probes):
                 say(f"{program} {transport}, repeat {repeat}")
@@ -38,5 +35,5 @@ def run(
                 yield {
                     **{"program": program, "variant": "echo", "clients": 1, "size": SIZE},
                     **{"transport": transport, "repeat": repeat, "sent": MESSAGES},
-                    **run_counted([*client, *words], user, server, watch),
+                    **run_counted([*client, *words], server, watch),
                 }

@@ -1,36 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Probes an experiment's processes, in separate runs: timed runs are never probed.
 
-These are the BCC tools of probes/bcc that need only tracepoints, limited to processes
-(`--windows`): all threads of the client and of its server, and their children. They are attached
-once, after an experiment's timed runs, and open a window for each probed run.
+The probes are attached once, by root's process (runners.programs.watch), after an experiment's
+timed runs, and open a window for each probed run.
 """
 
 import json
-import subprocess
-import tempfile
-import time
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
-from probes.reasons import add, missing
-from runners.collect import bcc
-from runners.collect.instrument import AttachError
-from runners.collect.programs import Program
-from runners.collect.scripts import PROBES
-from runners.collect.tracer import Child, grown, total
+from probes.reasons import add
+from runners.root import Root, RootProgram
 
-# Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
-# stacks of wake-ups, of which a runtime with many threads has thousands.
-TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
-NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 TRANSPORTS = ("unix", "tcp")  # of an experiment, in this order
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
-ANSWER_SECONDS = 20
 
 Case = TypeVar("Case")
 Say = Callable[[str], None]
@@ -38,122 +25,62 @@ Records = Iterator[dict[str, Any]]
 """What an experiment measures: a record for each line of programs.jsonl."""
 
 
-class WindowedTool(Child):
-    """A tool that opens and closes windows on command."""
-
-    stdin = subprocess.PIPE
-
-    def __init__(self, name: str, entries: int, out: Path) -> None:
-        super().__init__(name, f"{name}.py", out / f"{name}.json", out / f"{name}.words")
-        self._entries = entries
-        self._heard = 0
-
-    def argv(self) -> list[str]:
-        path = str(PROBES / f"bcc/{self.name}.py")
-        return [bcc.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
-
-    def is_attached(self) -> bool:
-        return bcc.READY in self.said().splitlines()
-
-    def check_attached(self) -> None:
-        self._heard = len(self.said())
-
-    def tell(self, words: str) -> None:
-        assert self._process is not None and self._process.stdin is not None
-        try:
-            self._process.stdin.write(f"{words}\n".encode())
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self.attach_error("ended-early", said=self.last_complaint()) from error
-
-    def hear(self) -> str:
-        """The answer to the last command. Raises AttachError."""
-        assert self._process is not None
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while not (answer := self.said()[self._heard :]).endswith("\n"):
-            if self._process.poll() is not None:
-                raise self.attach_error("ended-early", said=self.last_complaint())
-            if time.monotonic() > deadline:
-                raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
-            time.sleep(0.005)
-        self._heard += len(answer)
-        return answer
+class WatchError(Exception):
+    """A window could not be opened or closed."""
 
 
 class Watch:
     """The attached tools. `open` begins a window, and `close` ends it and returns the counts."""
 
-    def __init__(self, tools: Sequence[WindowedTool]) -> None:
-        self._tools = tools
-        self._before: list[list[Program]] = []
+    def __init__(self, program: RootProgram) -> None:
+        self._program = program
 
     def open(self, pids: Sequence[int]) -> None:
-        """Count in these processes, their threads and their children. Raises AttachError."""
-        self._before = [tool.counted() for tool in self._tools]
-        for tool in self._tools:
-            tool.tell(f"open {','.join(map(str, pids))}")
-        for tool in self._tools:
-            tool.hear()
+        """Count in these processes, their threads and their children. Raises WatchError."""
+        self._tell(f"open {','.join(map(str, pids))}")
 
     def close(self) -> dict[str, Any]:
-        """The counts: `counts` (tool → quantity → key → count), `lost` (tool → windows or wake-ups
-        without a free map entry), and missed events.
+        """The counts, as runners.programs.watch says. Raises WatchError."""
+        return self._tell("close")
 
-        An event is missed when its BPF program does not run: `missed` counts all such events,
-        `calls_missed` events on the network's path; null where the kernel does not count them.
-        """
-        for tool in self._tools:
-            tool.tell("close")
-        answers = {tool.name: json.loads(tool.hear()) for tool in self._tools}
-        programs = [program for _, program in grown(self._tools, self._before)]
-        return {
-            "counts": {name: _by_quantity(answer["maps"]) for name, answer in answers.items()},
-            "lost": {name: answer["lost"] for name, answer in answers.items()},
-            "missed": total(*(program.missed for program in programs)),
-            "calls_missed": total(*(program.missed for program in programs if program.on_path)),
-        }
+    def _tell(self, words: str) -> dict[str, Any]:
+        try:
+            self._program.stdin.write(f"{words}\n".encode())
+            self._program.stdin.flush()
+        except BrokenPipeError as error:
+            raise WatchError("the probes have ended") from error
+        answer: dict[str, Any] = heard(self._program)
+        if "error" in answer:
+            raise WatchError(answer["error"])
+        return answer
 
 
-def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Quantity → key → count, from `@quantity` → `0,key` → count; the cell is always 0."""
-    return {
-        name.removeprefix("@"): {key.partition(",")[2]: count for key, count in entries.items()}
-        for name, entries in maps.items()
-        if name.removeprefix("@") not in NOT_KEPT
-    }
+def heard(program: RootProgram) -> dict[str, Any]:
+    """The program's next line. Raises WatchError."""
+    if not (line := program.stdout.readline()):
+        raise WatchError("the probes have ended")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 @dataclass
 class Probes:
     """Attaches the tools for the probed runs. `lacks`: entries for what could not be attached."""
 
+    root: Root
     lacks: list[dict[str, Any]] = field(default_factory=list)
 
     @contextmanager
     def attached(self) -> Iterator[Watch | None]:
         """Attach the tools for the block; None where nothing can be attached."""
-        with tempfile.TemporaryDirectory() as folder:
-            tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
-            try:
-                for tool in tools:
-                    tool.start()
-                ready = [tool for tool in tools if self._settle(tool)]
-                yield Watch(ready) if ready else None
-            finally:
-                for tool in tools:
-                    tool.stop()
-
-    def _settle(self, tool: WindowedTool) -> bool:
+        program = self.root.start("watch", stderr=sys.stderr.fileno())
         try:
-            tool.wait_attached()
-        except AttachError as error:
-            for why in error.reasons:
-                add(self.lacks, missing([f"what {tool.file} counts"], why, by="--program"))
-            return False
-        # Function entries can be watched only in a guest (docs/limitations.md).
-        for entry in bcc.lacks(tool.said()):
-            add(self.lacks, entry | {"by": f"{tool.file}, --program"})
-        return True
+            ready = heard(program)
+            for lack in ready["lacks"]:
+                add(self.lacks, lack)
+            yield Watch(program) if ready["attached"] else None
+        finally:
+            program.wait()
 
 
 def rounds(

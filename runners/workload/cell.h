@@ -35,6 +35,7 @@ struct options {
 	unsigned long cell;
 	const char *directory;
 	const char *samples;
+	int samples_fd; /* -1: none */
 	int gate;	/* -1: none */
 	int control[2]; /* perf's CTL and ACK; -1: none */
 	unsigned timeout;

@@ -210,6 +210,8 @@ void options_check(struct options *options)
 	check_iterations(options, "warmup", options->warmup);
 	check_cpus(options);
 	check_directory(options);
+	if (options->samples_fd >= 0)
+		check_descriptor("samples-fd", options->samples_fd, O_RDONLY, "writing");
 	if (options->gate >= 0)
 		check_descriptor("gate", options->gate, O_RDONLY, "writing");
 	check_control(options->control);

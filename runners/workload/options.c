@@ -37,7 +37,7 @@ static const char help[] =
 	"  --verify           check each message's number and contents inside the window\n"
 	"  --cell ID          the number that the window's markers carry (0)\n"
 	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
-	"  --samples FILE     write the time of each iteration: little-endian uint32, ns\n"
+	"  --samples FILE, --samples-fd FD   each iteration's ns, as little-endian uint32\n"
 	"  --gate FD          open descriptor: write \"1\" to it just before the client's\n"
 	"                     window and \"0\" just after (for tracefs' tracing_on)\n"
 	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): write \"enable\"\n"
@@ -111,28 +111,29 @@ static void print_help(void)
 }
 
 /* Each option once: its name, whether it has a value (`text`), and what it sets. */
-#define OPTIONS(ROW)                                                                   \
-	ROW("transport", 1, options->transport = named(transports, name, text))        \
-	ROW("pattern", 1, options->pattern = named(patterns, name, text))              \
-	ROW("list", 0, options->list = true)                                           \
-	ROW("check", 0, options->check = true)                                         \
-	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                \
-	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))    \
-	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))        \
-	ROW("placement", 1, options->placement = choice(name, text, placement_names))  \
-	ROW("cpus", 1, read_pair(name, text, 0, options->cpus))                        \
-	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))           \
-	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))      \
-	ROW("topology", 1, options->topology = choice(name, text, topology_names))     \
-	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT)) \
-	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))       \
-	ROW("verify", 0, options->verify = true)                                       \
-	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))               \
-	ROW("dir", 1, options->directory = text)                                       \
-	ROW("samples", 1, options->samples = text)                                     \
-	ROW("gate", 1, options->gate = number(name, text, LEAST_FD, INT_MAX))          \
-	ROW("control", 1, read_pair(name, text, LEAST_FD, options->control))           \
-	ROW("timeout", 1, options->timeout = number(name, text, 1, MAX_SECONDS))       \
+#define OPTIONS(ROW)                                                                      \
+	ROW("transport", 1, options->transport = named(transports, name, text))           \
+	ROW("pattern", 1, options->pattern = named(patterns, name, text))                 \
+	ROW("list", 0, options->list = true)                                              \
+	ROW("check", 0, options->check = true)                                            \
+	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                   \
+	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))       \
+	ROW("warmup", 1, options->warmup = number(name, text, 0, MAX_MESSAGES))           \
+	ROW("placement", 1, options->placement = choice(name, text, placement_names))     \
+	ROW("cpus", 1, read_pair(name, text, 0, options->cpus))                           \
+	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))              \
+	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))         \
+	ROW("topology", 1, options->topology = choice(name, text, topology_names))        \
+	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))    \
+	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))          \
+	ROW("verify", 0, options->verify = true)                                          \
+	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                  \
+	ROW("dir", 1, options->directory = text)                                          \
+	ROW("samples", 1, options->samples = text)                                        \
+	ROW("samples-fd", 1, options->samples_fd = number(name, text, LEAST_FD, INT_MAX)) \
+	ROW("gate", 1, options->gate = number(name, text, LEAST_FD, INT_MAX))             \
+	ROW("control", 1, read_pair(name, text, LEAST_FD, options->control))              \
+	ROW("timeout", 1, options->timeout = number(name, text, 1, MAX_SECONDS))          \
 	ROW("help", 0, print_help())
 
 #define ENTRY(option, has_value, set) {option, has_value, NULL, 0},
@@ -156,6 +157,7 @@ static void options_default(struct options *options)
 		.warmup = 3000,
 		.placement = SAME_CPU,
 		.cpus = {-1, -1},
+		.samples_fd = -1,
 		.gate = -1,
 		.control = {-1, -1},
 		.timeout = 60,

@@ -17,12 +17,13 @@
 #include "procfs.h"
 #include "signals.h"
 
-int samples_create(const char *path)
+int samples_open(const struct options *options)
 {
+	const char *path = options->samples;
 	int fd;
 
 	if (!path)
-		return -1;
+		return options->samples_fd;
 	signals_hold();
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0)
@@ -32,12 +33,13 @@ int samples_create(const char *path)
 	return fd;
 }
 
-uint32_t *samples_room(const struct options *options)
+uint32_t *samples_room(const struct setup *setup)
 {
+	const struct options *options = &setup->options;
 	size_t size = iterations_of(options, options->messages) * sizeof(uint32_t);
 	void *room;
 
-	if (!options->samples)
+	if (setup->samples_fd < 0)
 		return NULL;
 	room = MUST_HAVE(
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -56,7 +58,7 @@ void samples_write(const struct setup *setup, uint32_t *samples)
 		samples[i] = htole32(samples[i]);
 	if (!write_all(setup->samples_fd, samples, count * sizeof(*samples), "the samples"))
 		call_failed("write the samples");
-	MUST(close(setup->samples_fd), "close %s", options->samples);
+	MUST(close(setup->samples_fd), "close the samples");
 }
 
 static void check_direction(const char *name, const struct counts *from, const struct counts *to)

@@ -5,9 +5,9 @@
 #include "cell.h"
 
 /* Before the fork, so that a bad path costs no run. -1: no path given. */
-int samples_create(const char *path);
+int samples_open(const struct options *options);
 /* Room for one number per iteration, touched. NULL: no samples wanted. */
-uint32_t *samples_room(const struct options *options);
+uint32_t *samples_room(const struct setup *setup);
 void samples_write(const struct setup *setup, uint32_t *samples);
 
 /* Fails if the two sides' counts differ, or are not those requested. */

@@ -330,7 +330,7 @@ void cell_run(const struct options *options)
 	setup.options = *options;
 	signals_arm(options->timeout);
 	setup.client = getpid();
-	setup.samples_fd = samples_create(options->samples);
+	setup.samples_fd = samples_open(options);
 	/* Up to 256 bytes arrive whole or not at all. */
 	MUST(RETRY(getrandom(setup.token, sizeof(setup.token), 0)), "getrandom");
 	MUST(pipe2(setup.reports, O_CLOEXEC), "pipe");
@@ -341,7 +341,7 @@ void cell_run(const struct options *options)
 		server_run(&setup);
 		exit(0);
 	}
-	samples = samples_room(options);
+	samples = samples_room(&setup);
 	client_run(&setup, &result, samples);
 	now_doing("writing the result");
 	result_check(options, &result);

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from analysis.tools import folded_tree
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 
 FOLDED = """\
 client;main;write;send 40

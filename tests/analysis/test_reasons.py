@@ -14,7 +14,7 @@ from analysis.counts.ledger import in_no_row, why_missing
 from analysis.counts.quantities import MEASURES
 from analysis.raw.run import Missing
 from probes import reasons
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.analysis.make_run import MadeUp, make_run
 
 WRITTEN = re.compile(r'\b(?:reason|attach_error)\(\s*"([a-z-]+)"')

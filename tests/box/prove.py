@@ -28,8 +28,8 @@ from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
 from runners.leftovers import journal, sweep
 from runners.lock import measuring
+from runners.paths import REPOSITORY
 from runners.process import command, stop
-from runners.targets import REPOSITORY
 from tests.box.libvirt import NAME, libvirt
 
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.
@@ -140,10 +140,9 @@ def prove(
     """
     _check(box, out, patience)
     who = invoker()
-    who.make(who.cache / "running")
     with measuring(), journal(who.cache) as notes, ExitStack() as stack:
         sweep(who.cache)
-        home = notes.add(box.parent / f".{NAME}-{os.getpid()}")
+        home = notes.add(box.parent, f".{NAME}")
         with disk.written(out, "choose another place with --out"):
             out.mkdir(exist_ok=True)
         stack.callback(_give_away, who, out)

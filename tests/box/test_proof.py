@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.box.libvirt import NAME
 
 pytestmark = pytest.mark.root

@@ -30,7 +30,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from analysis.__main__ import main as analyse
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
 from tests.docs.transcripts import clone

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from runners.targets import REPOSITORY, WORKLOAD
+from runners.paths import REPOSITORY, WORKLOAD
 from tests.build import make
 from tests.docs import transcripts
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.docs import notebooks, reference
 
 LESSONS = REPOSITORY / "docs/lessons"

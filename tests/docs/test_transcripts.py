@@ -10,7 +10,7 @@ import pytest
 
 from analysis.report.pages import SECTIONS
 from runners.folder import place
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step

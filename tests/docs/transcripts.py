@@ -24,8 +24,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from runners import preflight
-from runners.targets import REPOSITORY
+from runners import mounts
+from runners.paths import REPOSITORY
 
 SECONDS = 900
 PROMPT = "$ "
@@ -93,7 +93,7 @@ def run(step: Step, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         timeout=SECONDS,
-        preexec_fn=preflight.private_mounts if root else None,
+        preexec_fn=mounts.private if root else None,
     )
     if done.returncode:
         raise RuntimeError(f"{step.name}: status {done.returncode}\n{done.stderr[-2000:]}")

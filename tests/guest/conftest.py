@@ -46,7 +46,7 @@ def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collecte
     folder = tmp_path_factory.mktemp("guest")
     (machine,) = targets.prepare_guests(options.parse(["--kernel", kernel]), invoker(), Progress())
     plan = exactness.plan()
-    target = targets.run_plan_in_guest(plan, machine, folder, folder, invoker(), Progress())
+    target = targets.run_plan_in_guest(plan, machine, folder, Progress())
     return Collected(folder / target.entry["folder"])
 
 

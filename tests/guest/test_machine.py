@@ -36,7 +36,7 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
 def watch_script(script: str, timeout: float = 10, quiet: float | None = None) -> list[str]:
     """The lines of a script's console."""
     lines: list[str] = []
-    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), None, quiet)
+    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), quiet)
     return lines
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import options, targets
+from runners import options, paths, targets
 from runners.invoker import invoker
 from runners.plan.model import CellRun, Pass
 from runners.plan.planner import OptionsPlanner
@@ -39,7 +39,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("program")
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(targets.REPOSITORY / name, program / name, ignore=ignore)
+        shutil.copytree(paths.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
     misspell(program / "runners/collect/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
@@ -72,9 +72,7 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "raw").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(targets, "REPOSITORY", broken)
-        target = targets.run_plan_in_guest(
-            plan, machine, folder / "raw", folder, invoker(), Progress()
-        )
+        target = targets.run_plan_in_guest(plan, machine, folder / "raw", Progress())
     text = json.dumps(manifest("broken", targets=[target.entry], missing=target.missing))
     (folder / "run.json").write_text(text, encoding="utf-8")
     return folder

@@ -25,7 +25,7 @@ EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(PATTERNS)]
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     folder = tmp_path_factory.mktemp("guest")
     (machine,) = targets.prepare_guests(options.parse(ASKED), invoker(), Progress())
-    target = targets.run_plan_in_guest(plan(), machine, folder, folder, invoker(), Progress())
+    target = targets.run_plan_in_guest(plan(), machine, folder, Progress())
     return Collected(folder / target.entry["folder"])
 
 

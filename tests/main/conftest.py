@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import preflight
+from runners import mounts
 from runners.collect import ftrace
 from runners.invoker import invoker
-from runners.targets import REPOSITORY
+from runners.lock import HOLDER
+from runners.paths import REPOSITORY
+from runners.workspace import ROOT
 
 PATIENCE = 120
 
@@ -64,9 +66,9 @@ class RunSh:
 
     def left_behind(self) -> list[str]:
         """Processes, temporary folders, tracing and half reports of this run."""
-        pid = self.process.pid
         found = [f"process {pid}" for pid in self.descendants()]
-        found += map(str, Path("/tmp").glob(f"pathcost-{pid}*"))
+        found += map(str, Path("/tmp").glob("run.pathcost-*"))
+        found += [str(path) for path in ROOT.glob("*") if path.name != HOLDER]
         found += map(str, ftrace.stale())
         found += map(str, self.out.parent.glob(f".{self.out.name}*"))
         return found
@@ -75,7 +77,7 @@ class RunSh:
 @pytest.fixture
 def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
     """Start run.sh with `--out` in a fresh folder."""
-    preflight.private_mounts()  # to see what is left in tracefs
+    mounts.private()  # to see what is left in tracefs
     started: list[RunSh] = []
 
     def start(*arguments: str) -> RunSh:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 
 RUN = REPOSITORY / "runners/run.sh"
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.guest
 Start = Callable[..., RunSh]
 # Enough messages for the moment of the signal to lie in the middle.
 LONG = ("--messages", "400000")
+SOME = ("--messages", "20000", "--repeats", "2", "--transports", "unix")
 HOST = ("--target", "host")
 GUEST = ("--target", "guest")
 # Exact mode keeps the cells that it has finished; the rest goes.
@@ -101,7 +102,7 @@ def test_a_second_run_is_told_that_the_first_is_measuring(run_sh: Start) -> None
 
 
 def test_a_disk_that_fills_up_ends_in_one_sentence(run_sh: Start, small_disk: Path) -> None:
-    run = run_sh(*HOST, *LONG, "--out", str(small_disk / "run"))
+    run = run_sh(*HOST, *SOME, "--out", str(small_disk / "run"))
     run.wait_until_running("pathcost-workload")
     with (
         (small_disk / "filler").open("wb", buffering=0) as filler,

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 from runners.invoker import invoker
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.analysis.contract import check_contract
 
 pytestmark = pytest.mark.guest

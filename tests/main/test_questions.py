@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import preflight, show
+from runners import options, preflight, session, show
+from runners.paths import REPOSITORY
 from runners.plan.factors import PATTERNS, TRANSPORTS
-from runners.targets import REPOSITORY
 from tests.build import make
 
 RUN = REPOSITORY / "runners/run.sh"
@@ -83,7 +83,8 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     program.write_text(f"#!/bin/sh\nprintf '{rows}'\n")
     program.chmod(0o755)
     monkeypatch.setattr(show, "WORKLOAD", program)
-    assert show.impossible_here() == {
+    monkeypatch.setattr(session, "WORKLOAD", program)
+    assert show.impossible_here(session.Session(options.parse([]))) == {
         ("transport", "vsock"): "not here: it has no module; the guest has it: --target guest",
         ("pattern", "clients"): "not here: nobody came",
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import preflight, targets
+from runners import mounts, paths, preflight
 from runners.collect.scripts import PROBES, Script, read_scripts
 from tests import alone
 
@@ -49,10 +49,10 @@ def test_a_header_shows_what_the_script_prints(row: Script) -> None:
 
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
-    preflight.private_mounts()
+    mounts.private()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    return str(targets.WORKLOAD)
+    return str(paths.WORKLOAD)
 
 
 @pytest.mark.root

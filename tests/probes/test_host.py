@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from runners import options, preflight, targets
+from runners import mounts, options, paths, preflight
 from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
 
+COLLECT = (sys.executable, "-B", "-m", "runners.collect")
 pytestmark = pytest.mark.root
 HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 
 
 @pytest.fixture(scope="module")
 def probe_level() -> str:
-    preflight.private_mounts()
+    mounts.private()
     found = preflight.probe_level(preflight.checks())
     if found == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
@@ -38,12 +39,11 @@ def collected(
     asked = options.parse(
         ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
     )
-    planner.plan_for(asked, cells.HOST, probe_level, targets.WORKLOAD, None).dump(
-        folder / "plan.json"
-    )
+    plan = planner.plan_for(asked, cells.HOST, probe_level)
+    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
     subprocess.run(
-        [sys.executable, "-m", "runners.collect", folder / "plan.json", out],
-        cwd=targets.REPOSITORY,
+        [*COLLECT, folder / "plan.json", out, "--workload", paths.WORKLOAD],
+        cwd=paths.REPOSITORY,
         env=os.environ | {"TMPDIR": str(folder)},
         check=True,
     )

@@ -23,17 +23,18 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import options, preflight, targets
+from runners import mounts, options, paths, preflight
 from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
+COLLECT = (sys.executable, "-B", "-m", "runners.collect")
 pytestmark = pytest.mark.root
 TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
 
 
 @pytest.fixture(scope="module", autouse=True)
 def probe_level() -> None:
-    preflight.private_mounts()
+    mounts.private()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
 
@@ -43,7 +44,7 @@ def program(tmp_path: Path) -> Path:
     """A copy of what collects, for tests that break it."""
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("build", "__pycache__")
-        shutil.copytree(targets.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
+        shutil.copytree(paths.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
     return tmp_path / "program"
 
 
@@ -57,14 +58,14 @@ def collect(
     """One probed run of each transport on this kernel, analysed."""
     count = ["--messages", str(messages)]
     asked = options.parse([*count, "--repeats", "1", "--placements", "same-cpu"])
-    whole = planner.plan_for(asked, cells.HOST, "tracepoint", targets.WORKLOAD, None)
+    whole = planner.plan_for(asked, cells.HOST, "tracepoint")
     probed = [replace(part, scripts=scripts) for part in whole.passes if part.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
     raw = folder / "run/raw"
     raw.mkdir(parents=True)
-    plan.dump(folder / "plan.json")
+    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
     subprocess.run(
-        [sys.executable, "-B", "-m", "runners.collect", folder / "plan.json", raw / "host"],
+        [*COLLECT, folder / "plan.json", raw / "host", "--workload", paths.WORKLOAD],
         cwd=program,
         env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(program)} | environment,
         check=True,
@@ -119,7 +120,7 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
 
 
 def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
-    analysis = collect(tmp_path, ("switches",), targets.REPOSITORY, TINY)
+    analysis = collect(tmp_path, ("switches",), paths.REPOSITORY, TINY)
     reasons = [reason for found in analysis.tables.invalid for reason in found.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
@@ -148,7 +149,7 @@ def reasons(analysis: Analysis) -> str:
 def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
     tmp_path: Path, tool: str
 ) -> None:
-    analysis = collect(tmp_path, (tool,), targets.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    analysis = collect(tmp_path, (tool,), paths.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
     assert f"bcc {tool} lost" in reasons(analysis)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
@@ -182,6 +183,6 @@ def background_traffic() -> Iterator[None]:
 
 def test_a_stranger_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
     with background_traffic():
-        analysis = collect(tmp_path, ("background",), targets.REPOSITORY, {})
+        analysis = collect(tmp_path, ("background",), paths.REPOSITORY, {})
     reasons = " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
     assert "other programs sent" in reasons

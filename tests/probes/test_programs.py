@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from runners import preflight, targets
+from runners import mounts, paths, preflight
+from runners.invoker import invoker
+from runners.monitor import Monitor
 from runners.programs import asyncio, client, probes, redis
 from runners.programs.probes import Probes, Watch
+from runners.root import Root
 from tests.build import make
 
 pytestmark = pytest.mark.root
-NOBODY = (65534, 65534)
 N = 23
 # System calls of a client's whole life beside its messages: the loader's, the result's line, and
 # of the server meanwhile: redis looks at its memory ten times a second.
@@ -25,11 +29,24 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 
 
 @pytest.fixture(scope="module")
-def watch() -> Iterator[Watch]:
-    preflight.private_mounts()
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Root]:
+    """Root's process, as a thread of ours."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    monitor = Monitor(invoker(), tmp_path_factory.mktemp("root"))
+    serving = Thread(target=monitor.serve, args=(ours,))
+    serving.start()
+    client = Root(theirs.detach())
+    yield client
+    client.close()
+    serving.join()
+
+
+@pytest.fixture(scope="module")
+def watch(root: Root) -> Iterator[Watch]:
+    mounts.private()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    with Probes().attached() as attached:
+    with Probes(root).attached() as attached:
         assert attached is not None
         yield attached
 
@@ -74,7 +91,7 @@ def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> N
             with subprocess.Popen(["sleep", "60"]) as server:
                 try:
                     argv = [sys.executable, "-c", YIELDS]
-                    found = client.run_counted(argv, None, server.pid, watch)
+                    found = client.run_counted(argv, server.pid, watch)
                 finally:
                     server.kill()
         finally:
@@ -90,18 +107,18 @@ def test_a_window_forgets_the_one_before(watch: Watch) -> None:
     argv = [sys.executable, "-c", YIELDS.replace("os.sched_yield()", "pass")]
     with subprocess.Popen(["sleep", "60"]) as server:
         try:
-            found = client.run_counted(argv, None, server.pid, watch)
+            found = client.run_counted(argv, server.pid, watch)
         finally:
             server.kill()
     assert found["error"] is None
     assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
 
 
-def probed(program: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def probed(program: Any, root: Root, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """An experiment's probed runs alone."""
     monkeypatch.setattr(probes, "REPEATS", 0)
     monkeypatch.setattr(probes, "PROBED_REPEATS", 1)
-    found = list(program.run(NOBODY, lambda _: None, Probes()))
+    found = list(program.run(lambda _: None, Probes(root)))
     assert [run["error"] for run in found if run["error"]] == []
     return found
 
@@ -111,13 +128,13 @@ def messages_known(counts: dict[str, Any]) -> bool:
 
 
 def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
+    watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := redis.lack():
         pytest.skip(why)
-    make(targets.REPOSITORY / "runners/programs/redis")
+    make(paths.REPOSITORY / "runners/programs/redis")
     monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
-    found = probed(redis, monkeypatch)
+    found = probed(redis, root, monkeypatch)
     assert len(found) == 8
     for run in found:
         counts = run["probed"]["counts"]["counts"]
@@ -139,11 +156,13 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
                 assert missed or counts["payload_bytes"][way] == both
 
 
-def test_each_message_of_asyncio_is_a_sendto(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_message_of_asyncio_is_a_sendto(
+    watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And one line before them says what the connection is for, and one behind what came of it."""
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: N}})
     monkeypatch.setattr(asyncio, "loops", lambda: ["asyncio"])
-    found = probed(asyncio, monkeypatch)
+    found = probed(asyncio, root, monkeypatch)
     assert [run["transport"] for run in found] == ["unix", "tcp"]
     for run in found:
         counts = run["probed"]["counts"]["counts"]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     def lengths(*argv: str) -> set[tuple[bool, int, int]]:
-        plan = planner.plan_for(options.parse([*argv]), cells.HOST, "tracepoint", Path("w"), None)
+        plan = planner.plan_for(options.parse([*argv]), cells.HOST, "tracepoint")
         return {
             (bool(part.scripts), run.cell.messages, run.cell.warmup)
             for part in plan.passes
@@ -149,10 +149,21 @@ def test_large_messages_are_fewer() -> None:
     assert {cell.messages for cell in cells.cells(given, cells.GUEST)} == {46}
 
 
-def test_a_plan_survives_its_file(tmp_path: Path) -> None:
-    written = model.Plan("/bin/workload", order(2), (1000, 1000))
-    written.dump(tmp_path / "plan.json")
-    assert model.load(tmp_path / "plan.json") == written
+def test_a_plan_survives_its_file() -> None:
+    written = model.Plan(order(2), samples=True, checks=("sun-path",))
+    assert model.load(written.text()) == written
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", "../../x"), ("id", True), ("repeat", None), ("cell", []), ("workload", "/bin/sh")],
+)
+def test_a_plan_of_other_types_is_refused(field: str, value: object) -> None:
+    """The collector is root, and the plan may come from a process that is not."""
+    plan = json.loads(model.Plan(order(1)).text())
+    plan["passes"][0]["runs"][0][field] = value
+    with pytest.raises(ValueError, match="no plan"):
+        model.load(json.dumps(plan))
 
 
 def test_the_default_run_takes_times_apart() -> None:
@@ -193,12 +204,9 @@ def test_what_is_asked_for_is_not_added_again() -> None:
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
     given = options.parse(["--seed", "1"])
     real, emulated = (
-        planner.plan_for(given, defaults, "function", Path("w"), None)
-        for defaults in (cells.HOST, cells.EMULATED)
+        planner.plan_for(given, defaults, "function") for defaults in (cells.HOST, cells.EMULATED)
     )
     assert (real.samples, emulated.samples) == (True, False)
-    assert not real.own_kernel
-    assert not emulated.own_kernel, "this kernel has other users, and keeps its settings"
     assert {name for part in emulated.passes for name in part.scripts} == {
         name for part in real.passes for name in part.scripts
     }

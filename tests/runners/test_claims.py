@@ -20,13 +20,13 @@ from runners import options, show
 from runners.collect import checks
 from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
+from runners.paths import REPOSITORY
 from runners.plan import claims
 from runners.plan.cells import unit
 from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.programs import redis
 from runners.run import try_tools
-from runners.targets import REPOSITORY
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def planner(**changed: Any) -> claims.ClaimsPlanner:
 
 
 def host_plan(probe_level: str, *, alone: bool = False, **changed: Any) -> Plan:
-    return planner(**changed).host(probe_level, None, alone=alone, emulated=False)
+    return planner(**changed).host(probe_level, alone=alone, emulated=False)
 
 
 def test_a_guest_runs_what_is_no_time() -> None:
@@ -97,7 +97,7 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     given = options.parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(redis, "TAKES", 600)
-    plans = plans_of(planner(), ("host",), "tracepoint", None)
+    plans = plans_of(planner(), ("host",), "tracepoint")
     said = show.claims_note(WANTED, given, plans)
     assert "redis, about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
@@ -158,15 +158,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 
 def test_each_kernel_is_asked() -> None:
-    plans = plans_of(planner(checks=["sun-path"]), ("host", "guest"), "tracepoint", None).values()
+    plans = plans_of(planner(checks=["sun-path"]), ("host", "guest"), "tracepoint").values()
     assert [plan.checks for plan in plans] == [("sun-path",)] * 2
 
 
 @pytest.mark.slow
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
-    given = Plan("", (), checks=("sun-path",))
-    given.dump(tmp_path / "plan.json")
-    assert collect([str(tmp_path / "plan.json"), str(tmp_path / "out")]) == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text(Plan((), checks=("sun-path",)).text())
+    assert collect([str(plan), str(tmp_path / "out"), "--workload", ""]) == 0
     (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()
     answer = json.loads(line)
     assert (answer["check"], answer["error"]) == ("sun-path", None) and answer["facts"]

@@ -16,10 +16,10 @@ from analysis.raw.cells import Cell, Disturbance
 from analysis.times.disturbed import MOST_TAKEN, shares_of
 from runners import options
 from runners.collect import disturbance
-from runners.collect.workload import run_cell
+from runners.collect.workload import Execution, run_cell
+from runners.paths import WORKLOAD
 from runners.plan import cells
 from runners.plan.model import CellRun, Plan
-from runners.targets import WORKLOAD
 from tests.build import make
 
 
@@ -32,7 +32,7 @@ def built() -> Path:
 def collected(workload: Path, placement: str, messages: int = 10_000) -> dict[str, Any]:
     asked = ["--transports", "unix", "--placements", placement, "--messages", str(messages)]
     (cell,) = cells.cells(options.parse(asked), cells.HOST)
-    return run_cell(Plan(str(workload), ()), CellRun(1, cell, 0), None, [])
+    return run_cell(Execution(str(workload)), Plan(()), CellRun(1, cell, 0), None, [])
 
 
 @pytest.mark.parametrize("placement", ["same-cpu", "cross-cpu", "free"])

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,70 +15,85 @@ from runners import lock
 from runners.errors import RunError
 
 HOLDER = """
-import sys, time
+import os, subprocess, sys, time
+from pathlib import Path
 from runners import lock
-lock.NAME = "\\0" + sys.argv[1]
-with lock.measuring():
-    print("held", flush=True)
+with lock.measuring(Path(sys.argv[1]), Path(sys.argv[2])):
+    child = subprocess.Popen(["sleep", sys.argv[3]], pass_fds=lock.inherited())
+    print(child.pid, flush=True)
     time.sleep(60)
 """
 
 
-@pytest.fixture
-def holder(monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[str]:
-    # A name of the test's own: a run may be measuring on this machine.
-    name = f"pathcost-test-{os.getpid()}"
-    monkeypatch.setattr(lock, "NAME", f"\0{name}")
+@pytest.fixture(params=["tracefs", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder to lock, or one without what tracefs has."""
+    folder = tmp_path / "tracing"
+    folder.mkdir()
+    if request.param == "tracefs":
+        (folder / "events").mkdir()
+    return folder
+
+
+def hold(place: Path, notes: Path, child_seconds: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, name],
+        [sys.executable, "-c", HOLDER, place, notes, child_seconds],
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
+    assert process.stdout.readline()
     return process
 
 
-def test_each_other_run_is_told_who_measures(holder: subprocess.Popen[str]) -> None:
-    try:
-        for _ in range(5):
-            with pytest.raises(RunError, match=f"process {holder.pid}"), lock.measuring():
-                pass
-    finally:
-        holder.kill()
-        holder.wait()
+@pytest.fixture
+def holder(place: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = hold(place, tmp_path, "0")
+    yield process
+    process.kill()
+    process.wait()
 
 
-def test_a_holder_that_answers_nobody_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection to a full queue would block for ever."""
-    monkeypatch.setattr(lock, "NAME", f"\0pathcost-test-full-{os.getpid()}")
-
-    def overdue(*_: object) -> None:
-        raise AssertionError("it waits for the holder")  # no OSError: that is an answer
-
-    with (
-        socket.socket(socket.AF_UNIX) as held,
-        socket.socket(socket.AF_UNIX) as first,
-        socket.socket(socket.AF_UNIX) as second,
-    ):
-        held.bind(lock.NAME)
-        held.listen(0)
-        first.connect(lock.NAME)
-        second.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            second.connect(lock.NAME)
-        before = signal.signal(signal.SIGALRM, overdue)
-        signal.alarm(10)
-        try:
-            with pytest.raises(RunError, match="which does not answer"), lock.measuring():
-                pass
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)
+def test_each_other_run_is_told_who_measures(
+    holder: subprocess.Popen[str], place: Path, tmp_path: Path
+) -> None:
+    for _ in range(5):
+        with (
+            pytest.raises(RunError, match=f"process {holder.pid}"),
+            lock.measuring(place, tmp_path),
+        ):
+            pass
 
 
-def test_a_killed_run_frees_the_lock(holder: subprocess.Popen[str]) -> None:
-    holder.send_signal(signal.SIGKILL)
+def test_a_killed_run_frees_the_lock(
+    holder: subprocess.Popen[str], place: Path, tmp_path: Path
+) -> None:
+    holder.kill()
     holder.wait()
-    with lock.measuring():
+    with lock.measuring(place, tmp_path):
         pass
+
+
+def test_the_lock_lasts_as_long_as_any_process_that_measures(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed run's probes may still be there."""
+    monkeypatch.setattr(lock, "FREE_SECONDS", 0)
+    killed = hold(place, tmp_path, "60")
+    children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
+    killed.kill()
+    killed.wait()
+    with pytest.raises(RunError, match=lock.DYING), lock.measuring(place, tmp_path):
+        pass
+    os.kill(int(children[0]), 9)
+    monkeypatch.setattr(lock, "FREE_SECONDS", 20)
+    with lock.measuring(place, tmp_path):
+        pass
+
+
+def test_a_link_in_place_of_its_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / lock.HOLDER).symlink_to(tmp_path / "other")
+    with pytest.raises(OSError), lock.measuring(tmp_path / "none", tmp_path):
+        pass
+    assert (tmp_path / "other").read_text() == "kept"

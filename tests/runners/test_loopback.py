@@ -20,7 +20,7 @@ import pytest
 from runners import preflight
 from runners.collect import loopback, programs
 from runners.collect.environment import environment
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 from tests.runners import bpf_programs
 
 # Linux 6.18's answers, in a namespace with the tables `inet made_up` (an input chain with one

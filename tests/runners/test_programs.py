@@ -9,12 +9,13 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -26,6 +27,7 @@ from runners import options
 from runners.collect import bcc
 from runners.errors import RunError, UsageError
 from runners.experiments import Experiments
+from runners.paths import REPOSITORY
 from runners.ports import free_port
 from runners.programs import (
     PROGRAMS,
@@ -39,14 +41,13 @@ from runners.programs import (
     java,
     probes,
     redis,
+    watch,
 )
 from runners.programs.client import serving
-from runners.programs.probes import Probes
+from runners.programs.probes import Probes, Watch
 from runners.progress import Progress
-from runners.targets import REPOSITORY
+from runners.root import Root
 from tests.build import make
-
-NOBODY = (65534, 65534) if os.getuid() == 0 else None
 
 
 def check_lines(lines: list[dict[str, Any]]) -> None:
@@ -62,7 +63,7 @@ def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> 
     make(REPOSITORY / "runners/programs/redis")
     monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(redis, "CLIENTS", {1: 23, 3: 23})
-    found = list(redis.run(NOBODY, lambda _: None))
+    found = list(redis.run(lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * 8
     sent = {1: 23, 3: 3 * 23}
@@ -76,7 +77,7 @@ def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> 
 def test_asyncio_measures_with_every_loop_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: 23}, "stream": {4096: 23}})
-    found = list(asyncio.run(NOBODY, lambda _: None))
+    found = list(asyncio.run(lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * 4 * len(asyncio.loops())
     sent = {"pingpong": 23 * 64, "stream": 23 * 4096}
@@ -95,7 +96,7 @@ def test_the_methods_of_the_benchmark_send_what_the_article_sends(
     monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(dotnet, "SIZES", (1024,))
     monkeypatch.setattr(dotnet, "CALLS", 23)
-    found = list(dotnet.run(NOBODY, lambda _: None))
+    found = list(dotnet.run(lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * 4
     assert {(row["variant"], row["transport"]): row["messages"] for row in found} == {
@@ -121,7 +122,7 @@ def test_every_line_comes_back(
     monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(echo, "WARMUP", 23)
     monkeypatch.setattr(echo, "MESSAGES", 2300)
-    found = list(program.run(NOBODY, lambda _: None))
+    found = list(program.run(lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * 3
     assert [row["transport"] for row in found] == ["unix", "tcp", "tcp-nagle"]
@@ -138,7 +139,7 @@ def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "REPEATS", 1)
     monkeypatch.setattr(gin, "CONNECTIONS", 5)
     monkeypatch.setattr(gin, "REQUESTS", {"keep": 230, "new": 230})
-    found = list(gin.run(NOBODY, lambda _: None))
+    found = list(gin.run(lambda _: None))
     check_lines(found)
     assert [row["error"] for row in found] == [None] * (8 + 2)
     in_fastcgi = [row["answers"] for row in found if row["variant"] == "fastcgi"]
@@ -199,8 +200,8 @@ sys.stdin.read()
 def test_a_client_is_counted_between_its_words() -> None:
     port = free_port()
     server = [sys.executable, "-c", SERVER.format(port)]
-    with serving("a server", server, None, {"tcp": str(port)}) as pid:
-        found = client.run_counted([sys.executable, "-c", CLIENT], None, pid)
+    with serving("a server", server, {"tcp": str(port)}) as pid:
+        found = client.run_counted([sys.executable, "-c", CLIENT], pid)
     assert (found["echoed"], found["error"]) == (23, None)
     # Each sleep is a switch, voluntary unless a tick comes just before it.
     counted = found["counters"]
@@ -208,27 +209,45 @@ def test_a_client_is_counted_between_its_words() -> None:
     assert counted["machine"] >= 23
 
 
+class NoProbes(Probes):
+    """Where nothing can be attached."""
+
+    @contextmanager
+    def attached(self) -> Iterator[Watch | None]:
+        yield None
+
+
 def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what could not be attached is said, with the reason."""
-    monkeypatch.setattr(bcc, "PYTHON", "/bin/false")
-    watches = Probes()
     monkeypatch.setattr(probes, "REPEATS", 3)
-    found = list(probes.rounds(("unix", "tcp"), watches))
+    found = list(probes.rounds(("unix", "tcp"), NoProbes(cast(Root, None))))
     assert found == [
         (repeat, case, None)
         for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))
         for case in order
     ]
-    assert [(lack["what"], lack["code"]) for lack in watches.lacks] == [
-        ([f"what {tool}.py counts"], "not-attached") for tool in probes.TOOLS
+
+
+def test_what_cannot_be_attached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bcc, "PYTHON", "/bin/false")
+    lacks: list[dict[str, Any]] = []
+    with watch.attached(lacks) as tools:
+        assert tools == []
+    assert [(lack["what"], lack["code"]) for lack in lacks] == [
+        ([f"what {tool}.py counts"], "not-attached") for tool in watch.TOOLS
     ]
+
+
+def test_another_users_processes_are_not_watched() -> None:
+    answer = watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid() + 1)
+    assert answer == {"error": "these are another user's processes"}
+    assert watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid()) == {}
 
 
 def test_a_server_that_does_not_come_up_is_a_sentence() -> None:
     wanted = "^a server did not come up, so its experiment cannot run[.]$"
     with (
         pytest.raises(RunError, match=wanted),
-        serving("a server", ["false"], None, {"tcp": "9"}),
+        serving("a server", ["false"], {"tcp": "9"}),
     ):
         pass
 
@@ -260,7 +279,7 @@ def test_a_server_is_waited_for_until_it_listens(
     monkeypatch.setattr(time, "sleep", wait)
     server = [sys.executable, "-c", LATE_SERVER, str(path), str(told)]
     with (
-        serving("a server", server, None, {"unix": str(path)}),
+        serving("a server", server, {"unix": str(path)}),
         socket.socket(socket.AF_UNIX) as connection,
     ):
         connection.connect(str(path))
@@ -274,11 +293,11 @@ def test_a_thread_that_ends_takes_nothing_away() -> None:
 
 
 def plain(argv: list[str]) -> dict[str, Any]:
-    return client.run_client(argv, None)
+    return client.run_client(argv)
 
 
 def counted(argv: list[str]) -> dict[str, Any]:
-    return client.run_counted(argv, None, os.getpid())
+    return client.run_counted(argv, os.getpid())
 
 
 @pytest.mark.parametrize(
@@ -341,7 +360,7 @@ def test_a_program_that_cannot_be_built_is_missing(
     monkeypatch.setattr(go, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
     experiments = Experiments(("go", "gin"), Progress())
     experiments.set_up(build)
-    assert experiments.run(tmp_path, None) == [
+    assert experiments.run(tmp_path, cast(Root, None)) == [
         missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
         | {"target": "host"}
     ]

@@ -75,26 +75,27 @@ def test_client_killed(program: Path, private: Path, transport: str) -> None:
 
 
 KILLED = """
-import sys
+import sys, tempfile
 from pathlib import Path
 from runners import leftovers
 from runners.plan.cells import HOST, cells
 from runners.plan.model import CellRun, Plan
-from runners.collect.workload import run_cell
+from runners.collect.workload import Execution, run_cell
 from runners.options import parse
 
 cache, scratch, workload = map(Path, sys.argv[1:])
 asked = ["--transports", "unix", "--patterns", "connect", "--placements", "same-cpu"]
 (cell,) = cells(parse([*asked, "--messages", "100000000"]), HOST)
 with leftovers.journal(cache) as journal:
-    journal.add(scratch)
-    run_cell(Plan(str(workload), ()), CellRun(1, cell, 0), None, [])
+    tempfile.tempdir = str(journal.add(scratch))
+    Path(tempfile.tempdir).mkdir()
+    run_cell(Execution(str(workload)), Plan(()), CellRun(1, cell, 0), None, [])
 """
 
 
-def test_what_sigkill_leaves_of_connect_is_swept(program: Path, tmp_path: Path) -> None:
-    """Its socket has a path for the whole of the window: the runner's journal names the folder."""
-    cache, scratch = tmp_path / "cache", tmp_path / "scratch"
+def test_connect_is_swept(program: Path, tmp_path: Path) -> None:
+    """Its socket has a path for the whole of the window; the journal names the folder above."""
+    cache, scratch = tmp_path / "cache", tmp_path / "s"
     for folder in (cache / "running", scratch):
         folder.mkdir(parents=True)
     runner = subprocess.Popen(
@@ -102,15 +103,15 @@ def test_what_sigkill_leaves_of_connect_is_swept(program: Path, tmp_path: Path) 
         env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(SOURCE.parents[1])},
     )
     deadline = time.monotonic() + PATIENCE
-    while not (sockets := list(scratch.glob("*/socket"))) and time.monotonic() < deadline:
+    while not (sockets := list(scratch.glob("*/*/socket"))) and time.monotonic() < deadline:
         time.sleep(0.01)
     client = child_of(runner.pid)
     runner.kill()
     runner.wait()
     assert is_gone(client), "setpriv --pdeathsig"
     assert sockets[0].is_socket()
-    assert leftovers.sweep(cache) == [str(scratch)]
-    assert not scratch.exists()
+    assert leftovers.sweep(cache) == [str(sockets[0].parents[1])]
+    assert not list(scratch.iterdir())
 
 
 def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:

@@ -20,7 +20,7 @@ from runners.bench import compare_peers as compare
 from runners.bench import evidence, peers, process
 from runners.bench.peers import PEERS, Load, Peer
 from runners.errors import RunError
-from runners.targets import WORKLOAD
+from runners.paths import WORKLOAD
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
 PRINTED = {

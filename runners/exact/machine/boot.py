@@ -25,8 +25,7 @@ from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, explain, watch
 from runners.guest.process import run
 from runners.guest.qemu import Qemu
-from runners.process import User
-from runners.targets import REPOSITORY, WORKLOAD
+from runners.paths import REPOSITORY, WORKLOAD
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
@@ -57,7 +56,6 @@ class EmulatedMachine:
 
     `cpu` is QEMU's option, `cpus` their number; `knobs` are further kernel options. `image` has
     further files of the first file system (path → file); with them, the workload keeps its symbols.
-    QEMU runs as `user`.
     """
 
     qemu: Qemu
@@ -66,7 +64,6 @@ class EmulatedMachine:
     cpus: int = 1
     knobs: str = ""
     image: Mapping[str, Path] = field(default_factory=dict)
-    user: User | None = None
 
     @property
     def hardware(self) -> list[str]:
@@ -171,7 +168,7 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        return watch(argv, [], SECONDS, on_line, log, machine.user, quiet_timeout, descriptors)
+        return watch(argv, [], SECONDS, on_line, log, quiet_timeout, descriptors)
 
 
 def boot(

@@ -20,7 +20,6 @@ from runners.guest.debian import PackageSources
 from runners.guest.errors import SilentError
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import prepare_qemu
-from runners.process import User
 
 SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
@@ -75,14 +74,13 @@ def prepare_guest(
     cache: Path,
     kernel: str,
     say: Say,
-    user: User | None = None,
     cpus: int = 1,
 ) -> ExactGuest:
     """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
     with Cache(cache, say) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         found = prepare_kernel(cached, sources, qemu, kernel)
-        return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus, user=user))
+        return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus))
 
 
 def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
@@ -110,7 +108,7 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
         for manifest in cache.folder.glob("snapshot-*/manifest.json"):
             if is_unused(manifest):
                 shutil.rmtree(manifest.parent, ignore_errors=True)
-        with scratch(machine.user) as folder:
+        with scratch() as folder:
             store(machine, folder / "state")
             size = (folder / "state").stat().st_size >> 20
             with room_in_cache(f"a stored machine of {size} MB", cache.folder):
@@ -121,7 +119,7 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     os.utime(stored / "manifest.json")
 
     def read_once(partial: Path) -> dict[str, object]:
-        with scratch(machine.user) as folder:
+        with scratch() as folder:
             boot(machine, [("symbols",)], folder, {}, stored / "state")
             for name in ("symbols", "version"):
                 shutil.copyfile(folder / name, partial / name)
@@ -151,9 +149,7 @@ def is_unused(path: Path) -> bool:
 
 
 @contextmanager
-def scratch(user: User | None) -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
     """A folder to which the recorder may write; it is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
-        if user is not None:
-            os.chown(name, *user)
         yield Path(name)

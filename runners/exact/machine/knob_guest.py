@@ -20,7 +20,7 @@ from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.modules import module_files
 from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES
-from runners.targets import REPOSITORY
+from runners.paths import REPOSITORY
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
-from runners.process import User, attempt
+from runners.process import attempt
 from runners.programs.client import run_counted, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, rounds
 
@@ -38,15 +38,15 @@ def loops() -> list[str]:
     return [loop for loop in LOOPS if loop != "uvloop" or there]
 
 
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
+def run(say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = [(p, size, n) for p, sizes in MESSAGES.items() for size, n in sizes.items()]
-    with private_directory(user) as directory, ExitStack() as stack:
+    with private_directory() as directory, ExitStack() as stack:
         servers = {}
         for loop, transport in product(loops(), TRANSPORTS):
             end = str(directory / loop) if transport == "unix" else str(free_port())
             argv = _argv(loop, "server", transport, end)
-            up = serving(f"the {loop} server", argv, user, {transport: end})
+            up = serving(f"the {loop} server", argv, {transport: end})
             servers[loop, transport] = (stack.enter_context(up), end)
         todo = list(product(servers, cases))
         for repeat, ((loop, transport), case), watch in rounds(todo, probes):
@@ -55,7 +55,7 @@ def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
             record = {"program": "asyncio", "variant": pattern, "loop": loop, "clients": 1,
                       "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
             argv = [*_argv(loop, "client", transport, end), pattern, str(size), str(messages)]
-            yield record | run_counted(argv, user, server, watch)
+            yield record | run_counted(argv, server, watch)
 
 
 def _argv(loop: str, role: str, transport: str, end: str) -> list[str]:

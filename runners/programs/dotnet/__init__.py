@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 
 from runners.collect.workload import private_directory
-from runners.process import User
 from runners.programs.client import run_whole
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, rounds
 
@@ -25,14 +24,14 @@ def lack() -> str:
     return ""
 
 
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
+def run(say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A."""
     cases = list(product(SIZES, VARIANTS, TRANSPORTS))
-    with private_directory(user) as directory:
+    with private_directory() as directory:
         end = {"unix": str(directory / "benchmark"), "tcp": "-"}
         for repeat, (size, variant, transport), watch in rounds(cases, probes):
             say(f"dotnet {transport} {variant} {size} B, repeat {repeat}")
             record = {"program": "dotnet", "variant": variant, "clients": 1,
                       "transport": transport, "size": size, "repeat": repeat}  # fmt: skip
             argv = [str(PROGRAM), transport, end[transport], variant, str(size), str(CALLS)]
-            yield record | run_whole(argv, user, None, watch)
+            yield record | run_whole(argv, None, watch)

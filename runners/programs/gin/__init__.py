@@ -19,7 +19,6 @@ from typing import Any
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
-from runners.process import User
 from runners.programs.client import SECONDS, lack_of, run_whole, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
 
@@ -48,25 +47,25 @@ def lack() -> str:
     return lack_of("gin", OHA, SERVER)
 
 
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
+def run(say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
-    with private_directory(user) as directory, ExitStack() as stack:
+    with private_directory() as directory, ExitStack() as stack:
         servers = {}
         for log in LOGS:
             ends = {"unix": str(directory / log), "tcp": str(free_port())}
             argv = [str(SERVER), log, ends["tcp"], ends["unix"]]
             output = stack.enter_context((directory / f"{log}.out").open("wb"))
-            up = serving("the Gin server", argv, user, ends, output)
+            up = serving("the Gin server", argv, ends, output)
             servers[log] = (stack.enter_context(up), ends)
         cases = list(product(LOGS, REQUESTS, TRANSPORTS))
         for log, _, transport in cases:  # the first requests of a server are slow
-            _measure(*servers[log], "keep", transport, user)
+            _measure(*servers[log], "keep", transport)
         for repeat, (log, connections, transport), watch in rounds(cases, probes):
             say(f"gin {transport} {connections} {log}, repeat {repeat}")
             yield {
                 **{"program": "gin", "variant": connections, "log": log == "log"},
                 **{"clients": CONNECTIONS, "transport": transport, "repeat": repeat},
-                **_measure(*servers[log], connections, transport, user, watch),
+                **_measure(*servers[log], connections, transport, watch),
             }
         _, ends = servers["quiet"]
         where: dict[str, Any] = {"unix": ends["unix"], "tcp": ("127.0.0.1", int(ends["tcp"]))}
@@ -84,7 +83,6 @@ def _measure(
     ends: Mapping[str, str],
     connections: str,
     transport: str,
-    user: User | None,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     requests = REQUESTS[connections]
@@ -94,7 +92,7 @@ def _measure(
         str(OHA), "--no-tui", "--output-format", "json", "--no-color", "-c", str(CONNECTIONS),
         "-n", str(requests), *WORDS[connections], *way, f"http://127.0.0.1:{port}/ping",
     ]  # fmt: skip
-    found = run_whole(argv, user, server, watch)
+    found = run_whole(argv, server, watch)
     if found["error"]:
         return found
     summary, iterations = found["summary"], found["latencyPercentiles"]

@@ -18,7 +18,6 @@ from typing import Any
 
 from runners.collect.workload import private_directory
 from runners.ports import free_port
-from runners.process import User
 from runners.programs.client import SECONDS, run_whole, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
 
@@ -36,15 +35,15 @@ def lack() -> str:
     return "" if shutil.which(PROGRAM) else "there is no redis here (apt-get install redis-tools)"
 
 
-def run(user: User | None, say: Say, probes: Probes | None = None) -> Records:
+def run(say: Say, probes: Probes | None = None) -> Records:
     """Yield a record per measurement, interleaved A B B A. Raises RunError."""
     cases = list(product(CLIENTS, CONNECTIONS, TRANSPORTS))
-    with private_directory(user) as directory, _server(directory, user) as (server, ends):
+    with private_directory() as directory, _server(directory) as (server, ends):
         for repeat, (clients, connection, transport), watch in rounds(cases, probes):
             say(f"redis {transport} {connection} {clients} clients, repeat {repeat}")
             record = {"program": "redis", "variant": connection, "clients": clients,
                       "transport": transport, "repeat": repeat}  # fmt: skip
-            yield record | _measure(server, ends, transport, connection, clients, user, watch)
+            yield record | _measure(server, ends, transport, connection, clients, watch)
 
 
 def _measure(
@@ -53,7 +52,6 @@ def _measure(
     transport: str,
     connection: str,
     clients: int,
-    user: User | None,
     watch: Watch | None,
 ) -> dict[str, Any]:
     _ask(ends, "config", "resetstat")
@@ -61,7 +59,7 @@ def _measure(
     before = _time_wait()
     argv = [str(CLIENT), transport, ends[transport], connection, str(clients)]
     argv += [str(CLIENTS[clients])] + ([] if watch else ["address"])  # not a request's calls
-    result = run_whole(argv, user, server, watch)
+    result = run_whole(argv, server, watch)
     if result["error"]:
         return result
     stats = _ask(ends, "info", "commandstats")
@@ -76,7 +74,7 @@ def _measure(
 
 
 @contextmanager
-def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str, str]]]:
+def _server(directory: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Start a redis-server. Its process id, and its ends (transport → path or port)."""
     name = directory / "redis-server"
     name.symlink_to(shutil.which(PROGRAM) or PROGRAM)
@@ -86,7 +84,7 @@ def _server(directory: Path, user: User | None) -> Iterator[tuple[int, dict[str,
         **{"save": "", "appendonly": "no", "daemonize": "no", "dir": str(directory)},
     }
     argv = [word for key, value in options.items() for word in (f"--{key}", value)]
-    with serving("redis-server", [str(name), *argv], user, ends) as server:
+    with serving("redis-server", [str(name), *argv], ends) as server:
         yield server, ends
 
 

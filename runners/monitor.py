@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Root's part of run.sh: it takes the lock, and starts the few programs that need root.
+
+Under sudo run.sh is two processes (privilege separation, as in sshd). This one, the monitor, is
+root. It starts the other one, which is the user's own and does all the rest: the cache, guests, the
+run's folder, the report. So root opens nothing in a place in which a user can write. The user's
+process asks for programs by name, over a socket pair; its requests are not trusted.
+"""
+
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners import mounts
+from runners.collect import ftrace
+from runners.errors import RunError
+from runners.invoker import Invoker
+from runners.lock import inherited, measuring
+from runners.paths import REPOSITORY, WORKLOAD
+from runners.process import command, stop
+from runners.workspace import sweep, workspace
+
+CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
+LARGEST = 1 << 16  # bytes of a message
+PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
+MODULE = (sys.executable, "-B", "-P", "-m")
+# What attaching probes, reading their counts and becoming the user needs (capabilities(7)); before
+# Linux 5.8 bpf(2) and perf_event_open(2) ask for sys_admin, and so does tracefs' first mount.
+MEASURING = (
+    "bpf", "chown", "ipc_lock", "kill", "net_admin", "perfmon", "setgid", "setpcap", "setuid",
+    "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
+)  # fmt: skip
+# What transports and schedulers need of these: to know what is possible here.
+TRYING = ("net_admin", "bpf", "sys_nice")
+
+
+@dataclass(frozen=True)
+class Program:
+    """`argv` follows from the user, the folder for results and the words of the request."""
+
+    argv: Callable[[Invoker, Path, list[str]], list[str]]
+    bounds: Sequence[str] | None = MEASURING
+
+
+def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
+    user = ["--user", "{}:{}".format(*who.drop)] if who.drop else []
+    argv = [*MODULE, "runners.collect", str(out), "--workload", str(WORKLOAD)]
+    return [*argv, *user]
+
+
+PROGRAMS = {
+    # apt-get needs all of root's rights. What belongs to the user it makes as the user.
+    "setup": Program(
+        lambda _, __, words: [
+            str(REPOSITORY / "runners/setup.sh"),
+            *(word for word in words if re.fullmatch(r"--[a-z-]+", word)),
+        ],
+        None,
+    ),
+    "preflight": Program(lambda *_: [*MODULE, "runners.preflight"]),
+    "collect": Program(_collect),
+    "watch": Program(
+        lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
+    ),
+    "list": Program(
+        lambda who, *_: command([str(WORKLOAD), "--list"], who.drop, TRYING if who.drop else ())
+    ),
+}
+
+
+@dataclass
+class Running:
+    """A program that the user's process has asked for, by the number of its request."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    out: Path
+
+
+class Monitor:
+    """Serves one process of the user's until that ends."""
+
+    def __init__(self, who: Invoker, folder: Path) -> None:
+        self._who = who
+        self._folder = folder
+        self._held = ExitStack()
+        self._running: dict[int, Running] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def serve(self, channel: socket.socket) -> None:
+        """Answer requests until the other end is closed; then end what still runs."""
+        with self._held, self._selector:
+            self._selector.register(channel, selectors.EVENT_READ)
+            try:
+                while self._step(channel):
+                    pass
+            finally:
+                for running in self._running.values():
+                    stop(running.process, PATIENCE)
+                    with suppress(ProcessLookupError):  # of a shell's children
+                        os.killpg(running.process.pid, signal.SIGKILL)
+
+    def _step(self, channel: socket.socket) -> bool:
+        """One request or the end of a program. False when there are no more requests."""
+        for key, _ in self._selector.select():
+            if key.fileobj is not channel:
+                self._ended(channel, key.fd)
+                continue
+            message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 3)
+            try:
+                if not message:
+                    return False
+                self._obey(channel, json.loads(message), descriptors)
+            except (KeyError, TypeError, ValueError):
+                return False  # no process of ours asks so
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        return True
+
+    def _obey(
+        self, channel: socket.socket, request: dict[str, Any], descriptors: Sequence[int]
+    ) -> None:
+        number = int(request["number"])
+        answer: dict[str, Any] = {}
+        try:
+            if request["what"] == "mounts":
+                mounts.private()
+            elif request["what"] == "lock":
+                self._held.enter_context(measuring())
+                answer["removed"] = sweep() + ftrace.remove_stale()
+            else:
+                words = [str(word) for word in request["words"]]
+                self._start(number, PROGRAMS[request["what"]], words, descriptors)
+        except (RunError, OSError) as error:
+            answer["error"] = str(error)
+        held = inherited() if request["what"] == "lock" else ()
+        _send(channel, {"number": number} | answer, held)
+
+    def _start(
+        self, number: int, program: Program, words: list[str], descriptors: Sequence[int]
+    ) -> None:
+        out = self._folder / str(number)
+        stdin, stdout, stderr = descriptors
+        process = subprocess.Popen(
+            command(program.argv(self._who, out, words), bounds=program.bounds),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=REPOSITORY,
+            # Not to set-up, whose compilers may leave a server behind.
+            pass_fds=inherited() if program.bounds else (),
+            start_new_session=True,
+        )
+        ended = os.pidfd_open(process.pid)
+        self._running[ended] = Running(number, process, out)
+        self._selector.register(ended, selectors.EVENT_READ)
+
+    def _ended(self, channel: socket.socket, descriptor: int) -> None:
+        """Tell the status of a program that has ended, and give its results to the user."""
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        running = self._running.pop(descriptor)
+        status = running.process.wait()
+        out = None
+        if running.out.is_dir():
+            out = str(running.out)
+            self._who.own(running.out)
+        _send(channel, {"number": running.number, "status": status, "out": out})
+
+
+def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it is gone: the next read tells
+        socket.send_fds(channel, [json.dumps(answer).encode()], descriptors)
+
+
+def run_as_user(who: Invoker, argv: Sequence[str]) -> int:
+    """Run `argv` as the user behind sudo, and serve it; its exit status. Raises RunError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}
+    environment = os.environ | own | ({"HOME": str(who.home)} if who.drop else {})
+    with workspace() as folder, ours:
+        with theirs:
+            process = subprocess.Popen(
+                command(argv, who.drop, groups="init" if who.named else "clear"),
+                env=environment,
+                pass_fds=[theirs.fileno()],
+            )
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: process.send_signal(number))
+        os.environ["TMPDIR"] = str(folder)  # of all that runs as root
+        try:
+            Monitor(who, folder).serve(ours)
+        finally:
+            ours.close()
+            status = process.wait()
+    if status < 0:
+        raise RunError(f"the run was killed ({signal.Signals(-status).name}); nothing was kept.")
+    return status

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`python3 -m runners.programs.watch UID`: probes some processes of this user, window by window.
+
+These are the BCC tools of probes/bcc that need only tracepoints, limited to processes
+(`--windows`): all threads of the client and of its server, and their children. Root runs this for
+runners.programs.probes. It prints a line of JSON when it has attached, with `attached` and `lacks`,
+and one for each line of its input: `open PID,PID…` begins a window, and `close` ends it.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from probes.reasons import add, missing
+from runners.collect import bcc
+from runners.collect.instrument import AttachError
+from runners.collect.programs import Program
+from runners.collect.scripts import PROBES
+from runners.collect.tracer import Child, grown, total
+
+# Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
+# stacks of wake-ups, of which a runtime with many threads has thousands.
+TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
+NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
+ANSWER_SECONDS = 20
+
+
+class WindowedTool(Child):
+    """A tool that opens and closes windows on command."""
+
+    stdin = subprocess.PIPE
+
+    def __init__(self, name: str, entries: int, out: Path) -> None:
+        super().__init__(name, f"{name}.py", out / f"{name}.json", out / f"{name}.words")
+        self._entries = entries
+        self._heard = 0
+
+    def argv(self) -> list[str]:
+        path = str(PROBES / f"bcc/{self.name}.py")
+        return [bcc.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
+
+    def is_attached(self) -> bool:
+        return bcc.READY in self.said().splitlines()
+
+    def check_attached(self) -> None:
+        self._heard = len(self.said())
+
+    def tell(self, words: str) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{words}\n".encode())
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self.attach_error("ended-early", said=self.last_complaint()) from error
+
+    def hear(self) -> str:
+        """The answer to the last command. Raises AttachError."""
+        assert self._process is not None
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not (answer := self.said()[self._heard :]).endswith("\n"):
+            if self._process.poll() is not None:
+                raise self.attach_error("ended-early", said=self.last_complaint())
+            if time.monotonic() > deadline:
+                raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
+            time.sleep(0.005)
+        self._heard += len(answer)
+        return answer
+
+
+class Windows:
+    """The attached tools. `open` begins a window, and `close` ends it and returns the counts."""
+
+    def __init__(self, tools: Sequence[WindowedTool]) -> None:
+        self._tools = tools
+        self._before: list[list[Program]] = []
+
+    def open(self, pids: Sequence[int]) -> None:
+        """Count in these processes, their threads and their children. Raises AttachError."""
+        self._before = [tool.counted() for tool in self._tools]
+        for tool in self._tools:
+            tool.tell(f"open {','.join(map(str, pids))}")
+        for tool in self._tools:
+            tool.hear()
+
+    def close(self) -> dict[str, Any]:
+        """The counts: `counts` (tool → quantity → key → count), `lost` (tool → windows or wake-ups
+        without a free map entry), and missed events.
+
+        An event is missed when its BPF program does not run: `missed` counts all such events,
+        `calls_missed` events on the network's path; null where the kernel does not count them.
+        """
+        for tool in self._tools:
+            tool.tell("close")
+        answers = {tool.name: json.loads(tool.hear()) for tool in self._tools}
+        programs = [program for _, program in grown(self._tools, self._before)]
+        return {
+            "counts": {name: _by_quantity(answer["maps"]) for name, answer in answers.items()},
+            "lost": {name: answer["lost"] for name, answer in answers.items()},
+            "missed": total(*(program.missed for program in programs)),
+            "calls_missed": total(*(program.missed for program in programs if program.on_path)),
+        }
+
+
+def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Quantity → key → count, from `@quantity` → `0,key` → count; the cell is always 0."""
+    return {
+        name.removeprefix("@"): {key.partition(",")[2]: count for key, count in entries.items()}
+        for name, entries in maps.items()
+        if name.removeprefix("@") not in NOT_KEPT
+    }
+
+
+@contextmanager
+def attached(lacks: list[dict[str, Any]]) -> Iterator[list[WindowedTool]]:
+    """The tools that could be attached. `lacks` gets entries for what cannot be counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
+        try:
+            for tool in tools:
+                tool.start()
+            yield [tool for tool in tools if _settle(tool, lacks)]
+        finally:
+            for tool in tools:
+                tool.stop()
+
+
+def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
+    try:
+        tool.wait_attached()
+    except AttachError as error:
+        for why in error.reasons:
+            add(lacks, missing([f"what {tool.file} counts"], why, by="--program"))
+        return False
+    # Function entries can be watched only in a guest (docs/limitations.md).
+    for entry in bcc.lacks(tool.said()):
+        add(lacks, entry | {"by": f"{tool.file}, --program"})
+    return True
+
+
+def obey(windows: Windows, line: str, uid: int) -> dict[str, Any]:
+    """Open or close a window; the answer, with `error` where that fails."""
+    word, _, listed = line.strip().partition(" ")
+    try:
+        if word == "close":
+            return windows.close()
+        pids = [int(pid) for pid in listed.split(",")]
+        if any(Path(f"/proc/{pid}").stat().st_uid != uid for pid in pids):
+            return {"error": "these are another user's processes"}
+        windows.open(pids)
+        return {}
+    except (AttachError, OSError, ValueError) as error:
+        return {"error": str(error)}
+
+
+def main(uid: int) -> None:
+    lacks: list[dict[str, Any]] = []
+    with attached(lacks) as tools:
+        print(json.dumps({"attached": bool(tools), "lacks": lacks}), flush=True)
+        windows = Windows(tools)
+        for line in sys.stdin:
+            print(json.dumps(obey(windows, line, uid)), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A user who may run run.sh as root, from a checkout of root's, becomes root by no other way.
+
+The user owns the cache, the place of --out and the folder of temporary files, and does there what
+docs/security.md lists, to dummy targets of root's: S1 to S8.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runners.invoker import invoker
+from runners.paths import REPOSITORY
+
+pytestmark = pytest.mark.guest
+USER = 12345
+AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "--")
+SHORT = (
+    *("--transports", "unix", "--placements", "same-cpu", "--messages", "46", "--repeats", "1"),
+    *("--instruments", "kernel"),
+)
+SECRET = "for root's eyes alone"
+
+# Puts links to root's file in place of everything that somebody may make in a place of the user's,
+# and a link to root's folder in place of the folder that the run fills.
+ATTACK = """
+import os, sys
+from pathlib import Path
+home, victim = Path(sys.argv[1]), Path(sys.argv[2])
+names = ("samples", "plan.json", "collect.stderr", "payload.tar", "run.json", "lock", "in.tar")
+while True:
+    places = [Path("/run/pathcost"), home / "tmp"]
+    folders = [entry for place in places for entry in (place, *place.glob("*"), *place.glob("*/*"))]
+    for folder in folders:
+        for name in names:
+            try:
+                os.symlink(victim / "secret", folder / name)
+            except OSError:
+                pass
+    for partial in home.glob(".out.*"):
+        try:
+            partial.rename(home / f"moved-{os.urandom(4).hex()}")
+            os.symlink(victim, partial)
+        except OSError:
+            pass
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The user's folders, and root's folder with a file that nobody else may read."""
+
+    home: Path
+    victim: Path
+
+    @property
+    def cache(self) -> Path:
+        return self.home / "cache"
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """run.sh as sudo starts it."""
+        sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(self.cache)}
+        return subprocess.run(
+            [REPOSITORY / "runners/run.sh", "--out", self.home / "out", *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | sudo | {"TMPDIR": str(self.home / "tmp")},
+        )
+
+    def user(self, *argv: object) -> None:
+        subprocess.run([*AS_USER, *map(str, argv)], check=True)
+
+    def check_untouched(self) -> None:
+        """Root's folder is as it was, and no file of the user's has its contents."""
+        for path in (self.victim, self.victim / "secret", self.victim / "folder"):
+            status = path.lstat()
+            assert (status.st_uid, status.st_gid) == (0, 0), path
+        assert (self.victim / "secret").read_text() == SECRET
+        for path in self.home.rglob("*"):
+            if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 20:
+                assert SECRET.encode() not in path.read_bytes(), path
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[Path]:
+    """A folder with a cache of the user's, which each place gets as links."""
+    if REPOSITORY.stat().st_uid != 0:
+        pytest.skip("a checkout of a user's own is trusted; this needs one of root's")
+    folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    (folder / "cache").mkdir()
+    python = subprocess.run(
+        [REPOSITORY / "runners/setup.sh", "--analysis"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[-1]
+    entries = [path for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
+    copy = ["cp", "--archive", "--sparse=always", *entries, python, folder / "cache"]
+    subprocess.run(copy, check=True)
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", folder / "cache"], check=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def cached(name: str) -> list[Path]:
+    found = [path for path in invoker().cache.glob(name) if (path / "manifest.json").is_file()]
+    if not found:
+        pytest.skip(f"the cache has no {name} yet: a run with a guest makes it")
+    return found
+
+
+@pytest.fixture
+def place(base: Path) -> Iterator[Place]:
+    home, victim = base / "home", base / "root"
+    home.mkdir()
+    subprocess.run(["cp", "--archive", "--link", base / "cache", home / "cache"], check=True)
+    for folder in (home / "cache/running", home / "tmp", victim / "folder"):
+        folder.mkdir(parents=True)
+    for folder in (home, home / "cache/running", home / "tmp"):
+        os.chown(folder, USER, USER)
+    (victim / "secret").write_text(SECRET)
+    (victim / "secret").chmod(0o600)
+    yield Place(home, victim)
+    shutil.rmtree(home)
+    shutil.rmtree(victim)
+
+
+def spy(place: Place, program: Path) -> Path:
+    """Replace a program of the cache by one that notes who runs it; the notes."""
+    notes = place.home / f"{program.name}.uids"
+    real = program.resolve()
+    program.unlink()
+    script = f'#!/bin/bash\nid -u >>"{notes}"\nexec -a "$0" "{real}" "$@"\n'
+    program.write_text(script)
+    program.chmod(0o755)
+    os.chown(program, USER, USER)
+    return notes
+
+
+def test_the_caches_python_never_runs_as_root(place: Place) -> None:
+    """S1. It reads claims before the measuring, and makes the report after it."""
+    (python,) = place.cache.glob("python-*/bin/python")
+    notes = spy(place, python)
+    place.run("--claims", "latency-1.5", "--target", "host", "--repeats", "1")
+    assert set(notes.read_text().split()) == {str(USER)}
+
+
+def test_the_caches_qemu_never_runs_as_root(place: Place) -> None:
+    """S1. And where root's run looks for the right to build, a link takes nothing from root: S6."""
+    (loader,) = place.cache.glob("qemu-*/root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+    kept = loader.with_name("real-ld.so")
+    shutil.copy2(loader.resolve(), kept)
+    notes = place.home / "qemu.uids"
+    loader.unlink()
+    loader.write_text(f'#!/bin/sh\nid -u >>"{notes}"\nexec "{kept}" "$@"\n')
+    loader.chmod(0o755)
+    os.chown(loader, USER, USER)
+    (place.cache / "lock").unlink(missing_ok=True)
+    place.user("ln", "-s", place.victim / "secret", place.cache / "lock")
+    place.run("--target", "guest", *SHORT)
+    assert not notes.exists() or set(notes.read_text().split()) == {str(USER)}
+    place.check_untouched()
+
+
+def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
+    """S2, S3, S4, S5, S8, all at once, in a run that ends well or in a sentence."""
+    running = place.cache / "running"
+    for number, text in enumerate((f"{place.victim}\n", f'"{place.victim}"\n')):
+        place.user("sh", "-c", f"printf '%s' '{text}' >'{running}/9999{number}'")
+    place.user("mkfifo", running / "1")
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.bind("\0pathcost-is-measuring")
+        holder.listen()
+        attacker = subprocess.Popen(
+            [*AS_USER, sys.executable, "-c", ATTACK, place.home, place.victim]
+        )
+        try:
+            done = place.run("--target", "host", *SHORT)
+        finally:
+            attacker.kill()
+            attacker.wait()
+    assert "Traceback" not in done.stderr
+    assert "another run is measuring" not in done.stderr
+    place.check_untouched()
+
+
+def test_a_path_with_a_control_character_is_refused(place: Place) -> None:
+    """S7. What a SIGKILL leaves is noted by its path."""
+    (place.home / "mine").mkdir()
+    done = place.run("--target", "host", "--out", f"{place.home}/x\n{place.home}/mine")
+    assert done.returncode == 2
+    assert (place.home / "mine").is_dir()
+
+
+def test_the_workload_has_no_right_of_roots(place: Place) -> None:
+    """Nor has any file that the run leaves another owner."""
+    done = place.run("--target", "host", *SHORT)
+    assert done.returncode == 0, done.stderr
+    others = [path for path in place.home.rglob("*") if path.lstat().st_uid != USER]
+    assert others == []
