@@ -20,6 +20,7 @@ from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
+from runners.guest.sealed import blame_cache
 from runners.invoker import give
 from runners.process import User
 
@@ -98,6 +99,9 @@ class Guest:
                 give(partial / "out", user)
             (partial / "out").rename(out)
             return texts
+        except GuestError:
+            blame_cache(self.qemu.root, self.kernel.file, self.image.file, *self.modules)
+            raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
