@@ -9,7 +9,7 @@ from pathlib import Path
 from runners.errors import RunError
 from runners.invoker import Invoker, invoker
 from runners.options import Options
-from runners.process import command
+from runners.process import attempt, command
 from runners.progress import Progress
 from runners.targets import REPOSITORY
 
@@ -44,22 +44,32 @@ class Session:
         try:
             for line in process.stdout:
                 self.progress.say(line.strip())
-            complaint = process.communicate()[1].strip().splitlines() or ["set-up failed."]
+            complaint = process.communicate()[1].strip().splitlines()
         finally:
             process.kill()
         if process.returncode != 0:
             for earlier in complaint[-COMPILER_LINES:-1]:
                 self.progress.note(earlier)
-            raise RunError(complaint[-1].removeprefix("pathcost: "))
+            raise RunError((complaint or ["set-up failed."])[-1].removeprefix("pathcost: "))
+        for sentence in complaint:
+            if sentence.startswith("pathcost: "):
+                self.progress.note(sentence.removeprefix("pathcost: "))
         return Path(line.rstrip("\n"), "bin/python")
 
     def analyse(self, python: Path, *arguments: str) -> int:
         """Run `python -m analysis` as the invoking user, as it needs no root; its exit status."""
         who = self.invoker
         settings = {"HOME": str(who.home), "MPLCONFIGDIR": str(who.cache / "matplotlib")}
-        return subprocess.run(
+        status = subprocess.run(
             command([str(python), "-B", "-m", "analysis", *arguments], who.drop),
             cwd=REPOSITORY,
             env=os.environ | settings,
             check=False,
         ).returncode
+        # Set-up compares sizes: a package that was damaged otherwise shows when it is imported.
+        imports = [python, "-B", "-c", "import analysis.__main__"]
+        if status != 0 and attempt(imports, who.drop, cwd=REPOSITORY).returncode != 0:
+            environment = python.parent.parent
+            attempt(["rm", "-f", environment / "complete"], who.drop)
+            self.progress.note(f"{environment} is damaged: the next run makes it anew")
+        return status
