@@ -41,16 +41,21 @@ class Prepared:
     experiments: Experiments
 
 
-def run(options: Options, argv: list[str]) -> None:
-    """The main job. Raises UsageError, RunError."""
+def run(options: Options, argv: list[str]) -> int:
+    """The main job; its exit status is the analysis', which fails without figures.
+
+    Raises UsageError, RunError.
+    """
     session, destination = Session(options), accept(options)
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
-    if session.analyse(python, str(destination)) != 0:
+    status = session.analyse(python, str(destination))
+    if status != 0 and not (destination / "report.html").exists():
         raise RunError(
             f"measured, but not analysed: the raw files are in {destination}; "
             f"try again with python -m analysis {destination}."
         )
+    return status
 
 
 def compare(options: Options) -> int:
