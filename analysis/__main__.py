@@ -11,7 +11,7 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
-from analysis.errors import exit_status
+from analysis.errors import RunError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
@@ -61,13 +61,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def make_report(folder: Path, quiet: bool = False) -> None:
-    """Read, analyse, draw, write, show."""
+    """Read, analyse, draw, write, show. Raises RunError, also for a report without a figure."""
     analysis = analyse(read_run(folder))
     output.write_all(folder, _files(analysis, tuple(_draw(analysis))))
     if quiet:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
+    if not analysis.holds_figures:
+        raise RunError(f"this run holds no figures: {folder / 'report.html'} says what is missing.")
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:

@@ -57,7 +57,8 @@ class Analysis:
         workload = self.measured[~self.measured["pattern"].isin(PROGRAMS)]
         figures = over_repeats(workload)
         self.ledgers = build_ledgers(figures, missing)
-        verdicts = judge(claims, self.measured, missing, read_observed(run))
+        observed = read_observed(run)
+        verdicts = judge(claims, self.measured, missing, observed)
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = compare(tidy)
         self.agreements = agreements(tidy)
@@ -78,6 +79,7 @@ class Analysis:
         self.crosschecks = crosschecks(requested)
         self.knobs = knob_tables(cells)
         self.programs = program_rows(self.measured)
+        self.holds_figures = bool(self.ledgers or self.programs or observed.answers)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)
         self.summary = self._summary()

@@ -17,9 +17,8 @@ def main(argv: list[str]) -> int:
     if options.diff or options.pool:
         return compare(options)
     if options.action == "run":
-        run(options, argv)
-    else:
-        show.ACTIONS[options.action](options)
+        return run(options, argv)
+    show.ACTIONS[options.action](options)
     return cli.DONE
 
 

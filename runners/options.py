@@ -184,6 +184,8 @@ ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",
     "dry-run": "show every cell in its order, and how long the run takes",
     "preflight": "show what this kernel allows, and what each lack costs",
+    "cache": "show what is kept for later runs, how much it is, and when it was last used",
+    "clear-cache": "remove all that is kept; the next run makes it again",
 }
 
 

@@ -41,8 +41,11 @@ class Prepared:
     experiments: Experiments
 
 
-def run(options: Options, argv: list[str]) -> None:
-    """The main job. Raises UsageError, RunError."""
+def run(options: Options, argv: list[str]) -> int:
+    """The main job; its exit status is the analysis', which fails without figures.
+
+    Raises UsageError, RunError.
+    """
     session, destination = Session(options), accept(options)
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
@@ -51,8 +54,9 @@ def run(options: Options, argv: list[str]) -> None:
         status = session.analyse(python, str(destination))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
-    if status != 0:
+    if status != 0 and not (destination / "report.html").exists():
         raise RunError(f"measured, but not analysed: {again}")
+    return status
 
 
 def compare(options: Options) -> int:

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from runners import leftovers, preflight
 from runners.errors import RunError
+from runners.guest.cache import hold
 from runners.invoker import Invoker, invoker
 from runners.leftovers import Journal
 from runners.options import Options
@@ -45,6 +46,8 @@ class Session:
     @contextmanager
     def journal(self, removed: Sequence[str] = ()) -> Iterator[Journal]:
         """Clear what dead runs left, and have temporary files where the next run finds them."""
+        with suppress(OSError):  # what cannot be locked cannot be cleared either
+            hold(self.invoker.cache.resolve(), self.progress.say)
         with leftovers.journal(self.invoker.cache) as journal:
             for name in (*removed, *leftovers.sweep(self.invoker.cache)):
                 self.progress.note(f"removed what a killed run had left: {name}")
@@ -70,6 +73,9 @@ class Session:
             for earlier in complaint[-COMPLAINT_LINES:-1]:
                 self.progress.note(earlier)
             raise RunError((complaint or ["set-up failed."])[-1].removeprefix("pathcost: "))
+        for sentence in complaint:
+            if sentence.startswith("pathcost: "):
+                self.progress.note(sentence.removeprefix("pathcost: "))
         return Path(os.fsdecode(line.rstrip(b"\n")), "bin/python")
 
     def _set_up(self, words: Sequence[str], complaints: IO[bytes]) -> OwnProgram | RootProgram:
@@ -106,10 +112,17 @@ class Session:
 
     def analyse(self, python: Path, *arguments: str) -> int:
         """Run `python -m analysis`; its exit status. It does not hear the terminal's signals."""
-        return subprocess.run(
+        status = subprocess.run(
             command([str(python), "-B", "-m", "analysis", *arguments]),
             cwd=REPOSITORY,
             env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
             process_group=0,
             check=False,
         ).returncode
+        # Set-up compares sizes: a package that was damaged otherwise shows when it is imported.
+        imports = [python, "-B", "-c", "import analysis.__main__"]
+        if status != 0 and attempt(imports, cwd=REPOSITORY).returncode != 0:
+            environment = python.parent.parent
+            (environment / "complete").unlink(missing_ok=True)
+            self.progress.note(f"{environment} is damaged: the next run makes it anew")
+        return status

@@ -70,19 +70,36 @@ install_packages() {
 	rm -f "$log"
 }
 
-# One environment for each lock file and Python; it counts only when the last step has left its mark.
+# Each file of the environment and its size; links count as their target's name does.
+files_of_environment() {
+	as_user find -H "$environment" ! -type d ! -path "$environment/complete*" -printf '%P %s\n' | LC_ALL=C sort
+}
+
+# One environment for each lock file and Python. The last step leaves a list of its files: it is whole
+# while all of these are there, with their sizes. To read them all would take seconds at each start.
 make_environment() {
-	local key
-	key=$({ cat "$lock" && /usr/bin/python3 --version; } | sha256sum | cut -c1-12)
+	local key list lost
+	key=$({ cat "$lock" && /usr/bin/python3 --version && echo files; } | sha256sum | cut -c1-12)
 	environment=$cache/python-$key
-	[ ! -e "$environment/complete" ] || return 0
+	# All as the user: a link in its place would show another's file to root.
+	if list=$(as_user cat "$environment/complete" 2>/dev/null) && [ -n "$list" ]; then
+		lost=$(export LC_ALL=C && comm --nocheck-order -23 - <(files_of_environment) <<<"$list" |
+			sed -n '1{s/ [0-9]*$//;s/^$/its list/;p}' | tr -c '[:print:]\n' '?')
+		if [ -z "$lost" ]; then
+			as_user touch -c "$environment/complete" 2>/dev/null || true # when it was last used
+			return 0
+		fi
+		echo "pathcost: the Python environment $environment is damaged ($lost): making it anew" >&2
+	fi
 	echo "making the Python environment"
 	as_user rm -rf "$environment"
 	as_user mkdir -p "$cache"
 	as_user /usr/bin/python3 -m venv "$environment"
 	as_user "$environment/bin/pip" --quiet --disable-pip-version-check install --require-hashes -r "$lock" ||
 		fail "pip could not install the Python packages of $lock: is there a package index to reach?"
-	as_user touch "$environment/complete"
+	# Written whole or not at all: a list that breaks off would miss what is lost.
+	files_of_environment | as_user tee "$environment/complete.partial" >/dev/null
+	as_user mv "$environment/complete.partial" "$environment/complete"
 }
 
 for word in "$@"; do

@@ -19,6 +19,7 @@ from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.session import Session
+from runners.show_cache import clear_cache, show_cache
 
 NAME_WIDTH = 18  # of what --list shows
 # Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
@@ -202,4 +203,7 @@ def show_exact(options: Options) -> None:
             print(f"  the same {len(cells)} with knob {name}")
 
 
-ACTIONS = {"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run}
+ACTIONS = {
+    **{"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run},
+    **{"cache": show_cache, "clear-cache": clear_cache},
+}

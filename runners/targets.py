@@ -91,6 +91,7 @@ def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> li
             return [
                 guest.prepare(
                     *(invoker.cache, kernel, progress.say),
+                    note=progress.note,
                     transports=options.transports,
                 )
                 for kernel in options.kernels

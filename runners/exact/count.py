@@ -69,12 +69,14 @@ def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
     try:
         window, result, sha256 = measure(guest, cell)
     except (GuestError, RecordError) as error:
+        guest.blame_cache()
         return CountedCell(line | {"error": str(error)}, "", "")
     line |= describe(cell, window, result) | {"record_sha256": sha256, "result": result}
     if payload_is_followed(cell):
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, cell))
         except (GuestError, RecordError) as error:
+            guest.blame_cache()
             line["payload_error"] = str(error)
     tree = tree_lines(window.tree, window.steady.counts)
     return CountedCell(line, "".join(tree), "".join(iteration_lines(window)))

@@ -141,7 +141,7 @@ class Station:
         name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
         try:
             with progress.step(f"exact {name}: preparing"):
-                guest = prepare_guest(cache, kernel, progress.say, cpus=cpus)
+                guest = prepare_guest(*(cache, kernel, progress.say), note=progress.note, cpus=cpus)
                 todo, lacking = self._todo(cells, guest)
             release = guest.machine.kernel.release
             out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
@@ -165,8 +165,9 @@ class Station:
         lacking: dict[str, str] = {}
         numbers = itertools.count(max(cell.id for cell in cells) + 1)
         for name in self.knobs:
+            around = (base, find(name), self.progress.say, self.progress.note)
             try:
-                guest, knob = guest_with_knob(self.who.cache, base, find(name), self.progress.say)
+                guest, knob = guest_with_knob(self.who.cache, *around)
             except LackingError as error:
                 lacking[name] = error.sentence
                 continue

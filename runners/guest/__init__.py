@@ -38,18 +38,20 @@ def prepare(
     kernel: str = DEFAULT,
     say: Say = lambda _: None,
     *,
+    note: Say | None = None,
     may_build: bool = True,
     transports: Sequence[str] = (),
 ) -> Guest:
     """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
+    `say` gets what is being done, `note` what was damaged and how much the cache holds.
     Needs no root, and for KVM the right to /dev/kvm. The guest gets the kernel modules of
     `transports`. Without `may_build` only what is cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":
         raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
-    with Cache(cache, say, may_build=may_build) as store, PackageSources(store) as sources:
+    with Cache(cache, say, note, may_build=may_build) as store, PackageSources(store) as sources:
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)
         # A kernel of the user's must have them built in.

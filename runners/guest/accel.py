@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Does KVM work here? Only a guest that boots can tell."""
 
-import json
 import os
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from runners.guest.image import Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Disk, command_line, explain, watch
 from runners.guest.qemu import Qemu
+from runners.guest.sealed import blame_cache, read_sealed, write_sealed
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -33,11 +33,11 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
         return known
     cache.say("guest: trying whether KVM works here")
     answer = _try_boot(qemu, kernel, image)
+    if not answer[0]:
+        blame_cache(qemu.root, kernel.file, image.file)
     cache.lock()
     trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
-    fresh = memory.with_suffix(".new")
-    fresh.write_text(json.dumps(trials | {key: answer}, indent=1) + "\n")
-    fresh.replace(memory)
+    write_sealed(memory, trials | {key: answer})
     return answer
 
 
@@ -57,8 +57,4 @@ def _try_boot(qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
 
 def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
     """Key → whether that guest booted, and how we know. A damaged file is as good as none."""
-    try:
-        trials = json.loads(memory.read_text())
-        return {key: (bool(boots), str(why)) for key, (boots, why) in trials.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+    return {key: (boots, why) for key, (boots, why) in (read_sealed(memory) or {}).items()}

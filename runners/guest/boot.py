@@ -19,6 +19,7 @@ from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
+from runners.guest.sealed import blame_cache
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = 65536
@@ -92,6 +93,9 @@ class Guest:
                 texts = _harvest(disk, partial / "out", ended)
             (partial / "out").rename(out)
             return texts
+        except GuestError:
+            blame_cache(self.qemu.root, self.kernel.file, self.image.file, *self.modules)
+            raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 

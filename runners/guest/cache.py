@@ -4,21 +4,50 @@
 An entry is a folder `<kind>-<key>`, where the key is a hash of everything that went into it.
 It is built in a sibling `<kind>-<key>.partial` and renamed when complete, so that an interrupted
 build never looks whole. One lock covers all building: its holder may delete any `.partial`.
+An entry that is no longer as it was built is built anew (see runners.guest.sealed).
 To build an entry again, for newer packages say, delete it.
 """
 
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Self
 
-from runners.guest.errors import GuestError, NotCachedError
+from runners.guest.contents import kept, remove_old, total
+from runners.guest.errors import GuestError, InUseError, NotCachedError
+from runners.guest.sealed import MANIFEST, damage, open_regular, read_manifest, remove, seal_entry
+
+__all__ = ["Cache", "Say", "hold", "read_manifest"]
 
 Say = Callable[[str], None]
+FORMAT = 2  # of an entry: another one has other names
+MUCH = 100 << 20  # bytes: who builds as much is told what the cache holds
+_held: dict[Path, int] = {}
+
+
+def hold(folder: Path, say: Say = lambda _: None, *, alone: bool = False) -> None:
+    """Keep others from clearing this cache until our process ends. Where it lacks, it is made.
+
+    To clear it, be `alone`. Raises InUseError, OSError.
+    """
+    if folder in _held:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = open_regular(folder / "in-use", os.O_RDONLY | os.O_CREAT)
+    how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if alone:
+            raise InUseError(f"another run uses the cache {folder}: wait for its end") from None
+        say(f"waiting: somebody clears {folder}")
+        fcntl.flock(descriptor, how)
+    _held[folder] = descriptor
 
 
 class Cache(AbstractContextManager["Cache"]):
@@ -27,39 +56,59 @@ class Cache(AbstractContextManager["Cache"]):
     Use it in a `with` statement: a builder holds the lock to the end of the block.
     """
 
-    def __init__(self, folder: Path, say: Say, *, may_build: bool = True) -> None:
+    def __init__(
+        self, folder: Path, say: Say, note: Say | None = None, *, may_build: bool = True
+    ) -> None:
+        """`say` gets what is being done, `note` what the user should read even afterwards."""
         self.folder = folder.resolve()
         self.say = say
+        self.note = note or say
         self._may_build = may_build
-        self._lock: IO[str] | None = None
+        self._lock: int | None = None
+        self._built: list[Path] = []
+
+    def __enter__(self) -> Self:
+        """Others may read the cache meanwhile, and build in it, and may not clear it."""
+        if self._may_build or self.folder.is_dir():
+            with suppress(OSError):  # who may not write to it reads it all the same
+                hold(self.folder, self.say)
+        return self
 
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
-        """The complete entry for this recipe, None where there is none."""
+        """The whole entry for this recipe, None where there is none."""
         path = self._path(kind, recipe)
-        return path if (path / "manifest.json").is_file() else None
+        if damage(path, recipe):
+            return None
+        with suppress(OSError):
+            os.utime(path / MANIFEST)  # what nobody uses is removed in time
+        return path
 
     def entry(
         self, kind: str, recipe: Mapping[str, object], build: Callable[[Path], Mapping[str, object]]
     ) -> Path:
         """The entry for this recipe; `build` fills the folder it is given if there is none yet.
 
-        What `build` returns is stored as the entry's manifest.json, with the recipe.
+        What `build` returns is stored as the entry's manifest, with the recipe; `what` in it tells
+        a user what the entry is. A damaged entry is built anew.
         Raises NotCachedError where there is none and this cache may not build.
         """
         if found := self.find(kind, recipe):
             return found
+        path = self._path(kind, recipe)
         if not self._may_build:
-            raise NotCachedError(f"there is no {kind} in {self.folder} yet")
+            lack = "whole" if os.path.lexists(path) else "there yet"
+            raise NotCachedError(f"no {kind} is {lack} in {self.folder}")
         self.lock()
         if found := self.find(kind, recipe):  # another process built it while we waited
             return found
-        path = self._path(kind, recipe)
+        if os.path.lexists(path):
+            self.note(f"the cache's {path} is damaged ({damage(path, recipe)}): building it anew")
+            remove(path)
         with self.scratch(path.name) as partial:
             manifest = {"recipe": dict(recipe), **build(partial)}
-            text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-            (partial / "manifest.json").write_text(text)
-            shutil.rmtree(path, ignore_errors=True)
+            seal_entry(partial, manifest)
             partial.rename(path)
+        self._built.append(path)
         return path
 
     def holds(self, kind: str, recipe: Mapping[str, object]) -> bool:
@@ -77,37 +126,48 @@ class Cache(AbstractContextManager["Cache"]):
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    def lock(self) -> None:
-        """Take the sole right to build, until the block ends; remove what killed builders left."""
+    def lock(self, *, wait: bool = True) -> None:
+        """Take the sole right to build, until the block ends; remove what is old or unfinished.
+
+        Raises GuestError; BlockingIOError where another process has it and we do not `wait`.
+        """
         if self._lock is not None:
             return
+        lock = self.folder / "lock"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.folder / "lock").open("w")
+            self._lock = open_regular(lock, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise GuestError(f"cannot write to the cache {self.folder}: {error.strerror}") from None
+            where = error.filename or self.folder
+            raise GuestError(f"cannot write to the cache {where}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                self._unlock()
+                raise
             self.say(f"waiting: another run is building in {self.folder}")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-        for stale in self.folder.glob("*.partial"):
-            shutil.rmtree(stale, ignore_errors=True)
+        remove_old(self.folder)
 
-    def __exit__(self, *_: object) -> None:
-        """Give the right to build back."""
+    def _unlock(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
             self._lock = None
 
+    def __exit__(self, failed: object, *_: object) -> None:
+        """Give the right to build back; what is old goes even if nothing was built."""
+        try:
+            if self._may_build and failed is None:
+                with suppress(BlockingIOError, GuestError):
+                    self.lock(wait=False)
+                everything = kept(self.folder)
+                if sum(row.size for row in everything if row.path in self._built) > MUCH:
+                    size = total(everything)
+                    self.note(f"{self.folder} now holds {size} (see --cache and --clear-cache)")
+        finally:
+            self._unlock()
+
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
-        text = json.dumps(recipe, sort_keys=True)
+        text = json.dumps([FORMAT, recipe], sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def read_manifest(entry: Path) -> dict[str, Any]:
-    """The manifest of an entry."""
-    manifest = json.loads((entry / "manifest.json").read_text())
-    if not isinstance(manifest, dict):
-        raise GuestError(f"{entry}/manifest.json is damaged: delete {entry}")
-    return manifest

@@ -26,6 +26,14 @@ class NotCachedError(GuestError):
     """It would have to be fetched and built first, and the caller forbids that."""
 
 
+class DamagedError(GuestError):
+    """An entry of the cache is not as it was built."""
+
+
+class InUseError(GuestError):
+    """Another process uses the cache."""
+
+
 class LackingError(GuestError):
     """This kernel cannot give what is needed of it."""
 

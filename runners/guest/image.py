@@ -80,7 +80,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             _compile_python(root)
             cache.say("guest: writing the image")
             write_disk(root, partial / "root.img")
-        return {"packages": versions}
+        return {"packages": versions, "what": "Debian 13"}
 
     entry = cache.entry("image", recipe, build)
     return Image(entry / "root.img", entry.name)

@@ -77,7 +77,8 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
             unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
             image = next(root.rglob("vmlinuz*"))
             (partial / "kernel").write_bytes(unpack_kernel(image.read_bytes(), qemu))
-        return {"release": offer.release, "version": offer.version, "package": offer.package}
+        names = {"release": offer.release, "version": offer.version, "package": offer.package}
+        return {**names, "what": offer.release}
 
     entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)

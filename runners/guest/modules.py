@@ -44,7 +44,7 @@ def module_files(
             builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
             inside = {_name(Path(line)) for line in builtin}
             orders = {name: _in_order(name, found, inside, partial) for name in offered}
-        return {"release": kernel.release, "orders": orders}
+        return {"what": kernel.release, "orders": orders}
 
     recipe = {"version": 1, "kernel": kernel.key, "modules": offered}
     entry = cache.entry("modules", recipe, build)
@@ -72,7 +72,7 @@ def _packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
                 return archive.fetch(names, f"guest: modules of {offer.release}", False)[0]
     raise GuestError(
         f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
-        "cannot be had: delete the kernel from the cache to take a newer one"
+        f"cannot be had: delete {kernel.file.parent} to take a newer one"
     )
 
 

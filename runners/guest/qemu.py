@@ -62,7 +62,7 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
             done = attempt([*program, "--version"])
             if done.returncode != 0:
                 raise GuestError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
-        return {"packages": versions}
+        return {"packages": versions, "what": versions["qemu-system-x86"]}
 
     entry = cache.entry("qemu", RECIPE, build)
     version = read_manifest(entry)["packages"]["qemu-system-x86"]

@@ -178,9 +178,13 @@ def test_missing_is_said(tmp_path: Path) -> None:
     assert "Not drawn: this run has no function trace." in page
 
 
-def test_a_run_without_any_valid_cell_still_has_a_report(tmp_path: Path) -> None:
+def test_a_run_without_any_valid_cell_has_a_report_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail(cell: Cell) -> None:
         cell["error"], cell["result"] = "a made-up failure", None
 
-    _, page = report(tmp_path, MadeUp(change=fail))
-    assert "This run holds no figures" in page
+    run = make_run(tmp_path, MadeUp(change=fail))
+    assert main([str(run), "--quiet"]) == 1
+    assert str(run / "report.html") in capsys.readouterr().err
+    assert "This run holds no figures" in (run / "report.html").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -138,6 +139,50 @@ def test_a_kept_cell_is_not_found_once_the_recorder_changed(
         recorder.write_bytes(code)
         Checkpoints(tmp_path / "kept").get_or_count(_guest(machine), CELL, count)
     assert count.calls == 2
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda kept: kept.write_bytes(b""),
+    "half": lambda kept: os.truncate(kept, kept.stat().st_size // 2),
+    "not UTF-8": lambda kept: kept.write_bytes(b"\xff"),
+    "another shape": lambda kept: kept.write_text('{"id": 1}'),
+    "three numbers": lambda kept: kept.write_text("[1, 2, 3]"),
+    "deep": lambda kept: kept.write_text("[" * 200_000),
+    "another figure": lambda kept: kept.write_text(kept.read_text().replace("tree", "free")),
+    "folder": lambda kept: (_moved(kept) / "below").mkdir(parents=True),
+    "link": lambda kept: _moved(kept).symlink_to(kept.parents[1] / kept.name),
+    "pipe": lambda kept: os.mkfifo(_moved(kept)),
+}
+
+
+def _moved(kept: Path) -> Path:
+    kept.rename(kept.parents[1] / kept.name)
+    return kept
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_checkpoint_is_counted_and_kept_again(
+    machine: EmulatedMachine, tmp_path: Path, what: str
+) -> None:
+    count, folder = Counting(), tmp_path / "kept"
+    first = Checkpoints(folder).get_or_count(_guest(machine), CELL, count)
+    (kept,) = folder.iterdir()
+    DAMAGES[what](kept)
+    for _ in range(2):
+        assert Checkpoints(folder).get_or_count(_guest(machine), CELL, count) == first
+    assert count.calls == 2
+    assert list(folder.iterdir()) == [kept]
+
+
+def test_what_is_old_goes_whatever_it_is(machine: EmulatedMachine, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    Checkpoints(folder).get_or_count(_guest(machine), CELL, Counting())
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to("nothing")
+    for path in folder.iterdir():
+        os.utime(path, (0, 0), follow_symlinks=False)
+    Checkpoints(folder)
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.root

@@ -103,8 +103,8 @@ def base() -> Iterator[Path]:
     python = subprocess.run(
         [REPOSITORY / "runners/setup.sh", "--analysis"], capture_output=True, text=True, check=True
     ).stdout.splitlines()[-1]
-    entries = [path for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
-    copy = ["cp", "--archive", "--sparse=always", *entries, python, folder / "cache"]
+    entries = [str(path) for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
+    copy = ["cp", "--archive", "--sparse=always", *entries, python, str(folder / "cache")]
     subprocess.run(copy, check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", folder / "cache"], check=True)
     yield folder
@@ -181,7 +181,7 @@ def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
         holder.bind("\0pathcost-is-measuring")
         holder.listen()
         attacker = subprocess.Popen(
-            [*AS_USER, sys.executable, "-c", ATTACK, place.home, place.victim]
+            [*AS_USER, sys.executable, "-c", ATTACK, str(place.home), str(place.victim)]
         )
         try:
             done = place.run("--target", "host", *SHORT)

@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 
 from runners.exact.cells import ExactCell
 from runners.exact.machine.boot import PLUGIN, digest
-from runners.exact.machine.guest import ExactGuest, is_unused, room_in_cache
+from runners.exact.machine.guest import ExactGuest, room_in_cache
+from runners.guest.contents import unused
+from runners.guest.sealed import read_sealed, remove, write_sealed
+
+UNUSED_DAYS = 7
 
 
 class CountedCell(NamedTuple):
@@ -37,34 +41,31 @@ class Checkpoints:
         self._code = digest(b"".join(path.read_bytes() for path in sources))
         self.count = 0
         folder.mkdir(parents=True, exist_ok=True)
-        for path in filter(is_unused, folder.iterdir()):
-            path.unlink(missing_ok=True)
+        for path in folder.iterdir():
+            if unused(path, UNUSED_DAYS):
+                remove(path)
 
     def get_or_count(self, guest: ExactGuest, cell: ExactCell, count: Count) -> CountedCell:
         """The cell's checkpoint. Without it, count the cell, and keep the result unless it failed.
 
-        Raises GuestError where it cannot be kept.
+        A damaged checkpoint is none. Raises GuestError where a result cannot be kept.
         """
         inputs = [guest.recipe, self._code, asdict(cell), cell.order]
         key = digest(json.dumps(inputs, sort_keys=True).encode())
         path = self._folder / f"{key[:32]}.json"
         self._used.append(path)
-        if path.is_file():
+        if (known := read_sealed(path)) is not None:
             self.count += 1
-            return CountedCell(*json.loads(path.read_text(encoding="utf-8")))
+            return CountedCell(*known)
+        remove(path)
         result = count(guest, cell)
         if result.line["error"] is None:
-            partial = path.with_suffix(".partial")
-            try:
-                with room_in_cache("a finished cell", self._folder):
-                    partial.write_text(json.dumps(result), encoding="utf-8")
-                    partial.rename(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            with room_in_cache("a finished cell", self._folder):
+                write_sealed(path, result)
             self.count += 1
         return result
 
     def forget(self) -> None:
         """Remove the checkpoints of a run that is complete."""
         for path in self._used:
-            path.unlink(missing_ok=True)
+            remove(path)

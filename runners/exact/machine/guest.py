@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel made ready for exact mode: QEMU, the kernel, its stored machine, its symbols."""
 
-import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,13 +18,12 @@ from runners.guest.debian import PackageSources
 from runners.guest.errors import SilentError
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import prepare_qemu
+from runners.guest.sealed import blame_cache
 
 SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
-# A stored machine has some 70 MB, and each change of kernel, options or programs makes another.
-UNUSED_DAYS = 7
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,10 @@ class ExactGuest:
     stored: Path
     recipe: dict[str, Any]
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def blame_cache(self) -> None:
+        """After a failure: raise DamagedError if an entry of the cache is to blame."""
+        _blame_cache(self.machine, self.stored)
 
     @property
     def plugin(self) -> dict[str, str]:
@@ -74,10 +75,12 @@ def prepare_guest(
     cache: Path,
     kernel: str,
     say: Say,
+    *,
+    note: Say | None = None,
     cpus: int = 1,
 ) -> ExactGuest:
     """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
-    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         found = prepare_kernel(cached, sources, qemu, kernel)
         return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus))
@@ -102,33 +105,41 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     used. Raises GuestError, and UnknownCpuError where QEMU does not emulate the machine's CPU.
     """
     recipe = machine.recipe()
+    cpus = "1 CPU" if machine.cpus == 1 else f"{machine.cpus} CPUs"
+    what = " ".join([machine.kernel.release, cpus, machine.knobs]).rstrip()
 
     def store_once(partial: Path) -> dict[str, object]:
         cache.say(f"exact: booting {machine.kernel.release} once, to store it")
-        for manifest in cache.folder.glob("snapshot-*/manifest.json"):
-            if is_unused(manifest):
-                shutil.rmtree(manifest.parent, ignore_errors=True)
         with scratch() as folder:
             store(machine, folder / "state")
             size = (folder / "state").stat().st_size >> 20
             with room_in_cache(f"a stored machine of {size} MB", cache.folder):
                 shutil.copyfile(folder / "state", partial / "state")
-        return {"kernel": machine.kernel.release}
-
-    stored = cache.entry("snapshot", recipe, store_once)
-    os.utime(stored / "manifest.json")
+        return {"what": what}
 
     def read_once(partial: Path) -> dict[str, object]:
         with scratch() as folder:
             boot(machine, [("symbols",)], folder, {}, stored / "state")
             for name in ("symbols", "version"):
                 shutil.copyfile(folder / name, partial / name)
-        return {"kernel": machine.kernel.release}
+        return {"what": what}
 
-    entry = cache.entry("symbols", {"snapshot": stored.name}, read_once)
-    version = (entry / "version").read_text(encoding="utf-8").strip()
-    symbols = read_symbols(entry / "symbols")
+    used: list[Path] = []
+    try:
+        stored = cache.entry("snapshot", recipe, store_once)
+        used.append(stored)
+        entry = cache.entry("symbols", {"snapshot": stored.name}, read_once)
+        used.append(entry)
+        version = (entry / "version").read_text(encoding="utf-8").strip()
+        symbols = read_symbols(entry / "symbols")
+    except (GuestError, ValueError):
+        _blame_cache(machine, *used)
+        raise
     return ExactGuest(machine, symbols, version, stored / "state", recipe)
+
+
+def _blame_cache(machine: EmulatedMachine, *used: Path) -> None:
+    blame_cache(machine.qemu.root, machine.kernel.file, *machine.image.values(), *used)
 
 
 @contextmanager
@@ -141,11 +152,6 @@ def room_in_cache(what: str, folder: Path) -> Iterator[None]:
             f"cannot keep {what} in {folder}: {error.strerror}; make room there, or set "
             "PATHCOST_CACHE to another folder"
         ) from error
-
-
-def is_unused(path: Path) -> bool:
-    """Whether nobody has used this file of the cache for some days."""
-    return time.time() - path.stat().st_mtime > UNUSED_DAYS * 86400
 
 
 @contextmanager

@@ -33,13 +33,15 @@ PROGRAMS = {
 LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
-def guest_with_knob(cache: Path, base: ExactGuest, knob: Knob, say: Say) -> tuple[ExactGuest, Knob]:
+def guest_with_knob(
+    cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None
+) -> tuple[ExactGuest, Knob]:
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
     `base` is the guest without the knob. Raises GuestError, and LackingError where this kernel
     cannot give what the knob needs.
     """
-    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         modules = module_files(cached, sources, base.machine.kernel, knob.modules, module_names())
         paths = {f"/modules/{path.name}": path for path in modules}
         if modules:
@@ -77,7 +79,7 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
                 target = partial / "root" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(root / file, target)
-        return {"packages": versions, "needed": needed}
+        return {"packages": versions, "needed": needed, "what": name}
 
     entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
     program, *libraries = read_manifest(entry)["needed"]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""run.sh --cache and --clear-cache: what pathcost keeps, and how to be rid of it."""
+
+import time
+from pathlib import Path
+
+from runners.cli import WIDTH
+from runners.errors import RunError, UsageError
+from runners.guest.cache import hold
+from runners.guest.contents import kept, megabytes, strangers, total
+from runners.guest.errors import InUseError
+from runners.invoker import invoker
+from runners.options import Options
+
+COLUMNS = "{:20}{:52}{:>9}  {}"
+
+
+def show_cache(_: Options) -> None:
+    """A table: what is kept, what for, its size, its last use."""
+    folder = invoker().cache.resolve()
+    rows = kept(folder)
+    if not rows:
+        print(f"{folder} holds nothing")
+        return
+    print(f"{folder}\n{COLUMNS.format('', 'of', 'size', 'last used')}")
+    for row in rows:
+        day = time.strftime("%Y-%m-%d", time.localtime(row.used))
+        print(COLUMNS.format(row.kind.what, row.purpose[:50], megabytes(row.size), day))
+    print(COLUMNS.format("all", "", total(rows), "").rstrip())
+    print("What is not used goes by itself: stored machines after 7 days, the rest after 30.")
+    _name_strangers(folder)
+
+
+def clear_cache(_: Options) -> None:
+    """Remove all of it, but nothing that is not pathcost's. Raises UsageError, RunError."""
+    folder = invoker().cache.resolve()
+    rows = kept(folder)
+    if not rows:
+        if strangers(folder):
+            raise UsageError(
+                f"{folder} holds nothing of pathcost's, and is left alone: is PATHCOST_CACHE right?"
+            )
+        print(f"{folder} holds nothing")
+        return
+    try:
+        hold(folder, alone=True)
+    except InUseError as error:
+        raise RunError(f"{error}, then clear it.") from None
+    size = total(rows)
+    if stay := [row.path.name for row in rows if not row.remove()]:
+        raise RunError(f"cannot remove all of {folder}: {', '.join(stay)} stays.")
+    print(f"removed {len(rows)} entries, {size}, from {folder}")
+    _name_strangers(folder)
+
+
+def _name_strangers(folder: Path) -> None:
+    if names := strangers(folder):
+        line = f"not pathcost's, and left alone: {', '.join(names)}"
+        print(line if len(line) <= WIDTH else f"{line[: WIDTH - 2]} …")
