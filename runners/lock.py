@@ -38,7 +38,8 @@ def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
         os.environ[VARIABLE] = str(descriptor)
         yield
     finally:
-        os.environ.pop(VARIABLE, None)
+        if os.environ.pop(VARIABLE, ""):
+            holder.write_text("", encoding="ascii")
         os.close(descriptor)
 
 
@@ -57,7 +58,7 @@ def _take(descriptor: int, holder: Path) -> None:
             time.sleep(0.05)
 
 
-DYING = "its first process has died, and others have not ended yet"
+DYING = "its first process has died, and another has not ended yet"
 
 
 def _who(holder: Path) -> str:

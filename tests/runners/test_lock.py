@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -89,6 +90,20 @@ def test_the_lock_lasts_as_long_as_any_process_that_measures(
     monkeypatch.setattr(lock, "FREE_SECONDS", 20)
     with lock.measuring(place, tmp_path):
         pass
+
+
+def test_a_holder_elsewhere_is_not_mistaken_for_the_last_one_here(
+    place: Path, tmp_path: Path
+) -> None:
+    """A container has notes of its own, and tracefs is the same."""
+    with lock.measuring(place, tmp_path):
+        pass
+    elsewhere = place if (place / "events").is_dir() else tmp_path / lock.HOLDER
+    descriptor = os.open(elsewhere, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(RunError, match="in another container"), lock.measuring(place, tmp_path):
+        pass
+    os.close(descriptor)
 
 
 def test_a_link_in_place_of_its_file_is_not_followed(tmp_path: Path) -> None:
