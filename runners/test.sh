@@ -5,7 +5,7 @@
 #   test.sh             what CI runs: the checks, and every test but the matrix
 #   test.sh --checks    linters, formatters and types alone
 #   test.sh --fast      under a minute: the checks, and tests that need no root, boot, compiler, browser or run of ours
-#   test.sh --matrix    hours: guests with every kernel, transport and system; started again, it goes on where it ended
+#   test.sh --matrix    40 minutes: guests with every kernel, transport and system; started again, it goes on where it ended
 #   test.sh [pytest option …]   the checks, and these tests: test.sh -k claims, test.sh -m 'not guest'
 set -euo pipefail
 
