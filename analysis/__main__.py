@@ -11,7 +11,7 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
-from analysis.errors import exit_status
+from analysis.errors import RunError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
@@ -24,6 +24,7 @@ from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
 from analysis.verdicts.verdict import claims_table
+from probes.shown import shown
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
@@ -68,6 +69,11 @@ def make_report(folder: Path, quiet: bool = False) -> None:
         print(folder / "report.html")
     else:
         show(analysis, folder / "report.html")
+    if not analysis.has_figures:
+        raise RunError(
+            f"{shown(str(folder))} holds no valid figure: its report.md says what failed; "
+            "mend that, and measure again."
+        )
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:

@@ -128,6 +128,12 @@ class Analysis:
         return (file, folder, cell), (words, (file, *left))
 
     @property
+    def has_figures(self) -> bool:
+        """Whether anything valid was measured, or the kernel or a tool answered."""
+        settled = any(verdict.settled for verdict in self.verdicts)
+        return settled or bool(self.tables.tidy["valid"].any())
+
+    @property
     def disagreements(self) -> tuple[Compared, ...]:
         return tuple(c for c in self.comparisons if not c.agree)
 

@@ -4,6 +4,8 @@
 import sys
 from collections.abc import Callable
 
+from probes.shown import one_line
+
 
 class RunError(Exception):
     """A run folder or a claims file that cannot be used as it is."""
@@ -18,6 +20,6 @@ def exit_status(command: Callable[[], object]) -> int:
     try:
         command()
     except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
+        print(f"pathcost: {one_line(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     return 0

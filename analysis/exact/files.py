@@ -10,7 +10,7 @@ from analysis.exact.cells import ExactCell, Node
 from analysis.exact.iteration import Span
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import AGAIN, read_object, read_text
-from analysis.raw.run import ExactEntry, Missing, Run, read_cells
+from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 
 Row = TypeVar("Row", Node, Span)
 
@@ -41,6 +41,7 @@ def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
     why = "without it no figure can say in which machine it was counted"
     name = f"{raw}/environment.json"
     environment = read_object(run / name, name, ExactEnvironment, why)
+    check_kernel(entry, environment.kernel, name)
     for line in _lines(run, entry):
         if isinstance(line, ExactLine):
             nodes = _nodes(run, f"{raw}/tree/{line.id}.tsv")

@@ -21,9 +21,9 @@ HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
 VOID = {"meta", "br", "img", "path", "use", "rect", "hr", "link"}
 
 
-def report(tmp_path: Path, made: MadeUp | None = None) -> tuple[Path, str]:
+def report(tmp_path: Path, made: MadeUp | None = None, status: int = 0) -> tuple[Path, str]:
     run = make_run(tmp_path, made)
-    assert main([str(run), "--quiet"]) == 0
+    assert main([str(run), "--quiet"]) == status
     return run, (run / "report.html").read_text(encoding="utf-8")
 
 
@@ -182,5 +182,5 @@ def test_a_run_without_any_valid_cell_still_has_a_report(tmp_path: Path) -> None
     def fail(cell: Cell) -> None:
         cell["error"], cell["result"] = "a made-up failure", None
 
-    _, page = report(tmp_path, MadeUp(change=fail))
+    _, page = report(tmp_path, MadeUp(change=fail), status=1)
     assert "This run holds no figures" in page
