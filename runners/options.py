@@ -8,7 +8,7 @@ import re
 import secrets
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -179,6 +179,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
 DESTINATIONS = {
     **{"--wait": "waits", "--sched": "scheds", "--topology": "topologies"},
     **{"--kernel": "kernels", "--knob": "knobs", "--program": "programs"},
+    **{"--instruments": "scripts"},
 }
 ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",
@@ -230,10 +231,11 @@ def add_actions(add: Callable[..., Any]) -> None:
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 
 
-# The options that have an effect beside these; a run refuses all others.
-LOOKS = {f"--{name}" for name in ACTIONS}
+# The options that have an effect beside these; a run refuses all others, and records none of them.
 ALWAYS = {"--out", "--no-install"}
 EFFECTIVE = {
+    "--list": set[str](),
+    "--preflight": set[str](),
     "--diff": ALWAYS,
     "--pool": ALWAYS - {"--out"},
     "--exact": ALWAYS
@@ -272,16 +274,40 @@ class Options:
     action: str
     sched_given: bool  # exact mode has a default of its own
 
+    def effective(self) -> dict[str, Any]:
+        """The options that have an effect on what this run measures, by name, for run.json."""
+        given = asdict(self)
+        mode = "--exact" if self.exact else "--claims" if self.claims is not None else ""
+        idle = {*idle_options(given), *(set(NAMES.values()) - EFFECTIVE[mode] if mode else ())}
+        if self.exact and not self.sched_given:
+            idle.add("--sched")
+        kept = set(NAMES.values()) - idle | {mode}
+        return {field: given[field] for field, name in NAMES.items() if name in kept}
+
+
+# Field of Options and of run.json → the option that sets it.
+NAMES = {
+    **{
+        DESTINATIONS.get(row[0], row[0][2:].replace("-", "_")): row[0]
+        for rows in OPTIONS.values()
+        for row in rows
+    },
+    **{"exact": "--exact", "install": "--no-install"},
+}
+
 
 def parse(argv: list[str]) -> Options:
     """Raises UsageError for what cannot be done."""
     given = vars(build_parser().parse(argv))
-    refuse_without_effect({word.partition("=")[0] for word in argv if word[:2] == "--"}, given)
+    named = [word.partition("=")[0] for word in argv if word[:2] == "--"]
+    if twice := next((name for name in named if named.count(name) > 1), ""):
+        raise UsageError(f"{twice} is there twice, and only the last has an effect: leave one out.")
+    refuse_without_effect(set(named), given)
     if (count := given["messages"] or 0) % 2:
         raise UsageError(
             f"--messages {count} is odd, and a round trip of ping-pong is two messages."
         )
-    chosen = given.pop("instruments")
+    chosen = given["scripts"]
     return Options(
         **given
         | {
@@ -301,9 +327,16 @@ def parse(argv: list[str]) -> Options:
 def refuse_without_effect(named: set[str], given: dict[str, Any]) -> None:
     """Raise UsageError for an option that would change nothing."""
     for mode, effective in EFFECTIVE.items():
-        if mode in named and (idle := sorted(named - effective - {mode, *LOOKS})):
+        if mode in named and (idle := sorted(named - effective - {mode, "--dry-run"})):
             raise UsageError(f"{idle[0]} has no effect beside {mode}: leave it out.")
-    for name, useful, needed in (
+    for name, needed in idle_options(given).items():
+        if name in named:
+            raise UsageError(f"{name} has no effect: it needs {needed}.")
+
+
+def idle_options(given: dict[str, Any]) -> dict[str, str]:
+    """Option → what it needs to have an effect, where it has none."""
+    rows = (
         ("--knob", given["exact"], "--exact, as a knob changes a guest of exact mode"),
         ("--in-flight", "pipeline" in given["patterns"], "--patterns pipeline"),
         ("--clients", "clients" in given["patterns"], "--patterns clients"),
@@ -313,9 +346,8 @@ def refuse_without_effect(named: set[str], given: dict[str, Any]) -> None:
             "a guest: --target auto or guest",
         ),
         ("--program", given["target"] != "guest", "this kernel: --target auto or host"),
-    ):
-        if name in named and not useful:
-            raise UsageError(f"{name} has no effect: it needs {needed}.")
+    )
+    return {name: needed for name, useful, needed in rows if not useful}
 
 
 def scripts(chosen: tuple[str, ...], target: str) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ class Manifest(Model):
     started: str  # ISO 8601 with offset
     seconds: NotNegative  # how long measuring took
     seconds_by_step: dict[str, NotNegative]  # in the order in which the steps ran
-    options: dict[str, Option]  # every option with its value, defaults included
+    options: dict[str, Option]  # those with an effect on this run, defaults included
     targets: tuple[TargetEntry, ...]
     exact: tuple[ExactEntry, ...] = ()  # with `--exact`, and where the main job has a guest
     preflight: tuple[PreflightCheck, ...]
