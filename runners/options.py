@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from probes.messages import is_plain, shown
 from runners import guest
 from runners.cli import STATUS, Parser, version
 from runners.collect.scripts import instruments, read_scripts
@@ -36,7 +37,7 @@ def unknown(what: str, word: str, known: Iterable[str]) -> UsageError:
     known = tuple(known)
     near = get_close_matches(word, known, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}."
-    return UsageError(f"unknown {what} '{word}': {hint}")
+    return UsageError(f"unknown {what} {shown(word)}: {hint}")
 
 
 def choice(what: str, known: Iterable[str]) -> Callable[[str], str]:
@@ -67,8 +68,8 @@ def whole_number(name: str, most: int = MILLIONS) -> Callable[[str], int]:
     limit = "100 million" if most == MILLIONS else f"{most}"
 
     def parse(word: str) -> int:
-        if not word.isdecimal() or not 1 <= int(word) <= most:
-            raise UsageError(f"{name} '{word}' is not a whole number from 1 to {limit}.")
+        if not re.fullmatch("[0-9]{1,12}", word) or not 1 <= int(word) <= most:
+            raise UsageError(f"{name} {shown(word)} is not a whole number from 1 to {limit}.")
         return int(word)
 
     return parse
@@ -76,16 +77,28 @@ def whole_number(name: str, most: int = MILLIONS) -> Callable[[str], int]:
 
 def size(word: str) -> int:
     """A size in bytes. K is 1024, M is 1024 K."""
-    found = re.fullmatch(r"(\d+)([KM]?)", word, re.IGNORECASE)
+    found = re.fullmatch("([0-9]{1,12})([KkMm]?)", word)
     if found is None:
         raise UsageError(
-            f"size '{word}' cannot be read: a number of bytes, or a number with K or M, "
+            f"size {shown(word)} cannot be read: a number of bytes, or a number with K or M, "
             "such as 64K."
         )
     number = int(found[1]) * SUFFIXES[found[2].upper()]
     if not 1 <= number <= factors.LARGEST:
-        raise UsageError(f"size '{word}' is not between 1 byte and {factors.LARGEST >> 20}M.")
+        raise UsageError(f"size {shown(word)} is not between 1 byte and {factors.LARGEST >> 20}M.")
     return number
+
+
+def plain(name: str) -> str:
+    """A name that messages and files can hold."""
+    if not is_plain(name):
+        raise UsageError(f"{shown(name)} is empty or has a control character: choose another name.")
+    return name
+
+
+def path(name: str) -> Path:
+    """The name of a file or a folder."""
+    return Path(plain(name))
 
 
 TARGETS = ("auto", "host", "guest")
@@ -101,7 +114,7 @@ LIST is one value, or several with commas between."""
 
 def kernels(text: str) -> tuple[str, ...]:
     """The kernels to boot, in order; `all` is every series that Debian offers."""
-    return guest.SERIES if text == "all" else words(text)
+    return guest.SERIES if text == "all" else tuple(map(plain, words(text)))
 
 
 def knobs(text: str) -> tuple[str, ...]:
@@ -171,7 +184,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          "draw the order of cells from N (default: random; run.json keeps it)"),
     ),
     OUTPUT: (
-        ("--out", "DIR", Path, None,
+        ("--out", "DIR", path, None,
          "write report and data to DIR, new or empty (default: reports/<time>)"),
     ),
 }
@@ -220,11 +233,11 @@ def add_actions(add: Callable[..., Any]) -> None:
     for name, text in ACTIONS.items():
         add(f"--{name}", action="store_const", dest="action", const=name, default="run", help=text)
     add(
-        *("--diff",), nargs=2, type=Path, metavar=("A", "B"), default=(),
+        *("--diff",), nargs=2, type=path, metavar=("A", "B"), default=(),
         help="compare two stored runs; needs no root",
     )  # fmt: skip
     add(
-        *("--pool",), nargs="+", type=Path, metavar=("A", "B"), default=(),
+        *("--pool",), nargs="+", type=path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")

@@ -14,7 +14,7 @@ from analysis.errors import RunError
 from analysis.raw.cells import Cell
 from analysis.raw.record import AGAIN, EXACT_IN_JSON, parse_lines, read_bytes, read_text
 from analysis.raw.run import Target
-from probes.shown import shown
+from probes.messages import shown
 
 HELPER = "@helper"
 # Instruments whose scripts leave maps as bpftrace prints them, in

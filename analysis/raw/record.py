@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from analysis.errors import RunError
-from probes.shown import shown
+from probes.messages import shown
 
 AGAIN = "Restore the file from a copy, or measure again."
 EXACT_IN_JSON = 2**53 - 1  # the largest whole number that every reader of JSON keeps

@@ -20,8 +20,8 @@ from analysis.raw.record import (
     parse_lines,
     read_object,
 )
+from probes.messages import shown
 from probes.reasons import Reason, words
-from probes.shown import shown
 
 FORMAT = 2
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)

@@ -18,7 +18,7 @@ from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
 from analysis.errors import UsageError
 from analysis.raw.record import Model, Positive
 from analysis.verdicts.rules import FOLDER, Measured, Rule
-from probes.shown import shown
+from probes.messages import shown
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from analysis.raw.record import Model
 from analysis.wording import number
-from probes.shown import shown
+from probes.messages import shown
 
 # Within these bounds no formula below divides by 0 or overflows.
 LARGEST = 1e18
