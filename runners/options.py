@@ -24,6 +24,7 @@ from runners.plan import factors
 from runners.programs import PROGRAMS
 
 MILLIONS = 100_000_000
+MOST_REPEATS = 10_000  # the plan lists each of them
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
@@ -178,7 +179,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          f"attach {_listed((*instruments(), KERNEL))}, scripts, all"),
         ("--messages", N, whole_number("--messages"), None,
          "send N messages in each measurement window (default: by target)"),
-        ("--repeats", N, whole_number("--repeats"), None,
+        ("--repeats", N, whole_number("--repeats", MOST_REPEATS), None,
          "run each cell N times, interleaved (default: by target)"),
         ("--seed", N, whole_number("--seed"), None,
          "draw the order of cells from N (default: random; run.json keeps it)"),
