@@ -24,6 +24,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 Change = Annotated[int, Field(ge=-EXACT_IN_JSON, le=EXACT_IN_JSON)]
 # It names files and columns. A transport, a placement and a folder are such words.
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+~-]*$", max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 NOT_A_WORD = "and only letters, digits and . _ + ~ - are allowed, because it names files or columns"
 
 # The type of a pydantic error → what is wrong with a field, by the error's own values.
@@ -31,6 +32,7 @@ WRONG = {
     "missing": "is missing",
     "extra_forbidden": "is not known to this pathcost",
     "string_pattern_mismatch": f"is {{value}}, {NOT_A_WORD}",
+    "string_too_short": "is {value}, and should not be empty",
     "string_too_long": "is {value}, longer than {max_length} characters",
     "literal_error": "is {value}, and this pathcost knows {expected}",
     "greater_than_equal": "is {value}, below {ge}",

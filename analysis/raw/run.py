@@ -14,6 +14,7 @@ from analysis.raw.record import (
     AGAIN,
     Count,
     Model,
+    Name,
     NotNegative,
     Positive,
     Word,
@@ -50,7 +51,7 @@ class Loopback(Model):
 class Environment(Model):
     """raw/<target>/environment.json: a kernel and what decides its conditions."""
 
-    kernel: str  # the release
+    kernel: Name  # the release
     version: str  # `uname -v`
     machine: str
     cpu: str | None  # the model's name
@@ -76,7 +77,7 @@ class TargetEntry(Model):
 
     folder: Word  # in raw/: `host`, or `guest-<kernel release>`
     kind: Literal["host", "guest"]
-    kernel: str
+    kernel: Name
     probe_level: Literal["function", "tracepoint", "counters"]
     # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
     accelerator: Literal["kvm", "tcg"] | None
@@ -107,7 +108,7 @@ class ExactEntry(Model):
     """A kernel on which exact mode counted."""
 
     folder: Word
-    kernel: str
+    kernel: Name
     runs: Count  # how many lines cells.jsonl must have
     lacking: dict[str, str]  # knob → why this kernel cannot give it
 

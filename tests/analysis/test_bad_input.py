@@ -144,6 +144,7 @@ def lost_events(events: str) -> Callable[[Path], None]:
         (manifest(targets=[HOST_ENTRY, HOST_ENTRY]), "run.json names a target twice"),
         (manifest(targets=[HOST_ENTRY | {"kind": "guest"}]), "for a target of kind 'guest'"),
         (manifest(targets=[HOST_ENTRY | {"kernel": "7"}]), "environment.json is of kernel '9.9."),
+        (manifest(targets=[HOST_ENTRY | {"kernel": "9" * 5000}]), "longer than 200 characters"),
         (environment(loopback={"nf_tables": {"found": 7}}), "'loopback.nf_tables.found' is 7, and"),
         (cell(scripts=["counts"]), "line 1 names scripts without instruments"),
         (

@@ -39,7 +39,7 @@ RULES: tuple[dict[str, Any], ...] = (
     {"kind": "unsettled", "why": "w"},
 )  # fmt: skip
 SOURCE = {"id": "made-up", "description": "d", "title": "t"}
-VALUES = [*ODD, 0, 1, 2.5, "tcp", "unix", "switches", "stream", "free+9-clients"]
+VALUES = [*ODD, DIGITS, 0, 1, 2.5, "tcp", "unix", "switches", "stream", "free+9-clients"]
 WHERE = {"pattern": ["pingpong"], "size": [64], "conditions": ["same-cpu", "cross-cpu+spin"]}
 
 
