@@ -29,12 +29,17 @@ from analysis.exact.files import read_exact
 from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
 from analysis.verdicts.observed import read_observed
-from tests.analysis.make_run import MadeUp, exact_line, exact_target, make_run, shape
+from tests.analysis.make_run import Cell, MadeUp, exact_line, exact_target, make_run, shape
+from tests.analysis.test_calltree import TRACE
 from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
 
 IDENTITY = [name for name in COLUMNS if name not in ("value", "unit", "messages", "valid")]
 # As JSON: values that need no field of a run, at places of their own.
 NOT_JSON = ["\ud800", DIGITS, "[" * 200_000, "1e999", '"\\ud800"', "0x1", "{'a': 1}"]
+
+
+FOLDED = "client 11;[user];do_syscall_64;ksys_write;made_up_17 7\n"
+SAMPLES = '{"type": "map", "data": {"@samples": {"5,cpu-clock": 7, "6,cpu-clock": 7}}}\n'
 
 
 class Mutation(NamedTuple):
@@ -45,17 +50,32 @@ class Mutation(NamedTuple):
     silent: bool = False
 
 
+def watch(cell: Cell) -> None:
+    """Cells 5 and 6 of the guest are traced and sampled, too."""
+    if cell["instruments"] == ["ftrace"]:
+        cell["instruments"] = ["perf", "ftrace"]
+        cell["scripts"] = ["profile", "functions", "tree"]
+
+
 @cache
 def base() -> Path:
     """A run of each part that a run can have."""
     folder = Path(tempfile.mkdtemp(prefix="pathcost-fuzz-"))
-    run = make_run(folder, MadeUp(repeats=1, loopback={"nf_tables": {"found": []}}))
+    loopback = {"nf_tables": {"found": []}}
+    run = make_run(folder, MadeUp(repeats=1, loopback=loopback, change=watch))
     raw, half = run / "raw", shape("steady", 300, 300, 20, 20)
     entry = exact_target(raw, [exact_line(1, "unix", shapes=[half], iterations=300)])
     (raw / entry["folder"] / "tree").mkdir()
     (raw / entry["folder"] / "tree/1.tsv").write_text(
         "path\tcalls\tsteps\tinstructions\nclient;made_up_17\t2\t20\t20\n"
     )
+    for guest in raw.glob("guest-*"):
+        (guest / "perf/2").mkdir(parents=True)
+        for name in ("profile.json", "profile.stderr", "profile-5.folded", "profile-6.folded"):
+            (guest / "perf/2" / name).write_text(FOLDED if "-" in name else "")
+        (guest / "perf/2/profile.json").write_text(SAMPLES)
+        for number in (5, 6):
+            (guest / f"ftrace/{number}.graph").write_text(TRACE)
     check = {"check": "peercred", "when": {}, "facts": {"uid": 1}, "error": None}
     (raw / "host/checks.jsonl").write_text(json.dumps(check) + "\n")
     tool = {"tool": "wrk", "help": "--latency", "options": {"--latency": True}, "error": None}
@@ -241,7 +261,7 @@ CHANGES = st.lists(mutations(), min_size=1, max_size=2)
 
 
 def test_the_run_itself_has_figures_of_every_part() -> None:
-    assert {"workload", "bpftrace", "ftrace", "kernel", "exact"} <= set(
+    assert {"workload", "bpftrace", "perf", "ftrace", "kernel", "exact"} <= set(
         expected().index.get_level_values("instrument")
     )
 
