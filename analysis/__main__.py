@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from analysis.analyse import Analysis, analyse
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
-from analysis.errors import RunError, exit_status
+from analysis.errors import RunError, UsageError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
@@ -24,13 +25,25 @@ from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
 from analysis.verdicts.verdict import claims_table
+from probes.messages import is_plain, reader_may_leave, shown
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.rstrip('.')} (see {self.prog} --help).")
+
+
 def main(arguments: list[str] | None = None) -> int:
+    return exit_status(lambda: _run(arguments))
+
+
+def _run(arguments: list[str] | None) -> None:
     parser = _parser()
     options = parser.parse_args(arguments)
     if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
@@ -39,37 +52,49 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--out is the folder of a comparison: it needs --diff.")
     if options.diff is not None:
         first, second = options.diff
-        return exit_status(lambda: make_diff(first, second, options.out, options.quiet))
-    if options.pool is not None:
-        return exit_status(lambda: show_pool(options.pool))
-    return exit_status(lambda: make_report(options.run_dir, options.quiet))
+        make_diff(first, second, options.out, options.quiet)
+    elif options.pool is not None:
+        show_pool(options.pool)
+    else:
+        make_report(options.run_dir, options.quiet)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def folder(name: str) -> Path:
+    """The name of a folder. Raises UsageError where nobody could read it."""
+    if not is_plain(name):
+        raise UsageError(f"{shown(name)} is empty or has a control character: rename the folder.")
+    return Path(name)
+
+
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m analysis",
         description="Make the tables, figures and report of a stored run from its raw files.",
         epilog=EPILOG,
     )
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", type=Path, nargs="?", help="the folder with run.json")
-    add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
-    add("--pool", nargs="+", metavar="RUN", type=Path, help="ratios of times over several runs")
-    add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
+    add("run_dir", metavar="RUN_DIR", type=folder, nargs="?", help="the folder with run.json")
+    add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
+    add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
+    add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
     add("--quiet", action="store_true", help="print the report's path only")
     return parser
 
 
-def make_report(folder: Path, quiet: bool = False) -> None:
-    """Read, analyse, draw, write, show. Raises RunError, also for a report without a figure."""
-    analysis = analyse(read_run(folder))
-    output.write_all(folder, _files(analysis, tuple(_draw(analysis))))
-    if quiet:
-        print(folder / "report.html")
-    else:
-        show(analysis, folder / "report.html")
-    if not analysis.holds_figures:
-        raise RunError(f"this run holds no figures: {folder / 'report.html'} says what is missing.")
+def make_report(run: Path, quiet: bool = False) -> None:
+    """Read, analyse, draw, write, show."""
+    analysis = analyse(read_run(run))
+    output.write_all(run, _files(analysis, tuple(_draw(analysis))))
+    with reader_may_leave():
+        if quiet:
+            print(run / "report.html")
+        else:
+            show(analysis, run / "report.html")
+    if not analysis.has_figures:
+        raise RunError(
+            f"{shown(str(run))} holds no valid figure: its report.md says what failed; "
+            "mend that, and measure again."
+        )
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:

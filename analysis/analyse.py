@@ -79,7 +79,6 @@ class Analysis:
         self.crosschecks = crosschecks(requested)
         self.knobs = knob_tables(cells)
         self.programs = program_rows(self.measured)
-        self.holds_figures = bool(self.ledgers or self.programs or observed.answers)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)
         self.summary = self._summary()
@@ -128,6 +127,12 @@ class Analysis:
         if (folder, cell) in self.disturbed.cells:
             words = f"{words} · disturbed"
         return (file, folder, cell), (words, (file, *left))
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything valid was measured, or the kernel or a tool answered."""
+        settled = any(verdict.settled for verdict in self.verdicts)
+        return settled or bool(self.tables.tidy["valid"].any())
 
     @property
     def disagreements(self) -> tuple[Compared, ...]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a cell: all that its figures depend on besides transport, pattern and size."""
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
 WORDS = {
     "epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology",
 }  # fmt: skip
+NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 COUNTS = {"-in-flight": "in_flight", "-clients": "clients"}
 
 
@@ -36,7 +38,7 @@ class Conditions:
             number = word.removesuffix(ending)
             if word in WORDS:
                 found[WORDS[word]] = word
-            elif ending and number.isdecimal():
+            elif ending and NUMBER.fullmatch(number):
                 found[COUNTS[ending]] = int(number)
             else:
                 found["knob"] = f"{found['knob']}+{word}" if "knob" in found else word

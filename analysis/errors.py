@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The errors that a user sees: a sentence says what is wrong, what it breaks, what to do."""
 
-import sys
 from collections.abc import Callable
 
+from probes.messages import (
+    SentenceError,
+    complain,
+    drop_output,
+    failure,
+    open_streams,
+    reader_may_leave,
+)
 
-class RunError(Exception):
+
+class RunError(SentenceError):
     """A run folder or a claims file that cannot be used as it is."""
 
 
@@ -16,8 +24,14 @@ class UsageError(RunError):
 def exit_status(command: Callable[[], object]) -> int:
     """Run a command; an error of the user's is one sentence on stderr."""
     try:
-        command()
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
+        open_streams()
+        with reader_may_leave():
+            command()
+    except SentenceError as error:
+        complain(error)
         return 2 if isinstance(error, UsageError) else 1
+    except OSError as error:
+        drop_output()
+        complain(failure(error))
+        return 1
     return 0

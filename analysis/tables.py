@@ -15,7 +15,13 @@ from analysis.exact import files as exact_files
 from analysis.programs import records
 from analysis.raw.cells import Cell, Result
 from analysis.raw.failures import failures
-from analysis.raw.probe_files import Scripts, read_ftrace, read_samples, read_scripts
+from analysis.raw.probe_files import (
+    BY_CELL,
+    Scripts,
+    read_ftrace,
+    read_samples,
+    read_scripts,
+)
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.raw.run import Missing, Run, Target
 
@@ -202,11 +208,7 @@ def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     if cell.error is not None:
         return
     name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
-    files = {"functions": f"ftrace/{cell.id}.tsv", "tree": f"ftrace/{cell.id}.graph"}
+    why = "the script was attached and left no count for this cell"
     for script in cell.scripts:
-        if script not in files and not scripts.of(cell.id, script):
-            why = "the script was attached and left no count for this cell"
+        if script not in BY_CELL and not scripts.of(cell.id, script):
             yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
-        elif script in files and not (target.path / files[script]).exists():
-            why = "it was attached and left no file"
-            yield Missing(f"{name}: ftrace {script}", target.folder, why)

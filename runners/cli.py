@@ -2,7 +2,6 @@
 """What our command lines share: the parser, signals, exit codes."""
 
 import argparse
-import os
 import select
 import signal
 import sys
@@ -12,7 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
-from runners.errors import RunError, UsageError
+from probes.messages import SentenceError, complain, drop_output, failure, open_streams, shown
+from runners.errors import UsageError
 
 DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
 STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         """Parse all of `argv`. Raises UsageError."""
         given, unread = self.parse_known_args(argv)
         if unread:
-            name = unread[0].partition("=")[0]
+            name = shown(unread[0].partition("=")[0])[1:-1]
             near = get_close_matches(name, self._option_string_actions, 1)
             hint = f"did you mean {near[0]}?" if near else f"see ./runners/{self.prog} --help."
             raise UsageError(f"unknown option {name}: {hint}")
@@ -63,6 +63,7 @@ def run_main(work: Callable[[], int]) -> int:
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     try:
+        open_streams()
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh holds them back until here
             return work()
@@ -72,8 +73,12 @@ def run_main(work: Callable[[], int]) -> int:
         return DONE if _reader_has_gone() else _complain(error, FAILED)
     except UsageError as error:
         return _complain(error, IMPOSSIBLE)
-    except (RunError, OSError) as error:
+    except SentenceError as error:
         return _complain(error, FAILED)
+    except OSError as error:
+        return _complain(failure(error), FAILED)
+    except MemoryError:
+        return _complain("there is too little memory: raise its limit (ulimit -v).", FAILED)
     except KeyboardInterrupt as interruption:
         return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
 
@@ -99,11 +104,10 @@ def _reader_has_gone() -> bool:
     output.register(sys.stdout, 0)
     if not any(event & select.POLLERR for _, event in output.poll(0)):
         return False
-    # Python flushes once more when it ends.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    drop_output()
     return True
 
 
 def _complain(what: object, status: int) -> int:
-    print(f"pathcost: {what}", file=sys.stderr)
+    complain(what)
     return status

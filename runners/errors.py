@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The two ways to fail. Each message is one sentence: what is wrong, what to do."""
 
+from probes.messages import SentenceError
 
-class UsageError(Exception):
+
+class UsageError(SentenceError):
     """The request is impossible: exit status 2."""
 
 
-class RunError(Exception):
+class RunError(SentenceError):
     """Something failed: exit status 1."""

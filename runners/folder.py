@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ class Manifest:
 
     def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:
         """The whole file. `parts`: targets, exact, preflight and missing, where there are any."""
-        options = asdict(self.options) | {"out": str(destination)}
+        options = self.options.effective() | {"out": str(destination)}
         entries = {
             "format": FORMAT,
             "name": destination.name,

@@ -3,9 +3,12 @@
 
 import os
 import pwd
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.messages import shown
+from runners.errors import UsageError
 from runners.process import User
 
 
@@ -43,7 +46,13 @@ def invoker() -> Invoker:
     """Read SUDO_UID and SUDO_GID, which mean nothing unless we are root."""
     uid, drop = os.getuid(), None
     if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
-        drop = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+        named = os.environ["SUDO_UID"], os.environ.get("SUDO_GID", "")
+        if not all(re.fullmatch("[0-9]{1,9}", number) for number in named):
+            raise UsageError(
+                f"SUDO_UID is {shown(named[0])} and SUDO_GID {shown(named[1])}, which are no user "
+                "and group: unset both, or run it with sudo, which sets them."
+            )
+        drop = int(named[0]), int(named[1])
         uid = drop[0]
     try:
         return Invoker(uid, Path(pwd.getpwuid(uid).pw_dir), drop, True)

@@ -8,11 +8,12 @@ import re
 import secrets
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from probes.messages import is_plain, shown
 from runners import guest
 from runners.cli import STATUS, Parser, version
 from runners.collect.scripts import instruments, read_scripts
@@ -23,6 +24,7 @@ from runners.plan import factors
 from runners.programs import PROGRAMS
 
 MILLIONS = 100_000_000
+MOST_REPEATS = 10_000  # the plan lists each of them
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
@@ -36,7 +38,7 @@ def unknown(what: str, word: str, known: Iterable[str]) -> UsageError:
     known = tuple(known)
     near = get_close_matches(word, known, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}."
-    return UsageError(f"unknown {what} '{word}': {hint}")
+    return UsageError(f"unknown {what} {shown(word)}: {hint}")
 
 
 def choice(what: str, known: Iterable[str]) -> Callable[[str], str]:
@@ -67,8 +69,8 @@ def whole_number(name: str, most: int = MILLIONS) -> Callable[[str], int]:
     limit = "100 million" if most == MILLIONS else f"{most}"
 
     def parse(word: str) -> int:
-        if not word.isdecimal() or not 1 <= int(word) <= most:
-            raise UsageError(f"{name} '{word}' is not a whole number from 1 to {limit}.")
+        if not re.fullmatch("[0-9]{1,12}", word) or not 1 <= int(word) <= most:
+            raise UsageError(f"{name} {shown(word)} is not a whole number from 1 to {limit}.")
         return int(word)
 
     return parse
@@ -76,16 +78,28 @@ def whole_number(name: str, most: int = MILLIONS) -> Callable[[str], int]:
 
 def size(word: str) -> int:
     """A size in bytes. K is 1024, M is 1024 K."""
-    found = re.fullmatch(r"(\d+)([KM]?)", word, re.IGNORECASE)
+    found = re.fullmatch("([0-9]{1,12})([KkMm]?)", word)
     if found is None:
         raise UsageError(
-            f"size '{word}' cannot be read: a number of bytes, or a number with K or M, "
+            f"size {shown(word)} cannot be read: a number of bytes, or a number with K or M, "
             "such as 64K."
         )
     number = int(found[1]) * SUFFIXES[found[2].upper()]
     if not 1 <= number <= factors.LARGEST:
-        raise UsageError(f"size '{word}' is not between 1 byte and {factors.LARGEST >> 20}M.")
+        raise UsageError(f"size {shown(word)} is not between 1 byte and {factors.LARGEST >> 20}M.")
     return number
+
+
+def plain(name: str) -> str:
+    """A name that messages and files can hold."""
+    if not is_plain(name):
+        raise UsageError(f"{shown(name)} is empty or has a control character: choose another name.")
+    return name
+
+
+def path(name: str) -> Path:
+    """The name of a file or a folder."""
+    return Path(plain(name))
 
 
 TARGETS = ("auto", "host", "guest")
@@ -101,7 +115,7 @@ LIST is one value, or several with commas between."""
 
 def kernels(text: str) -> tuple[str, ...]:
     """The kernels to boot, in order; `all` is every series that Debian offers."""
-    return guest.SERIES if text == "all" else words(text)
+    return guest.SERIES if text == "all" else tuple(map(plain, words(text)))
 
 
 def knobs(text: str) -> tuple[str, ...]:
@@ -165,13 +179,13 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          f"attach {_listed((*instruments(), KERNEL))}, scripts, all"),
         ("--messages", N, whole_number("--messages"), None,
          "send N messages in each measurement window (default: by target)"),
-        ("--repeats", N, whole_number("--repeats"), None,
+        ("--repeats", N, whole_number("--repeats", MOST_REPEATS), None,
          "run each cell N times, interleaved (default: by target)"),
         ("--seed", N, whole_number("--seed"), None,
          "draw the order of cells from N (default: random; run.json keeps it)"),
     ),
     OUTPUT: (
-        ("--out", "DIR", Path, None,
+        ("--out", "DIR", path, None,
          "write report and data to DIR, new or empty (default: reports/<time>)"),
     ),
 }
@@ -179,6 +193,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
 DESTINATIONS = {
     **{"--wait": "waits", "--sched": "scheds", "--topology": "topologies"},
     **{"--kernel": "kernels", "--knob": "knobs", "--program": "programs"},
+    **{"--instruments": "scripts"},
 }
 ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",
@@ -221,21 +236,24 @@ def add_actions(add: Callable[..., Any]) -> None:
     for name, text in ACTIONS.items():
         add(f"--{name}", action="store_const", dest="action", const=name, default="run", help=text)
     add(
-        *("--diff",), nargs=2, type=Path, metavar=("A", "B"), default=(),
+        *("--diff",), nargs=2, type=path, metavar=("A", "B"), default=(),
         help="compare two stored runs; needs no root",
     )  # fmt: skip
     add(
-        *("--pool",), nargs="+", type=Path, metavar=("A", "B"), default=(),
+        *("--pool",), nargs="+", type=path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 
 
-# The options that have an effect beside these; a run refuses all others.
-LOOKS = {f"--{name}" for name in ACTIONS}
+# The options that have an effect beside these; a run refuses all others, and records none of them.
 ALWAYS = {"--out", "--no-install"}
 EFFECTIVE = {
+    "--list": set[str](),
+    "--preflight": set[str](),
+    "--cache": set[str](),
+    "--clear-cache": set[str](),
     "--diff": ALWAYS,
     "--pool": ALWAYS - {"--out"},
     "--exact": ALWAYS
@@ -274,16 +292,40 @@ class Options:
     action: str
     sched_given: bool  # exact mode has a default of its own
 
+    def effective(self) -> dict[str, Any]:
+        """The options that have an effect on what this run measures, by name, for run.json."""
+        given = asdict(self)
+        mode = "--exact" if self.exact else "--claims" if self.claims is not None else ""
+        idle = {*idle_options(given), *(set(NAMES.values()) - EFFECTIVE[mode] if mode else ())}
+        if self.exact and not self.sched_given:
+            idle.add("--sched")
+        kept = set(NAMES.values()) - idle | {mode}
+        return {field: given[field] for field, name in NAMES.items() if name in kept}
+
+
+# Field of Options and of run.json → the option that sets it.
+NAMES = {
+    **{
+        DESTINATIONS.get(row[0], row[0][2:].replace("-", "_")): row[0]
+        for rows in OPTIONS.values()
+        for row in rows
+    },
+    **{"exact": "--exact", "install": "--no-install"},
+}
+
 
 def parse(argv: list[str]) -> Options:
     """Raises UsageError for what cannot be done."""
     given = vars(build_parser().parse(argv))
-    refuse_without_effect({word.partition("=")[0] for word in argv if word[:2] == "--"}, given)
+    named = [word.partition("=")[0] for word in argv if word[:2] == "--"]
+    if twice := next((name for name in named if named.count(name) > 1), ""):
+        raise UsageError(f"{twice} is there twice, and only the last has an effect: leave one out.")
+    refuse_without_effect(set(named), given)
     if (count := given["messages"] or 0) % 2:
         raise UsageError(
             f"--messages {count} is odd, and a round trip of ping-pong is two messages."
         )
-    chosen = given.pop("instruments")
+    chosen = given["scripts"]
     return Options(
         **given
         | {
@@ -303,9 +345,16 @@ def parse(argv: list[str]) -> Options:
 def refuse_without_effect(named: set[str], given: dict[str, Any]) -> None:
     """Raise UsageError for an option that would change nothing."""
     for mode, effective in EFFECTIVE.items():
-        if mode in named and (idle := sorted(named - effective - {mode, *LOOKS})):
+        if mode in named and (idle := sorted(named - effective - {mode, "--dry-run"})):
             raise UsageError(f"{idle[0]} has no effect beside {mode}: leave it out.")
-    for name, useful, needed in (
+    for name, needed in idle_options(given).items():
+        if name in named:
+            raise UsageError(f"{name} has no effect: it needs {needed}.")
+
+
+def idle_options(given: dict[str, Any]) -> dict[str, str]:
+    """Option → what it needs to have an effect, where it has none."""
+    rows = (
         ("--knob", given["exact"], "--exact, as a knob changes a guest of exact mode"),
         ("--in-flight", "pipeline" in given["patterns"], "--patterns pipeline"),
         ("--clients", "clients" in given["patterns"], "--patterns clients"),
@@ -315,9 +364,8 @@ def refuse_without_effect(named: set[str], given: dict[str, Any]) -> None:
             "a guest: --target auto or guest",
         ),
         ("--program", given["target"] != "guest", "this kernel: --target auto or host"),
-    ):
-        if name in named and not useful:
-            raise UsageError(f"{name} has no effect: it needs {needed}.")
+    )
+    return {name: needed for name, useful, needed in rows if not useful}
 
 
 def scripts(chosen: tuple[str, ...], target: str) -> tuple[str, ...]:

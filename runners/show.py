@@ -10,7 +10,7 @@ from runners.cli import WIDTH
 from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.exact import run as exact
-from runners.exact.knobs import described
+from runners.exact.knobs import described, find
 from runners.options import Options
 from runners.paths import WORKLOAD
 from runners.plan import factors
@@ -193,14 +193,13 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_exact(options: Options) -> None:
-    """The cells of exact mode, in their order."""
-    cells = exact.plan_cells(options)
-    for kernel in options.kernels:
-        print(f"exact, {kernel}: {len(cells) * (1 + len(options.knobs))} cells")
-        for cell in cells:
-            print(f"  {cell}, {cell.messages} messages")
-        for name in options.knobs:
-            print(f"  the same {len(cells)} with knob {name}")
+    """The cells of exact mode, machine by machine, in their order."""
+    for kernel, cpus, cells in exact.by_machine(options.kernels, exact.plan_cells(options)):
+        print(f"exact, {kernel}, CPUs: {cpus}: {len(cells) * (1 + len(options.knobs))} cells")
+        for knob in (None, *map(find, options.knobs)):
+            for cell in cells:
+                most = min(cell.messages, (knob and knob.messages) or cell.messages)
+                print(f"  {cell}{f', {knob.name}' if knob else ''}, {most} messages")
 
 
 ACTIONS = {

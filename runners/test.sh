@@ -17,6 +17,7 @@ environment=$(./runners/setup.sh "${needs[@]}" | tee >(cat >&2) | tail -n 1)
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
+export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
 scripts=(runners/*.sh runners/programs/*.sh runners/box/*.sh .ci/run)
 pytest=(python -m pytest -o "cache_dir=$cache/pytest")
 machine='root or guest' # these have the machine to themselves

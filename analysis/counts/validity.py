@@ -4,8 +4,9 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from analysis.counts.quantities import ELSEWHERE
+from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
+from analysis.raw.probe_files import DIFFERENCE
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
@@ -32,7 +33,7 @@ class Counted(NamedTuple):
 def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
-    reasons = list(_payload(cell, result))
+    reasons = [*_payload(cell, result), *_window(cell, result), *_backwards(entries)]
     for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
         who = "probes" if prober == PROBERS[0] else prober
@@ -41,7 +42,7 @@ def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> l
             reasons += _probed_messages(cell, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, entries, probed, who)
-        packets = probed.get(("background_packets", ""), 0)
+        packets = probed.get((DIFFERENCE, ""), 0)
         if packets > 0:
             reasons.append(f"other programs sent {packets:.0f} packets over lo in the window")
         elif packets < 0:
@@ -65,6 +66,24 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
         sent, received = sides[sender].sent_bytes, sides[receiver].received_bytes
         if sent != received:
             yield f"the {sender} sent {sent} bytes, and the {receiver} received {received}"
+
+
+def _window(cell: Cell, result: Result) -> Iterator[str]:
+    """The workload's iterations, and its intervals, are all of the window."""
+    per_trip = {"selfloop": 1, **dict.fromkeys(ROUND_TRIP_PATTERNS, 2)}.get(cell.pattern)
+    if per_trip and result.round_trips * per_trip != cell.messages:
+        yield f"{result.round_trips} round trips do not make the window's {cell.messages} messages"
+    if result.intervals:
+        messages, spent = map(sum, zip(*result.intervals, strict=True))
+        if (messages, spent) != (cell.messages, result.window_ns):
+            yield f"the intervals sum to {messages} messages in {spent} ns, and are not the window"
+
+
+def _backwards(entries: list[Counted]) -> Iterator[str]:
+    """No counter falls within a window; `background_packets` has its own words below."""
+    for instrument, quantity, key, value in entries:
+        if value < 0 and quantity != DIFFERENCE:
+            yield f"{instrument} counted {value:.0f} {quantity} {key}".rstrip()
 
 
 def _copies(cell: Cell, probed: Probed, who: str) -> Iterator[str]:
@@ -128,7 +147,7 @@ def _packets(probed: Probed, packets: float) -> Iterator[str]:
     """Two probes count the packets of one window; background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
-    alone = probed.get(("background_packets", "")) == 0
+    alone = probed.get((DIFFERENCE, "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
         yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]

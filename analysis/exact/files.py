@@ -9,8 +9,9 @@ from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.exact.iteration import Span
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
+from analysis.raw.probe_files import NUMBER
 from analysis.raw.record import AGAIN, read_object, read_text
-from analysis.raw.run import ExactEntry, Missing, Run, read_cells
+from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 
 Row = TypeVar("Row", Node, Span)
 
@@ -41,6 +42,7 @@ def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
     why = "without it no figure can say in which machine it was counted"
     name = f"{raw}/environment.json"
     environment = read_object(run / name, name, ExactEnvironment, why)
+    check_kernel(entry, environment.kernel, name)
     for line in _lines(run, entry):
         if isinstance(line, ExactLine):
             nodes = _nodes(run, f"{raw}/tree/{line.id}.tsv")
@@ -65,29 +67,39 @@ def _iteration(run: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...
         return ()
 
     def span(cpu: str, line: str, instructions: str) -> Span:
-        if int(line) < 1:
-            raise ValueError
-        return Span(int(cpu), nodes[int(line) - 1].path, int(instructions))
+        return Span(_whole(cpu), nodes[_whole(line, least=1) - 1].path, _whole(instructions))
 
     return _rows(run, name, "cpu\tline\tinstructions", span, "the order of what ran is lost")
 
 
 def _nodes(run: Path, name: str) -> tuple[Node, ...]:
     def node(path: str, calls: str, steps: str, instructions: str) -> Node:
-        return Node(tuple(path.split(";")), int(calls), int(instructions), int(steps))
+        return Node(tuple(path.split(";")), _whole(calls), _whole(instructions), _whole(steps))
 
     head = "path\tcalls\tsteps\tinstructions"
-    return _rows(run, name, head, node, "without it nothing is attributed")
+    if not (nodes := _rows(run, name, head, node, "without it nothing is attributed")):
+        raise RunError(f"{name} is damaged. {AGAIN}")
+    return nodes
+
+
+def _whole(word: str, least: int = 0) -> int:
+    """Raises ValueError for what is no count."""
+    if not NUMBER.fullmatch(word) or int(word) < least:
+        raise ValueError
+    return int(word)
 
 
 def _rows(
     run: Path, name: str, head: str, parse: Callable[..., Row], breaks: str
 ) -> tuple[Row, ...]:
     """What `parse` makes of the columns of each line below the head; nothing below another head."""
-    first, *lines = read_text(run / name, name, breaks).splitlines() or [""]
+    text = read_text(run / name, name, breaks)
+    first, *lines = text.splitlines() or [""]
     if first != head:
         return ()
     try:
+        if not text.endswith("\n"):
+            raise ValueError
         return tuple(parse(*line.split("\t")) for line in lines)
     except (TypeError, ValueError, IndexError):
         raise RunError(f"{name} is damaged. {AGAIN}") from None

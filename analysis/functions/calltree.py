@@ -14,7 +14,8 @@ from statistics import multimode
 
 from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import transport_order
-from analysis.raw.record import read_text
+from analysis.errors import RunError
+from analysis.raw.record import AGAIN, read_text
 from analysis.raw.run import Run
 
 LINE = re.compile(r"^\s*\d+\)\s+\S+-(\d+)\s+\|\s+(.*)$")
@@ -22,6 +23,7 @@ SEND = re.compile(r"sys_(?:write|sendto|sendmsg)$")
 RECEIVE = re.compile(r"sys_(?:read|recvfrom|recvmsg)$")
 SOFTIRQ = "net_rx_action"
 INDENT = "  "
+DEEPEST = 500  # of calls; a kernel traces 50 (FTRACE_RETFUNC_DEPTH)
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Message(KernelWorkload):
         return sum(len(call) for _, call in self.send.walk() if call.name == SOFTIRQ)
 
 
-def parse(text: str) -> list[Call]:
+def parse(text: str, name: str = "the trace") -> list[Call]:
     """The whole calls that no other was seen around, of every task, in the order of their ends."""
     roots: list[Call] = []
     stacks: dict[str, list[Call]] = {}
@@ -73,6 +75,8 @@ def parse(text: str) -> list[Call]:
                 _end(stack, roots)
         elif words.endswith(("{", ";")):
             stack.append(Call(words.partition("(")[0]))
+            if len(stack) > DEEPEST:
+                raise RunError(f"{name} nests calls deeper than a kernel does. {AGAIN}")
             if words.endswith(";"):
                 _end(stack, roots)
     return roots
@@ -107,7 +111,7 @@ def messages(run: Run) -> tuple[Message, ...]:
             if "tree" not in cell.scripts or not (target.path / path).exists():
                 continue
             name = f"raw/{target.folder}/{path}"
-            roots = parse(read_text(target.path / path, name, "its call tree is lost"))
+            roots = parse(read_text(target.path / path, name, "its call tree is lost"), name)
             send, receive = (usual(list(outermost(roots, name))) for name in (SEND, RECEIVE))
             if send and receive:
                 where = (cell.pattern, cell.size, str(cell.conditions), target.kind)

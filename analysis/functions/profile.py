@@ -22,7 +22,7 @@ from analysis.wording import counted, size_text
 
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
-LINE = re.compile(r"([^;]+);(.+) (\d+)")
+LINE = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
 
 
 @dataclass(frozen=True)

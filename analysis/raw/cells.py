@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from analysis.conditions import Conditions
-from analysis.raw.record import Count, Model, Positive, Word
+from analysis.raw.record import Count, Model, NotNegative, Positive, Word
 
 # As many clients as nobody has to ask for: they are no unusual condition.
 USUAL_CLIENTS = 4
@@ -76,7 +76,7 @@ class Result(Model):
     # Iterations of the window that come back: round trips, of `selfecho` too; in `selfloop`
     # messages; in `stream` 0
     round_trips: Count
-    clock_cost_ns: float  # the cost of one clock reading, measured in the same process
+    clock_cost_ns: NotNegative  # the cost of one clock reading, measured in the same process
     # The CPUs that client and server were pinned to; null with placement `free`
     cpus: tuple[Count, Count] | None
     # Options that differ by transport, as the kernel reports them: `{"TCP_NODELAY": 1}`, `{}`
@@ -121,7 +121,7 @@ class Disturbance(Model):
     wall_ns: Positive
     step_ns: Positive  # the kernel counts idle and stolen time in steps: 10 ms
     own_ns: Count  # CPU time of the workload and of the collector
-    load: float  # the average of a minute, just after the run (getloadavg(3))
+    load: NotNegative  # the average of a minute, just after the run (getloadavg(3))
     cpus: dict[str, CpuDisturbance]  # the CPUs that the cell is pinned to; all with `free`
 
     @property
@@ -158,8 +158,8 @@ class Cell(Model):
     # and no verdict.
     extra: bool
     repeat: Count  # 0, 1, …: which repeat of this cell
-    instruments: tuple[str, ...]  # what was attached while it ran; empty when it ran unprobed
-    scripts: tuple[str, ...]  # the scripts attached, by their names in probes/scripts.tsv
+    instruments: tuple[Word, ...]  # what was attached while it ran; empty when it ran unprobed
+    scripts: tuple[Word, ...]  # the scripts attached, by their names in probes/scripts.tsv
     lost: Count  # events that ftrace or perf lost in the window
     # Script → events of the whole machine for which its programs did not run in this cell
     # (docs/limitations.md); null where the kernel does not count them
@@ -173,9 +173,11 @@ class Cell(Model):
     disturbance: Disturbance | None = None  # null where the cell failed; older runs lack it
 
     @model_validator(mode="after")
-    def _fails_or_measures(self) -> "Cell":
+    def _whole(self) -> "Cell":
         if self.error is None and self.result is None:
             raise ValueError("has neither an 'error' nor a 'result'")
+        if self.scripts and not self.instruments:
+            raise ValueError("names scripts without instruments")
         return self
 
     @cached_property

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import Result
-from analysis.raw.record import Change, Count, Model, Positive, Word
+from analysis.raw.record import Change, Count, Model, Name, Positive, Word
 
 # Call path → calls and instructions more than usual.
 Moves = dict[str, tuple[Change, Change]]
@@ -15,7 +15,7 @@ Moves = dict[str, tuple[Change, Change]]
 class ExactEnvironment(Model):
     """raw/exact-*/environment.json: what the counts hold for."""
 
-    kernel: str  # the release
+    kernel: Name  # the release
     version: str  # the guest's /proc/version
     package: str | None  # the kernel package's version; null for a bzImage
     qemu: str  # version of QEMU's package

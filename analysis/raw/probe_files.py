@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files that instruments wrote beside a target's cells: maps, ftrace counts, round-trip times."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from analysis.errors import RunError
 from analysis.raw.cells import Cell
-from analysis.raw.record import AGAIN, read_text
+from analysis.raw.record import AGAIN, EXACT_IN_JSON, parse_lines, read_bytes, read_text
 from analysis.raw.run import Target
+from probes.messages import shown
 
 HELPER = "@helper"
 # Instruments whose scripts leave maps as bpftrace prints them, in
@@ -22,7 +23,17 @@ MAPPING = ("bpftrace", "bcc", "perf")
 # Scripts write a 0 for everything that they watch but functions, which appear once they are called.
 IMPLIED_ZERO = "function_calls"
 # bpftrace's message when its buffer overflows, and the message when a map is full.
-LOST = re.compile(r"\b[Ll]ost (\d+) events|\b(?:[Mm]ap full|map_update_elem)")
+LOST = re.compile(r"\b[Ll]ost ([0-9]{1,15}) events|\b(?:[Mm]ap full|map_update_elem)")
+# Scripts that leave a file of their own for each cell, and where.
+BY_CELL = {
+    "functions": "ftrace/{}.tsv",
+    "tree": "ftrace/{}.graph",
+    "profile": "perf/*/profile-{}.folded",
+}
+# A difference of two counts, so it may be negative: validity.py says what that means.
+DIFFERENCE = "background_packets"
+NUMBER = re.compile(r"[0-9]{1,16}")
+MESSAGE = TypeAdapter(dict[str, Any])  # a line of what bpftrace prints
 
 
 class Count(NamedTuple):
@@ -70,75 +81,104 @@ class Scripts(NamedTuple):
 def read_scripts(target: Target) -> Scripts:
     """The output of every script, pass by pass."""
     folders = [(by, folder) for by in MAPPING for folder in sorted(target.path.glob(f"{by}/*"))]
-    return Scripts(
-        tuple(_read_pass(target, by, folder) for by, folder in folders if folder.is_dir())
-    )
+    found = tuple(_read_pass(target, by, folder) for by, folder in folders if folder.is_dir())
+    _check_files(target, {script for part in found for script in part.lost})
+    return Scripts(found)
+
+
+def _check_files(target: Target, found: set[str]) -> None:
+    """Raise RunError where a script that a cell names left no file, and gave no reason."""
+    for cell in target.cells:
+        for script in cell.scripts if cell.error is None else ():
+            file = BY_CELL.get(script, f"*/*/{script}.json").format(cell.id)
+            there = any(target.path.glob(file)) if script in BY_CELL else script in found
+            if not there and script not in target.given_up:
+                raise RunError(
+                    f"raw/{target.folder} holds no {Path(file).name}, and cell {cell.id} ran under "
+                    f"{script}: its counts are lost. {AGAIN}"
+                )
 
 
 def _read_pass(target: Target, instrument: str, folder: Path) -> PassCounts:
     counts: list[Count] = []
+    cells = {cell.id for cell in target.cells}
     lost: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
         name = f"raw/{target.folder}/{instrument}/{folder.name}/{path.name}"
-        stderr = path.with_suffix(".stderr")
-        text = stderr.read_text(encoding="utf-8", errors="replace") if stderr.exists() else ""
+        said = read_bytes(
+            path.with_suffix(".stderr"),
+            name.replace(".json", ".stderr"),
+            "nothing says how many events were lost",
+        ).decode(errors="replace")
         # A full map counts as one lost event.
-        lost[path.stem] = sum(int(found[1] or 1) for found in LOST.finditer(text))
-        for line, kind, data in _messages(path, name):
+        lost[path.stem] = sum(int(found[1] or 1) for found in LOST.finditer(said))
+        for kind, message in _messages(path, name):
+            data = message.get("data")
             if kind == "map":
-                counts += _counts(path.stem, data, name)
+                counts += _counts(path.stem, data, name, cells)
             elif kind == "lost_events":
-                lost[path.stem] += int(data.get("events", 0))
-            elif kind == "helper_error" and LOST.search(line):
+                events = data.get("events") if isinstance(data, dict) else data
+                lost[path.stem] += _whole(events, f"{name}: lost_events")
+            elif kind == "helper_error" and LOST.search(str(message)):
                 lost[path.stem] += 1
     return PassCounts(instrument, tuple(counts), lost)
 
 
-def _messages(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(line, type, data) of each line of JSON."""
-    text = read_text(path, name, "its counts are lost")
-    whole = not text or text.endswith("\n")
-    for line in filter(str.strip, text.splitlines()):
-        try:
-            message = json.loads(line) if whole else None
-        except json.JSONDecodeError:
-            message = None
-        if not isinstance(message, dict):
-            raise RunError(
-                f"{name} is cut off or damaged: its writer did not finish, and its counts cannot "
-                f"be trusted. {AGAIN}"
-            )
-        data = message.get("data")
-        yield line, str(message.get("type")), data if isinstance(data, dict) else {}
+def _messages(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and message of each line of JSON."""
+    breaks = "its writer did not finish, and its counts cannot be trusted"
+    if not read_bytes(path, name, breaks).endswith(b"\n"):
+        raise RunError(f"{name} is cut off or damaged: {breaks}. {AGAIN}")
+    for message in parse_lines(path, name, MESSAGE, breaks):
+        yield str(message.get("type")), message
 
 
-def _counts(script: str, data: dict[str, Any], name: str) -> Iterator[Count]:
-    for map_name, entries in data.items():
+def _counts(script: str, data: object, name: str, cells: set[int]) -> Iterator[Count]:
+    for map_name, entries in _object(data, name).items():
         if map_name.startswith(HELPER):
             continue
-        if not isinstance(entries, dict):
-            raise RunError(f"{name}: {map_name} has no cell in its key, so it counts for no cell.")
-        for keys, value in entries.items():
-            cell, _, key = keys.partition(",")
-            if not cell.isdigit() or isinstance(value, bool) or not isinstance(value, int):
+        quantity = map_name.removeprefix("@")
+        for keys, value in _object(entries, f"{name}: {shown(map_name)}").items():
+            number, _, key = keys.partition(",")
+            what = f"{name}: {shown(f'{map_name}[{keys}]')}"
+            if not NUMBER.fullmatch(number) or int(number) not in cells:
                 raise RunError(
-                    f"{name}: {map_name}[{keys}] is not a count for a cell. Name helper maps "
-                    f"{HELPER}…, and key all others [cell, key]."
+                    f"{what} is of no cell of this run. Name helper maps {HELPER}…, and key all "
+                    f"others [cell, key], or the file is damaged. {AGAIN}"
                 )
-            yield Count(script, int(cell), map_name.removeprefix("@"), key, value)
+            least = -EXACT_IN_JSON if quantity == DIFFERENCE else 0
+            yield Count(script, int(number), quantity, key, _whole(value, what, least))
+
+
+def _object(data: object, name: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise RunError(f"{name} is {shown(data)}, and should be an object of cells. {AGAIN}")
+    return data
+
+
+def _whole(value: object, name: str, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise RunError(f"{name} is {shown(value)}, and should be a whole number. {AGAIN}")
+    if not least <= value <= EXACT_IN_JSON:
+        raise RunError(
+            f"{name} is {shown(value)}, and a count lies between {least} and {EXACT_IN_JSON}. "
+            f"{AGAIN}"
+        )
+    return value
 
 
 def read_ftrace(target: Target, cell: Cell) -> dict[str, int]:
-    """Function → calls over the window; empty when the file is not there."""
+    """Function → calls over the window."""
     path = target.path / "ftrace" / f"{cell.id}.tsv"
-    if not path.exists():
-        return {}
     name = f"raw/{target.folder}/ftrace/{path.name}"
     text = read_text(path, name, "its function counts are lost")
+    if not text:
+        raise RunError(f"{name} is empty: its function counts are lost. {AGAIN}")
     calls: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         function, tab, count = line.rstrip("\n").partition("\t")
-        if not (line.endswith("\n") and function and tab and count.isdigit()):
+        whole = line.endswith("\n") and function and tab and NUMBER.fullmatch(count)
+        if not whole or int(count) > EXACT_IN_JSON:
             raise RunError(
                 f"{name}, line {number} is not `function<TAB>calls`: the file was cut off or "
                 f"damaged, and its counts cannot be trusted. {AGAIN}"

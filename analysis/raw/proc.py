@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counters from the texts of /proc that a window holds: before it, and after it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
+NUMBER = re.compile(r"[0-9]{1,20}")
 Reader = Callable[[str], int | None]
 
 
@@ -55,6 +57,6 @@ def _rows(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _sum(words: Iterable[str]) -> int | None:
-    """None where a word is no whole number."""
+    """None where a word is no whole number of the kernel's, which has 64 bits."""
     numbers = list(words)
-    return sum(map(int, numbers)) if all(map(str.isdigit, numbers)) else None
+    return sum(map(int, numbers)) if all(map(NUMBER.fullmatch, numbers)) else None

@@ -8,21 +8,23 @@ model names is refused.
 
 from collections.abc import Iterator
 from pathlib import Path
-from reprlib import Repr
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from analysis.errors import RunError
+from probes.messages import shown
 
 AGAIN = "Restore the file from a copy, or measure again."
 EXACT_IN_JSON = 2**53 - 1  # the largest whole number that every reader of JSON keeps
 
 Count = Annotated[int, Field(ge=0, le=EXACT_IN_JSON)]
 Positive = Annotated[int, Field(ge=1, le=EXACT_IN_JSON)]
+NotNegative = Annotated[float, Field(ge=0)]
 Change = Annotated[int, Field(ge=-EXACT_IN_JSON, le=EXACT_IN_JSON)]
 # It names files and columns. A transport, a placement and a folder are such words.
-Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+~-]*$")]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+~-]*$", max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 NOT_A_WORD = "and only letters, digits and . _ + ~ - are allowed, because it names files or columns"
 
 # The type of a pydantic error → what is wrong with a field, by the error's own values.
@@ -30,6 +32,8 @@ WRONG = {
     "missing": "is missing",
     "extra_forbidden": "is not known to this pathcost",
     "string_pattern_mismatch": f"is {{value}}, {NOT_A_WORD}",
+    "string_too_short": "is {value}, and should not be empty",
+    "string_too_long": "is {value}, longer than {max_length} characters",
     "literal_error": "is {value}, and this pathcost knows {expected}",
     "greater_than_equal": "is {value}, below {ge}",
     "less_than_equal": "is {value}, above {le}",
@@ -44,8 +48,6 @@ WRONG = {
     "union_tag_invalid": "is of the kind {tag!r:.60}, which this pathcost does not know",
     "value_error": "{error}",
 }
-SHORT = Repr()
-SHORT.maxstring = SHORT.maxother = 60
 CHOICE = "("  # begins what a union calls its choices, which no file has
 
 
@@ -102,9 +104,9 @@ def _sentence(error: ValidationError, name: str, breaks: str) -> str:
         return f"{name} is not complete JSON ({context['error']}): {breaks}. {AGAIN}"
     field = _field(first["loc"])
     words = WRONG.get(first["type"])
-    value = SHORT.repr(first["input"])
+    value = shown(first["input"])
     wrong = words.format(value=value, **context) if words else f"is {value}: {first['msg'].lower()}"
-    return f"{name}{f': {SHORT.repr(field)}' if field else ''} {wrong}: {breaks}. {AGAIN}"
+    return f"{name}{f': {shown(field)}' if field else ''} {wrong}: {breaks}. {AGAIN}"
 
 
 def _field(place: tuple[int | str, ...]) -> str:

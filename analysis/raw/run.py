@@ -5,12 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import AfterValidator, TypeAdapter, model_validator
 
 from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
-from analysis.raw.record import AGAIN, Count, Model, Positive, Word, parse_lines, read_object
+from analysis.raw.record import (
+    AGAIN,
+    Count,
+    Model,
+    Name,
+    NotNegative,
+    Positive,
+    Word,
+    parse_lines,
+    read_object,
+)
+from probes.messages import shown
 from probes.reasons import Reason, words
 
 FORMAT = 2
@@ -40,7 +51,7 @@ class Loopback(Model):
 class Environment(Model):
     """raw/<target>/environment.json: a kernel and what decides its conditions."""
 
-    kernel: str  # the release
+    kernel: Name  # the release
     version: str  # `uname -v`
     machine: str
     cpu: str | None  # the model's name
@@ -66,11 +77,17 @@ class TargetEntry(Model):
 
     folder: Word  # in raw/: `host`, or `guest-<kernel release>`
     kind: Literal["host", "guest"]
-    kernel: str
+    kernel: Name
     probe_level: Literal["function", "tracepoint", "counters"]
     # What runs a guest. Of `host`: `tcg` where QEMU emulates this machine's own CPU.
     accelerator: Literal["kvm", "tcg"] | None
     runs: Count  # how many lines cells.jsonl must have
+
+    @model_validator(mode="after")
+    def _folder_fits(self) -> "TargetEntry":
+        if self.folder.partition("-")[0] != self.kind:
+            raise ValueError(f"names the folder '{self.folder}' for a target of kind '{self.kind}'")
+        return self
 
 
 class Target(TargetEntry):
@@ -79,6 +96,7 @@ class Target(TargetEntry):
     path: Path
     environment: Environment
     cells: tuple[Cell, ...]
+    given_up: frozenset[str]  # scripts that left no file, or not all of it: run.json says why
 
     @property
     def timed(self) -> bool:
@@ -90,7 +108,7 @@ class ExactEntry(Model):
     """A kernel on which exact mode counted."""
 
     folder: Word
-    kernel: str
+    kernel: Name
     runs: Count  # how many lines cells.jsonl must have
     lacking: dict[str, str]  # knob → why this kernel cannot give it
 
@@ -128,13 +146,23 @@ class Manifest(Model):
     pathcost: str  # version of the program, and the commit where it is known
     command: tuple[str, ...]
     started: str  # ISO 8601 with offset
-    seconds: float  # how long measuring took
-    seconds_by_step: dict[str, float]  # in the order in which the steps ran
-    options: dict[str, Option]  # every option with its value, defaults included
+    seconds: NotNegative  # how long measuring took
+    seconds_by_step: dict[str, NotNegative]  # in the order in which the steps ran
+    options: dict[str, Option]  # those with an effect on this run, defaults included
     targets: tuple[TargetEntry, ...]
     exact: tuple[ExactEntry, ...] = ()  # with `--exact`, and where the main job has a guest
     preflight: tuple[PreflightCheck, ...]
     missing: tuple[MissingEntry, ...]
+
+    @model_validator(mode="after")
+    def _each_kernel_once(self) -> "Manifest":
+        """Figures are told apart by kind and kernel, and files by folder."""
+        targets = [(target.kind, target.kernel) for target in self.targets]
+        folders = [t.folder for t in self.targets] + [entry.folder for entry in self.exact]
+        for names in (targets, folders):
+            if len(set(names)) < len(names):
+                raise ValueError("names a target twice, so its figures would count twice")
+        return self
 
 
 @dataclass(frozen=True)
@@ -174,10 +202,12 @@ class Run:
 def read_run(path: Path) -> Run:
     """Read a run folder's manifest, environments and cells."""
     if not path.is_dir():
-        raise UsageError(f"{path} is not a folder: name the folder of a run, such as reports/NAME.")
+        raise UsageError(
+            f"{shown(str(path))} is not a folder: name the folder of a run, such as reports/NAME."
+        )
     why = "without the manifest nothing says what was measured, so no report can be made"
     manifest = read_object(path / "run.json", "run.json", Manifest, why)
-    targets = tuple(_read_target(path, entry) for entry in manifest.targets)
+    targets = tuple(_read_target(path, entry, manifest) for entry in manifest.targets)
     missing = tuple(_missing(entry) for entry in manifest.missing)
     return Run(path, manifest.name, manifest, targets, missing)
 
@@ -198,12 +228,24 @@ def _missing(entry: MissingEntry) -> Missing:
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what)
 
 
-def _read_target(run: Path, entry: TargetEntry) -> Target:
+def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
     path, name = run / "raw" / entry.folder, f"raw/{entry.folder}/environment.json"
     why = "without it no figure can say on what machine it was taken"
     environment = read_object(run / name, name, Environment, why)
+    check_kernel(entry, environment.kernel, name)
     cells = read_cells(path, entry, TypeAdapter(Cell))
-    return Target(**dict(entry), path=path, environment=environment, cells=cells)
+    lacks = (lack for lack in manifest.missing if lack.target in ("", entry.folder))
+    given_up = frozenset(lack.by.rpartition(" ")[2] for lack in lacks)
+    return Target(**dict(entry), path=path, environment=environment, cells=cells, given_up=given_up)
+
+
+def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, name: str) -> None:
+    """Raise RunError where a target's own file names another kernel than the manifest does."""
+    if kernel != entry.kernel:
+        raise RunError(
+            f"{name} is of kernel {shown(kernel)} and run.json names {shown(entry.kernel)}: no "
+            f"figure can say on what kernel it was taken. {AGAIN}"
+        )
 
 
 def read_cells(

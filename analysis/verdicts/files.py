@@ -15,9 +15,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.counts.measures import CALLS, measure_of
 from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
-from analysis.errors import RunError
-from analysis.raw.record import Model
+from analysis.errors import UsageError
+from analysis.raw.record import Model, Positive
 from analysis.verdicts.rules import FOLDER, Measured, Rule
+from probes.messages import shown
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
@@ -25,9 +26,12 @@ FIGURE = re.compile(r"\{([^{}]*)\}")
 WORDS = {
     "extra_forbidden": "is not known",
     "missing": "is missing",
-    "union_tag_invalid": "kind '{tag}' is not known; allowed are {expected_tags}",
+    "union_tag_invalid": "kind {tag} is not known; allowed are {expected_tags}",
     "union_tag_not_found": "kind is missing",
 }
+# What pydantic calls the types of a union, in an error's place.
+TYPES = {"constrained-float", "constrained-sequence", "float", "str", "int", "bool"}
+NAME_OF_KEY = re.compile(r"[a-z0-9_]{1,40}")
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
 # Kind → rule: pydantic puts the kind into an error's place, where no file has it.
 KINDS: dict[int | str, Any] = {
@@ -54,7 +58,7 @@ class Scope(Model):
     """
 
     pattern: Annotated[tuple[str, ...], Field(strict=False)] = ("pingpong",)
-    size: Annotated[tuple[int, ...], Field(strict=False)] = ()
+    size: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
     conditions: Annotated[tuple[str, ...], Field(strict=False)] = ("same-cpu", "cross-cpu")
 
     @property
@@ -83,7 +87,7 @@ class ClaimEntry(Model):
     @classmethod
     def _quantity(cls, name: str) -> str:
         if name and measure_of(name) is None:
-            raise ValueError(f"{name!r} is not known; allowed are {_quantities()}")
+            raise ValueError(f"{shown(name)} is not known; allowed are {_quantities()}")
         return name
 
     @model_validator(mode="after")
@@ -101,7 +105,7 @@ class ClaimEntry(Model):
             measure, _, transport = name.rpartition(".")
             if measure_of(measure) is None or not transport:
                 raise ValueError(
-                    f"mechanism {{{name}}}: {measure!r} is not known; write "
+                    f"mechanism {{{shown(name)[1:-1]}}}: {shown(measure)} is not known; write "
                     f"{{quantity.transport}}; allowed are {_quantities()}"
                 )
         return self
@@ -137,13 +141,13 @@ class ClaimFile(Model):
 
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
-    """All claims of all files, by file name and then in the file's order. Raises RunError."""
+    """All claims of all files, by file name and then in the file's order. Raises UsageError."""
     files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
     claims = [claim for path in files for claim in _load(path)]
     ids = [claim.id for claim in claims]
     for name in ids:
         if ids.count(name) > 1:
-            raise RunError(f"claims: two claims have the id '{name}'; give each its own.")
+            raise UsageError(f"claims: two claims have the id '{name}'; give each its own.")
     return tuple(claims)
 
 
@@ -158,14 +162,16 @@ def _load(path: Path) -> list[Claim]:
     name = f"claims/{path.name}"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise RunError(f"{name} is not TOML: {error}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{name} cannot be read: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{name} is not UTF-8 text.") from None
+    except (ValueError, RecursionError) as error:  # a number too long, brackets too deep
+        raise UsageError(f"{name} is not TOML: {error}.") from None
     try:
         file = ClaimFile(**data)
     except (ValidationError, TypeError) as error:
-        raise RunError(_sentence(name, data, error)) from None
+        raise UsageError(_sentence(name, data, error)) from None
     return [Claim(**dict(entry), source=file.source) for entry in file.claim]
 
 
@@ -174,18 +180,19 @@ def _sentence(name: str, data: Mapping[str, Any], error: ValidationError | TypeE
     if not isinstance(error, ValidationError):
         return f"{name}: {error}."
     first = error.errors()[0]
-    path = [part for part in first["loc"] if part not in KINDS]
+    path = [part for part in first["loc"] if part not in KINDS and part not in TYPES]
     where, keys = [name], [str(part) for part in path]
     if keys[:1] == ["claim"] and len(keys) > 1:
         entry = data["claim"][int(keys[1])]
         known = entry.get("id") if isinstance(entry, dict) else None
-        where.append(f"claim {int(keys[1]) + 1}" + (f" ({known})" if known else ""))
+        where.append(f"claim {int(keys[1]) + 1}" + (f" ({shown(known)})" if known else ""))
         keys = keys[2:]
-    what = ".".join(keys)
+    what = ".".join(key if NAME_OF_KEY.fullmatch(key) else shown(key) for key in keys)
     where += [what] if what else []
     said = first["msg"].removeprefix("Value error, ").replace("tuple", "list").rstrip(".")
+    ctx = first.get("ctx", {})
     if first["type"] in WORDS:
-        said = WORDS[first["type"]].format(**first.get("ctx", {}))
+        said = WORDS[first["type"]].format(**{**ctx, "tag": shown(ctx.get("tag"))})
     allowed = _allowed(first)
     return f"{', '.join(where)}: {said}{f'; allowed are {allowed}' if allowed else ''}."
 

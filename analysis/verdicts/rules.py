@@ -14,12 +14,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from analysis.raw.record import Model
-from analysis.verdicts.stated import Stated
+from analysis.verdicts.stated import LARGEST, Stated
 from analysis.wording import listed, number
 
 FOLDER = Path(__file__).parents[1] / "claims"
 Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-Numbers = dict[str, float]
+Bounded = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Numbers = dict[str, Bounded]
 
 
 class Terms(Model):
@@ -37,7 +38,7 @@ class Values(Model):
 
     kind: Literal["values"]
     expected: Numbers = Field(min_length=1)
-    tolerance: float = Field(ge=0)
+    tolerance: Bounded = Field(ge=0)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -65,6 +66,8 @@ class Bounds(Model):
     def _any(self) -> "Bounds":
         if not self.labels:
             raise ValueError("give 'least', 'most' or both, as { tcp = 2 }")
+        if any(self.least[name] > self.most.get(name, LARGEST) for name in self.least):
+            raise ValueError("'least' is above 'most', so nothing can hold")
         return self
 
     @property
@@ -93,6 +96,8 @@ class Present(Model):
     def _any(self) -> "Present":
         if not self.labels:
             raise ValueError("give 'on', 'not_on' or both, as [\"tcp\"]")
+        if set(self.on) & set(self.not_on):
+            raise ValueError("'on' and 'not_on' share a transport, so nothing can hold")
         return self
 
     @property
@@ -118,9 +123,9 @@ class Quotient(Model):
 
     over: str
     under: str
-    least: float | None = None
-    most: float | None = None
-    about: float | None = Field(None, gt=0)
+    least: Bounded | None = None
+    most: Bounded | None = None
+    about: float | None = Field(None, gt=0, le=LARGEST)
 
     @model_validator(mode="after")
     def _any(self) -> "Quotient":
@@ -128,6 +133,10 @@ class Quotient(Model):
             raise ValueError("give 'least', 'most' or both, or 'about'")
         if self.about is not None and (self.least is not None or self.most is not None):
             raise ValueError("give either 'about', or 'least' and 'most'")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError("'least' is above 'most', so nothing can hold")
+        if self.over == self.under:
+            raise ValueError("'over' and 'under' are the same, so the ratio is always 1")
         return self
 
     @property

@@ -10,6 +10,7 @@ from analysis.counts.ledger import why_missing
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import Measure
 from analysis.intervals import LEAST_REPEATS
+from analysis.raw.probe_files import NUMBER
 from analysis.raw.run import Missing
 from analysis.verdicts.files import Claim, Scope
 from analysis.verdicts.rules import Across, Measured
@@ -109,5 +110,5 @@ def _counted(measure: Measure, measured: pd.DataFrame) -> bool:
 
 def _words(place: tuple[str, ...]) -> str:
     """`pingpong · 64 KiB · same-cpu`."""
-    texts = (size_text(int(text)) if text.isdecimal() else text for text in place)
+    texts = (size_text(int(text)) if NUMBER.fullmatch(text) else text for text in place)
     return " · ".join(filter(None, texts))

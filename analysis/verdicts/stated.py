@@ -15,25 +15,32 @@ flight.
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from analysis.raw.record import Model
 from analysis.wording import number
+from probes.messages import shown
+
+# Within these bounds no formula below divides by 0 or overflows.
+LARGEST = 1e18
+Number = Annotated[float, Field(gt=0, le=LARGEST)]
 
 
 class Stated(Model, extra="allow"):
     """Numbers that belong together, by what they are: the names that the checks below need."""
 
     what: str
-    __pydantic_extra__: dict[str, float | Sequence[float]]
+    __pydantic_extra__: dict[str, Number | Annotated[Sequence[Number], Field(min_length=1)]]
 
     @model_validator(mode="after")
     def _checkable(self) -> "Stated":
         known = {name for check in CHECKS for name in check.needs}
         if unknown := self.given().keys() - known:
-            raise ValueError(f"{min(unknown)} is not known; allowed are {', '.join(sorted(known))}")
+            raise ValueError(
+                f"{shown(min(unknown))} is not known; allowed are {', '.join(sorted(known))}"
+            )
         if not any(set(check.needs) <= self.given().keys() for check in CHECKS):
             ways = "; ".join(f"{check.name}: {', '.join(check.needs)}" for check in CHECKS)
             raise ValueError(f"no check fits these numbers. There is {ways}")

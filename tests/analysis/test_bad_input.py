@@ -9,10 +9,18 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.errors import RunError
+from analysis.raw.run import read_run
 from analysis.report import output
-from tests.analysis.make_run import GUEST, make_run
+from analysis.tables import build_tables
+from probes.reasons import missing, reason
+from tests.analysis.make_run import GUEST, HOST, Cell, MadeUp, make_run
 
 GUEST_FOLDER = f"raw/guest-{GUEST}"
+PASS = f"{GUEST_FOLDER}/bpftrace/1"
+HOST_ENTRY = {
+    **{"folder": "host", "kind": "host", "kernel": HOST, "probe_level": "counters"},
+    **{"accelerator": None, "runs": 12},
+}
 
 
 def cut(name: str, by: int = 3) -> Callable[[Path], None]:
@@ -73,6 +81,35 @@ def cell(**fields: object) -> Callable[[Path], None]:
     return damage
 
 
+def environment(**fields: object) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        path = run / "raw/host/environment.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return damage
+
+
+def wakeups(value: str) -> Callable[[Path], None]:
+    """Give the wake-ups of cell 3 this value, as JSON."""
+
+    def damage(run: Path) -> None:
+        path = run / PASS / "others.json"
+        before, after = '"3,process": 8', f'"3,process": {value}'
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+
+    return damage
+
+
+def lost_events(events: str) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        with (run / PASS / "others.json").open("a") as file:
+            file.write(f'{{"type": "lost_events", "data": {{"events": {events}}}}}\n')
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -104,6 +141,49 @@ def cell(**fields: object) -> Callable[[Path], None]:
         (drop_last_line("raw/host/cells.jsonl"), "holds 11 runs of cells and run.json names 12"),
         (cut("raw/host/samples/1.u32"), "holds 13 bytes, and 4 round trips make 16"),
         (remove("raw/host/samples/1.u32"), "raw/host/samples/1.u32 cannot be read"),
+        (manifest(targets=[HOST_ENTRY, HOST_ENTRY]), "run.json names a target twice"),
+        (manifest(targets=[HOST_ENTRY | {"kind": "guest"}]), "for a target of kind 'guest'"),
+        (manifest(targets=[HOST_ENTRY | {"kernel": "7"}]), "environment.json is of kernel '9.9."),
+        (manifest(targets=[HOST_ENTRY | {"kernel": "9" * 5000}]), "longer than 200 characters"),
+        (environment(loopback={"nf_tables": {"found": 7}}), "'loopback.nf_tables.found' is 7, and"),
+        (cell(scripts=["counts"]), "line 1 names scripts without instruments"),
+        (
+            cell(scripts=["counts"], instruments=["bcc"]),
+            "raw/host holds no counts.json, and cell 1",
+        ),
+        (remove(f"{PASS}/copies.json"), "holds no copies.json, and cell 3 ran under copies"),
+        (remove(f"{PASS}/copies.stderr"), "nothing says how many events were lost"),
+        (remove(f"{GUEST_FOLDER}/ftrace/5.tsv"), "holds no 5.tsv, and cell 5 ran under functions"),
+        (whole(f"{PASS}/copies.json", b""), "copies.json is cut off or damaged"),
+        (
+            whole(f"{PASS}/others.json", b"[" * 200_000 + b"\n"),
+            "others.json, line 1 is not complete",
+        ),
+        (
+            whole(f"{PASS}/others.json", b'{"type": "map", "data": [1]}\n'),
+            "others.json is [1], and",
+        ),
+        (folder(f"{PASS}/copies.stderr"), "copies.stderr cannot be read (Is a directory)"),
+        (wakeups("1.5"), "'@wakeups[3,process]' is 1.5, and should be a whole number"),
+        (wakeups("true"), "'@wakeups[3,process]' is True, and should be a whole number"),
+        (wakeups("NaN"), "'@wakeups[3,process]' is nan, and should be a whole number"),
+        (wakeups("-7"), "'@wakeups[3,process]' is -7, and a count lies between 0 and"),
+        (wakeups(f"{2**63 - 1}"), "is 9223372036854775807, and a count lies between 0 and"),
+        (wakeups("9" * 5000), "others.json, line 3 is not complete JSON (number out of range"),
+        (wakeups(r'8, "\ud800": 8'), "others.json, line 3 is not complete JSON (unexpected end of"),
+        (wakeups('8, "99,process": 8'), "'@wakeups[99,process]' is of no cell of this run"),
+        (wakeups('8, "\u00b2,process": 8'), "'@wakeups[\u00b2,process]' is of no cell of this run"),
+        (lost_events('"many"'), "lost_events is 'many', and should be a whole number"),
+        (lost_events("-3"), "lost_events is -3, and a count lies between 0 and"),
+        (whole(f"{GUEST_FOLDER}/ftrace/5.tsv", b""), "ftrace/5.tsv is empty"),
+        (
+            whole(f"{GUEST_FOLDER}/ftrace/5.tsv", b"made_up\t\xc2\xb2\n"),
+            "5.tsv, line 1 is not `func",
+        ),
+        (
+            whole(f"{GUEST_FOLDER}/ftrace/5.tsv", b"made_up\t" + b"9" * 5000 + b"\n"),
+            "5.tsv, line 1",
+        ),
         (cut(f"{GUEST_FOLDER}/bpftrace/1/copies.json"), "copies.json is cut off or damaged"),
         (cut(f"{GUEST_FOLDER}/bpftrace/1/copies.json", 1), "copies.json is cut off or damaged"),
         (cut(f"{GUEST_FOLDER}/ftrace/5.tsv", 1), "5.tsv, line 3 is not `function<TAB>calls`"),
@@ -125,6 +205,38 @@ def test_one_sentence_and_no_report(
     assert said in printed.err
     assert printed.err.count("\n") == 1
     assert sorted(run.rglob("*")) == before
+
+
+def test_a_script_that_gave_up_may_leave_no_file(tmp_path: Path) -> None:
+    """The collector says so in run.json, by the name of the tool and the script."""
+    lack = missing(["copy_bytes"], reason("ended-early", tool="x", said="y"), by="bpftrace copies")
+    run = make_run(tmp_path, MadeUp(missing=[lack | {"target": f"guest-{GUEST}"}]))
+    (run / PASS / "copies.json").unlink()
+    invalid = build_tables(read_run(run), ()).invalid
+    assert invalid == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda result: result.update(round_trips=3), "3 round trips do not make"),
+        (lambda result: result.update(intervals=[[7, 9]]), "the intervals sum to 7 messages in 9"),
+        (
+            lambda result: result["proc"].update({"/proc/softirqs": ["NET_RX: 9", "NET_RX: 5"]}),
+            "kernel counted -4 softirqs NET_RX",
+        ),
+    ],
+)
+def test_a_cell_that_contradicts_itself_is_invalid(
+    tmp_path: Path, change: Callable[[Cell], None], said: str
+) -> None:
+    def contradict(cell: Cell) -> None:
+        if cell["instruments"] == ["bpftrace"]:
+            change(cell["result"])
+
+    tables = build_tables(read_run(make_run(tmp_path, MadeUp(change=contradict))), ())
+    assert {found.cell.id for found in tables.invalid} == {3, 4}
+    assert all(said in " ".join(found.reasons) for found in tables.invalid)
 
 
 def test_no_folder_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

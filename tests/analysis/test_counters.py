@@ -45,6 +45,7 @@ def analyse_with(folder: Path, counted: dict[str, int], why: Reason | None = Non
     }
     (target / "perf/1").mkdir(parents=True)
     (target / "perf/1/stat.json").write_text(json.dumps({"type": "map", "data": maps}) + "\n")
+    (target / "perf/1/stat.stderr").write_text("")
     return analyse(read_run(run))
 
 

@@ -119,7 +119,9 @@ def test_pages_hold_commands() -> None:
 @pytest.mark.parametrize("command", sorted(commands_of_headers()))
 def test_a_command_is_taken(command: str, tmp_path: Path) -> None:
     """In running text, too, where it may be a part of one."""
+    looks = {"--list", "--preflight", "--pool"} & set(shlex.split(command))
     try:
-        options.parse([*shlex.split(command), "--out", str(tmp_path / "run")])
+        out = [] if looks else ["--out", str(tmp_path / "run")]
+        options.parse([*shlex.split(command), *out])
     except SystemExit as end:  # --help and --list print and end
         assert end.code == 0

@@ -80,9 +80,9 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
     mounts.private()  # to see what is left in tracefs
     started: list[RunSh] = []
 
-    def start(*arguments: str) -> RunSh:
+    def start(*arguments: str, out: Path = tmp_path) -> RunSh:
         word = f"PATHCOST_TEST={uuid.uuid4()}"
-        out = tmp_path / f"run{len(started)}"
+        out = out / f"run{len(started)}"
         process = subprocess.Popen(
             [REPOSITORY / "runners/run.sh", "--out", out, *arguments],
             stdin=subprocess.DEVNULL,

@@ -67,11 +67,11 @@ class Place:
     def cache(self) -> Path:
         return self.home / "cache"
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, out: str = "out") -> subprocess.CompletedProcess[str]:
         """run.sh as sudo starts it."""
         sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(self.cache)}
         return subprocess.run(
-            [REPOSITORY / "runners/run.sh", "--out", self.home / "out", *arguments],
+            [REPOSITORY / "runners/run.sh", "--out", f"{self.home}/{out}", *arguments],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -196,7 +196,7 @@ def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
 def test_a_path_with_a_control_character_is_refused(place: Place) -> None:
     """S7. What a SIGKILL leaves is noted by its path."""
     (place.home / "mine").mkdir()
-    done = place.run("--target", "host", "--out", f"{place.home}/x\n{place.home}/mine")
+    done = place.run("--target", "host", out=f"x\n{place.home}/mine")
     assert done.returncode == 2
     assert (place.home / "mine").is_dir()
 

@@ -11,6 +11,11 @@ from runners import options
 from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 
+NOT_EXACT = (
+    *("--repeats 2", "--wait spin", "--topology two", "--patterns stream", "--program redis"),
+    *("--instruments perf", "--target host", "--seed 3", "--clients 2", "--in-flight 3"),
+)
+
 
 def test_defaults_are_the_main_job() -> None:
     given = options.parse([])
@@ -76,6 +81,16 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--in-flight", "65537"], "--in-flight '65537' is not a whole number from 1 to 65536"),
         (["--clients", "0"], "--clients '0'"),
         (["--seed", "x"], "--seed 'x'"),
+        (["--messages", "²"], "--messages '²'"),
+        (["--messages", "٤"], "--messages '٤'"),
+        (["--clients", "1e3"], "--clients '1e3'"),
+        (["--sizes", "9" * 5000], "size '9999"),
+        (["--sizes", "1\N{KELVIN SIGN}"], "size '1"),
+        (["--out", "a\nb"], r"'a\nb' is empty or has a control character"),
+        (["--out", ""], "'' is empty"),
+        (["--kernel", "/boot/\x1b[31m"], r"'/boot/\x1b[31m' is empty or has"),
+        (["--diff", "a", "b\x7f"], r"'b\x7f' is empty or has"),
+        (["--pool", "a", "\udcff"], r"'\udcff' is empty or has"),
         (["--bogus"], "--bogus"),
         (["--bogus", "--transport=unix"], "--bogus"),
         (["--transport", "unix"], "unknown option --transport: did you mean --transports?"),
@@ -91,7 +106,8 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
     with pytest.raises(UsageError) as caught:
         options.parse(argv)
     assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 700
 
 
 @pytest.mark.parametrize(
@@ -105,6 +121,9 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
         (["--claims", "--exact"], "--claims"),
         (["--claims", "--sizes=1K"], "--sizes"),
         (["--exact", "--instruments", "perf"], "--instruments"),
+        *((["--exact", *option.split()], option.split()[0]) for option in NOT_EXACT),
+        (["--list", "--exact"], "--exact"),
+        (["--preflight", "--sizes=1K"], "--sizes"),
         (["--diff", "a", "b", "--exact"], "--exact"),
         (["--diff", "a", "b", "--sizes=1K"], "--sizes"),
     ],
@@ -112,6 +131,32 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
 def test_an_option_without_effect_is_refused(argv: list[str], without_effect: str) -> None:
     with pytest.raises(UsageError, match=f"^{without_effect} has no effect"):
         options.parse(argv)
+
+
+def test_an_option_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^--sizes is there twice"):
+        options.parse(["--sizes", "1", "--sizes=2"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "recorded"),
+    [
+        (["--exact"], {"transports", "sizes", "placements", "messages", "kernels", "knobs"}),
+        (["--exact", "--sched=fifo"], {"scheds", "sizes", "placements", "messages", "knobs"}),
+        (["--claims"], {"claims", "programs", "target", "kernels", "messages", "repeats", "seed"}),
+        (["--patterns=clients"], {"clients", "target", "kernels", "scripts", "seed", "waits"}),
+    ],
+)
+def test_only_options_with_an_effect_are_recorded(argv: list[str], recorded: set[str]) -> None:
+    effective = options.parse(argv).effective()
+    assert recorded | {"out", "install"} <= effective.keys()
+    idle = {"action", "diff", "pool", "in_flight"}
+    idle |= (
+        {"repeats", "seed", "waits", "topologies", "scripts"} if "--exact" in argv else {"knobs"}
+    )
+    idle |= {"sizes", "patterns", "exact"} if "--claims" in argv else set()
+    idle |= {"scheds"} if argv == ["--exact"] else set()
+    assert not idle & effective.keys()
 
 
 def test_every_line_of_help_is_whole() -> None:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What both halves say to a user: one printable line on stderr, however the streams are."""
+
+import os
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from reprlib import Repr
+
+LONGEST = 1000  # characters of a sentence
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+_SHORT.maxlevel = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 2
+
+
+class SentenceError(Exception):
+    """An error for the user. Its text is one printable line, whatever values are in it."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
+
+
+def shown(value: object) -> str:
+    """A value in quotes: its middle is left out where it is long."""
+    return _SHORT.repr(value)
+
+
+def one_line(text: str) -> str:
+    """A sentence with all that is not printable escaped; a long one without its middle."""
+    line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[: LONGEST // 2]}...{line[-LONGEST // 2 :]}"
+
+
+def is_plain(name: str) -> bool:
+    """Whether a file may have this name: it is text, and each character of it can be shown."""
+    kinds = map(unicodedata.category, name)
+    return name != "" and not any(kind[0] == "C" or kind in ("Zl", "Zp") for kind in kinds)
+
+
+def complain(sentence: object) -> None:
+    """Print a sentence on stderr, where that can be written."""
+    with suppress(OSError):
+        print(f"pathcost: {one_line(str(sentence))}", file=sys.stderr, flush=True)
+
+
+def failure(error: OSError) -> str:
+    """What an operation of the system's failed at."""
+    place = f" {shown(str(error.filename))}" if error.filename else ""
+    return f"reading or writing{place} failed ({error.strerror or error})."
+
+
+def open_streams() -> None:
+    """Open what the shell closed, or files of ours would take its number. Raises SentenceError."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        raise SentenceError("standard output is closed: send it to /dev/null, or to a reader.")
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """After `| head -1` nobody reads what is printed inside: that is no failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as end:  # rich ends the program where a pipe is broken
+        if isinstance(end, SystemExit) and end.code != 1:
+            raise
+        drop_output()
+
+
+def drop_output() -> None:
+    """Python flushes stdout once more when it ends, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
