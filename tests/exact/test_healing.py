@@ -61,7 +61,7 @@ def test_a_damaged_entry_is_healed_by_the_run_that_meets_it(
     damage(path)
     done = run_sh(cache, tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    (sentence,) = [line for line in done.stderr.splitlines() if "damaged" in line]
+    (sentence,) = [line for line in done.stderr.splitlines() if " is damaged (" in line]
     assert pattern.partition("*")[0] in sentence
     assert "calls of these functions" in done.stdout
 
