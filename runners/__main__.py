@@ -1,35 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""run.sh: read the options, then run, compare or show. Root only starts this as the user."""
+"""run.sh, which under sudo is two processes (see runners.monitor)."""
 
 import os
+import signal
 import sys
 
 from runners import cli
-
-
-def main(argv: list[str]) -> int:
-    """The exit status is as in `runners.cli`; that of --diff is the analysis'."""
-    from runners import show
-    from runners.options import parse
-    from runners.run import compare, run
-
-    options = parse(argv)
-    if options.diff or options.pool:
-        return compare(options)
-    if options.action == "run":
-        return run(options, argv)
-    show.ACTIONS[options.action](options)
-    return cli.DONE
-
-
-def main_of_root(argv: list[str]) -> int:
-    """Be the monitor of a process of the user's."""
-    from runners.invoker import invoker
-    from runners.monitor import MODULE, run_as_user
-
-    return run_as_user(invoker(), [*MODULE, "runners", *argv])
-
+from runners.root import CHANNEL
 
 if __name__ == "__main__":
-    root = os.geteuid() == 0 and "PATHCOST_MONITOR" not in os.environ
-    sys.exit(cli.run_main(lambda: (main_of_root if root else main)(sys.argv[1:])))
+    # All imports come first, while run.sh still holds signals back: Python would remember an
+    # interrupt in the middle of one, and end by it whatever we do.
+    if os.geteuid() == 0 and CHANNEL not in os.environ:
+        from runners.monitor import main
+    else:
+        from runners.main import main
+    status = cli.run_main(lambda: main(sys.argv[1:]))
+    for number in cli.SIGNALS:  # Python gives up its own handlers while it ends
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(status)

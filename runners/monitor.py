@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from runners import mounts
+from runners.cli import SIGNALS
 from runners.collect import ftrace
 from runners.errors import RunError
-from runners.invoker import Invoker
+from runners.invoker import Invoker, invoker
 from runners.lock import inherited, measuring
 from runners.paths import REPOSITORY, WORKLOAD
 from runners.process import command, stop
+from runners.root import CHANNEL, LARGEST
 from runners.workspace import sweep, workspace
 
-CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
-LARGEST = 1 << 16  # bytes of a message
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 MODULE = (sys.executable, "-B", "-P", "-m")
 # What attaching probes, reading their counts and becoming the user needs (capabilities(7)); before
@@ -184,20 +184,26 @@ def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[
         socket.send_fds(channel, [json.dumps(answer).encode()], descriptors)
 
 
-def run_as_user(who: Invoker, argv: Sequence[str]) -> int:
-    """Run `argv` as the user behind sudo, and serve it; its exit status. Raises RunError."""
+def main(argv: list[str]) -> int:
+    """Start the user's process, and serve it; its exit status. Raises UsageError, RunError."""
+    who = invoker()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}
     environment = os.environ | own | ({"HOME": str(who.home)} if who.drop else {})
     with workspace() as folder, ours:
         with theirs:
+            # It answers signals when it is ready to: see runners.__main__.
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             process = subprocess.Popen(
-                command(argv, who.drop, groups="init" if who.named else "clear"),
+                command(
+                    [*MODULE, "runners", *argv], who.drop, groups="init" if who.named else "clear"
+                ),
                 env=environment,
                 pass_fds=[theirs.fileno()],
             )
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.environ["TMPDIR"] = str(folder)  # of all that runs as root
         try:
             Monitor(who, folder).serve(ours)

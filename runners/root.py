@@ -13,8 +13,9 @@ from typing import IO, Any
 
 from runners.errors import RunError
 from runners.lock import VARIABLE
-from runners.monitor import CHANNEL, LARGEST
 
+CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
+LARGEST = 1 << 16  # bytes of a message
 GONE = "root's process has ended, so nothing more can be measured."
 
 

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The user's process: read the options, then run, compare or show."""
+
+from runners import cli, show
+from runners.options import parse
+from runners.run import compare, run
+
+
+def main(argv: list[str]) -> int:
+    """The exit status is as in `runners.cli`; that of --diff is the analysis'."""
+    options = parse(argv)
+    if options.diff or options.pool:
+        return compare(options)
+    if options.action == "run":
+        return run(options, argv)
+    show.ACTIONS[options.action](options)
+    return cli.DONE
