@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What both halves say to a user: one printable line on stderr, however the streams are."""
 
+import io
 import os
 import sys
 import unicodedata
@@ -63,6 +64,9 @@ def open_streams() -> None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
         raise SentenceError("standard output is closed: send it to /dev/null, or to a reader.")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # no locale has to know every character of ours
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
