@@ -2,6 +2,7 @@
 """python -m analysis RUN_DIR: make the report of a stored run (again)."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +17,8 @@ from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.raw.run import read_run
 from analysis.report import output
+from analysis.report.brief import show_brief
+from analysis.report.document import document
 from analysis.report.exports import exports
 from analysis.report.html import html
 from analysis.report.markdown import markdown
@@ -39,10 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--out is the folder of a comparison: it needs --diff.")
     if options.diff is not None:
         first, second = options.diff
-        return exit_status(lambda: make_diff(first, second, options.out, options.quiet))
+        return exit_status(lambda: make_diff(first, second, options.out, options.show == "quiet"))
     if options.pool is not None:
         return exit_status(lambda: show_pool(options.pool))
-    return exit_status(lambda: make_report(options.run_dir, options.quiet))
+    return exit_status(lambda: make_report(options.run_dir, options.show))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,18 +59,29 @@ def _parser() -> argparse.ArgumentParser:
     add("--diff", nargs=2, metavar=("A", "B"), type=Path, help="compare two runs instead")
     add("--pool", nargs="+", metavar="RUN", type=Path, help="ratios of times over several runs")
     add("--out", metavar="DIR", type=Path, help="of --diff: its folder (default: beside B)")
-    add("--quiet", action="store_true", help="print the report's path only")
+    shown = parser.add_mutually_exclusive_group()
+    for name, words in (
+        ("full", "print the whole ledger, with every source"),
+        ("quiet", "print the report's path only"),
+        ("json", "print the analysis as one JSON object (docs/json.md)"),
+    ):
+        shown.add_argument(f"--{name}", dest="show", action="store_const", const=name, help=words)
     return parser
 
 
-def make_report(folder: Path, quiet: bool = False) -> None:
+def make_report(folder: Path, shown: str | None = None) -> None:
     """Read, analyse, draw, write, show."""
-    analysis = analyse(read_run(folder))
+    analysis, report = analyse(read_run(folder)), folder / "report.html"
     output.write_all(folder, _files(analysis, tuple(_draw(analysis))))
-    if quiet:
-        print(folder / "report.html")
-    else:
-        show(analysis, folder / "report.html")
+    match shown:
+        case "quiet":
+            print(report)
+        case "json":
+            print(document(analysis, report))
+        case "full":
+            show(analysis, report)
+        case _:
+            show_brief(analysis, report)
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:
@@ -98,4 +112,5 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has seen enough, such as head
     sys.exit(main())

@@ -134,10 +134,12 @@ def test_hostile_strings_stay_text(tmp_path: Path) -> None:
 def test_hostile_strings_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))]) == 0
-    said = capsys.readouterr().out
-    assert "[red]made up[/]" in said
-    assert "\x1b" not in said
+    run = str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))
+    for shown in ([], ["--full"]):
+        assert main([run, *shown]) == 0
+        said = capsys.readouterr().out
+        assert "[red]made up[/]" in said
+        assert "\x1b" not in said
 
 
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
