@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS
 from analysis.exact.cells import Comparison
-from analysis.intervals import Estimate, Values, mean
+from analysis.intervals import Estimate, Values, mean, quotient
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.raw.run import Run
 from analysis.tables import Tables
@@ -38,7 +38,7 @@ class Shown:
 PLACES = (
     Shown("same-cpu", "One CPU", "both processes share it", "--placements same-cpu"),
     Shown(
-        "cross-cpu", "Two CPUs", "each process sleeps until its message comes",
+        "cross-cpu", "Two CPUs", "each sleeps until its message comes",
         "--placements cross-cpu",
     ),
     Shown(
@@ -55,10 +55,11 @@ class Pair:
     first: Estimate
     second: Estimate
     added: Estimate
+    ratio: Estimate
 
     @classmethod
     def of(cls, first: Values, second: Values) -> "Pair":
-        return cls(mean(first), mean(second), mean(second - first))
+        return cls(mean(first), mean(second), mean(second - first), quotient(second, first))
 
 
 @dataclass(frozen=True)

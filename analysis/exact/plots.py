@@ -8,6 +8,8 @@ from analysis.exact.cells import Comparison, inclusive
 from analysis.functions import flame
 from analysis.functions.flame import REST
 
+UNIT = "instructions a round trip"
+
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     """One bar for each transport, as long as its round trip, parted by layer."""
@@ -38,12 +40,15 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     return figure
 
 
-def flame_plot(comparison: Comparison) -> Figure:
+def graphs(comparison: Comparison) -> list[flame.Graph]:
     """A flame graph for each transport; the two tasks' equal paths are one."""
-    unit = "instructions a round trip"
-    titled = [(f"{cell.transport}: {cell.total:,} {unit}", cell) for cell in comparison.cells]
-    graphs = [flame.Graph(title, inclusive(cell.nodes)) for title, cell in titled]
-    return flame.flame_plot(graphs, unit)
+    titled = [(f"{cell.transport}: {cell.total:,} {UNIT}", cell) for cell in comparison.cells]
+    return [flame.Graph(title, inclusive(cell.nodes)) for title, cell in titled]
+
+
+def flame_plot(comparison: Comparison) -> Figure:
+    """The flame graphs on one scale."""
+    return flame.flame_plot(graphs(comparison), UNIT)
 
 
 def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:

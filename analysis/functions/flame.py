@@ -19,10 +19,10 @@ from matplotlib.patches import Patch
 from analysis.drawing import CARD
 from analysis.functions.layers import layer_of
 
-# Okabe and Ito's first, then tints of theirs: neighbours in the figures differ in lightness, too.
+# Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.
 PALETTE = (
-    "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#5b6fd0", "#e8a27c", "#8ccfb4",
-    "#b5a6d6", "#c2b280",
+    "#8ccfb4", "#cc79a7", "#f0e442", "#009e73", "#b5a6d6", "#c2b280", "#9ac24d", "#e5b8c9",
+    "#a98bc4", "#5fb3b3",
 )  # fmt: skip
 REST, REST_COLOUR = "all other layers", "#c8ccd0"
 LEAST_SHARE = 0.002  # of the widest flame graph: thinner frames cannot be seen

@@ -40,6 +40,7 @@ class PairJson(Part):
     first: FigureJson
     second: FigureJson
     added: FigureJson  # second less first, paired by repeat
+    ratio: FigureJson  # second through first
 
 
 class ShareJson(Part):
