@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from analysis.analyse import Analysis, analyse
+from analysis.answer_plot import draw_answer
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
@@ -86,6 +87,8 @@ def make_report(folder: Path, shown: str | None = None) -> None:
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:
     """The first ledger's pattern and size are what the report is about."""
+    if analysis.answer:
+        yield draw_answer(analysis.answer)
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)

@@ -6,7 +6,7 @@ machine that their source names.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ from analysis.raw.run import Run
 from analysis.tables import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.times.words import part_text
-from analysis.wording import amount, listed, number, place, size_text, spread, transport_text
+from analysis.wording import amount, listed, number, place, size_text, spread, transport_text, ways
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
@@ -48,8 +48,7 @@ PLACES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A figure of both transports, and how much more the second one's is, paired by repeat."""
 
     first: Estimate
@@ -144,8 +143,18 @@ class Answer:
         return [placed for placed in self.placed if placed.cpu]
 
     @property
+    def ways(self) -> str:
+        """How processes wait, are scheduled and connected, where that is one for all times."""
+        found = {ways(placed.conditions) for placed in self.asleep or self.placed}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
     def decision(self) -> str:
         """What the second transport adds to an iteration, where; empty without times."""
+        return self.decided("this machine")
+
+    def decided(self, machine: str) -> str:
+        """The decision, on a machine that the words name."""
         clauses: list[str] = []
         last = ""
         for placed in self.asleep or self.placed:
@@ -163,7 +172,7 @@ class Answer:
             last = verb
         if not clauses:
             return ""
-        return f"On this machine {self._than}{' and '.join(clauses)}."
+        return f"On {machine} {self._than}{' and '.join(clauses)}."
 
     @property
     def _than(self) -> str:
@@ -175,21 +184,26 @@ class Answer:
     @property
     def copied_and_run(self) -> str:
         """What is copied and what is run for a message: which kernel, and where it was counted."""
-        run = next(filter(None, map(self.count, ("instructions", "function_calls"))), None)
-        verb, unit = "executes", "instructions"
-        if run and run.row.measure.id != unit:
-            verb, unit = "makes", "function calls"
         said: dict[str, list[str]] = {}
-        for found, words in (
-            (self.count("payload_copies"), "copies each byte {} times{} ({})"),
-            (run, f"for a message {verb} {{}} {unit}{{}} ({{}})"),
-        ):
-            if found:
-                figures = self._each(found, words)
-                said.setdefault(found.row.lines[0].kernel, []).append(figures)
-        return " ".join(
-            f"{kernel_text(kernel)} {listed(clauses)}." for kernel, clauses in said.items()
-        )
+        for kernel, clause in self.clauses:
+            said.setdefault(kernel, []).append(clause)
+        return " ".join(f"{kernel} {listed(clauses)}." for kernel, clauses in said.items())
+
+    @property
+    def clauses(self) -> list[tuple[str, str]]:
+        """A kernel and what it does: `copies each byte …`, `executes … for each message`."""
+        run = next(filter(None, map(self.count, ("instructions", "function_calls"))), None)
+        does = "executes {} instructions"
+        if run and run.row.measure.id != "instructions":
+            does = "makes {} function calls"
+        return [
+            (kernel_text(found.row.lines[0].kernel), self._each(found, words))
+            for found, words in (
+                (self.count("payload_copies"), "copies each byte {} times{} ({})"),
+                (run, f"{does}{{}}, for each message ({{}})"),
+            )
+            if found
+        ]
 
     def _each(self, found: Counted, words: str) -> str:
         """`copies each byte 2.00 times over a Unix socket and TCP alike (…)`."""

@@ -60,7 +60,7 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
             "From the sender's system call to the receiver's return from its own: "
             f"{listed(costs)} ({where}, {comparison.title}). Read it from left to right, and down "
             "into the kernel: a box lies below the layer that called it and is as wide as its "
-            "instructions, both targets on one scale.",
+            "instructions, both transports on one scale.",
             *(
                 f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
                 f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."

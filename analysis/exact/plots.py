@@ -29,7 +29,7 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
             left += width
         ax.text(left, row, f" {cell.total:,}", va="center", fontsize=9)
         labels.append(f"{cell.transport}\n{title}")
-    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.set_yticks(range(len(labels)), labels, fontsize=9.5)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.margins(x=0.1)
@@ -71,7 +71,7 @@ def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
             # Of a transport's two lines the upper one has its figure above it, wherever they cross.
             above = 7 if value == highest[transport, kernel] else -13
             ax.annotate(f"{value:,}", (place, value), textcoords="offset points", xytext=(0, above),
-                        ha="center", fontsize=8, color=INK)  # fmt: skip
+                        ha="center", fontsize=9.5, color=INK)  # fmt: skip
     ax.set_xticks(range(len(kernels)), kernels)
     ax.set_ylim(bottom=0)
     ax.margins(x=0.1, y=0.15)

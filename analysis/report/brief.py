@@ -14,7 +14,7 @@ from analysis.intervals import Estimate
 from analysis.machine import kernel_text
 from analysis.times.words import part_text
 from analysis.verdicts.verdict import Verdict, tally
-from analysis.wording import amount, capital, counted, listed, number, place
+from analysis.wording import amount, capital, counted, listed, number
 
 WIDTH, MOST_LINES = 80, 25
 NAME, FIGURE = 35, 10  # columns of the table
@@ -109,9 +109,9 @@ def _sources(answer: Answer) -> Iterator[str]:
         if found := answer.count(measure):
             words = f"{measure.removeprefix('payload_')} {found.counter.removeprefix('counted ')}"
             by_kernel.setdefault(kernel_text(found.row.lines[0].kernel), []).append(words)
-    said = [f"times: {answer.host}"] if answer.placed else []
+    said = [f"times: {answer.host}", answer.ways] if answer.placed else []
     said += [f"{kernel}: {', '.join(found)}" for kernel, found in by_kernel.items()]
-    yield from _wrapped(f"{capital('; '.join(said))}.", "  ")
+    yield from _wrapped(f"{capital('; '.join(filter(None, said)))}.", "  ")
     yield ""
 
 
@@ -129,14 +129,14 @@ def _differences(answer: Answer) -> Iterator[str]:
 def _matters(answer: Answer) -> Iterator[str]:
     """Whether it matters: the share of a CPU, and the request of which it is one percent."""
     shares = [
-        f"{number(placed.share(RATE).cpu_share.value * 100)} % {place(placed.conditions)}"
+        f"{number(placed.share(RATE).cpu_share.value * 100)} % ({title_of(placed.conditions)})"
         for placed in answer.asleep
     ]
-    large = [f"{_value(placed.large)} {place(placed.conditions)}" for placed in answer.asleep]
+    large = [f"{_value(placed.large)} ({title_of(placed.conditions)})" for placed in answer.asleep]
     if shares:
         yield from _wrapped(
-            f"{RATE:,} requests a second take this much more of a CPU: {listed(shares)}. The "
-            f"difference is below 1 % of a request that takes longer than {listed(large)}.", "  ",
+            f"{RATE:,} requests/s take {listed(shares, 'or')} more of a CPU. The difference is "
+            f"1 % of a request of {listed(large, 'or')}.", "  ",
         )  # fmt: skip
 
 

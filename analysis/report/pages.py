@@ -12,6 +12,7 @@ from analysis.report.sections.counts import Blocks, Figures
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("answer", "", answer.first_screen),
+    ("colleagues", "Say it to your colleagues", answer.colleagues),
     ("in-words", "The answer in words", lambda found, _: iter(found.summary)),
     ("ledger", "The ledger", counts.first_ledger),
     ("verdicts", "Verdicts", claims.claims),

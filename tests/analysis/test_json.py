@@ -17,6 +17,7 @@ from tests.docs import reference, transcripts
 from tests.docs.transcripts import Step
 
 PAGE = REPOSITORY / "docs/json.md"
+FIRST, *EXAMPLES = transcripts.steps(PAGE)
 STORED = REPOSITORY / "docs/report.schema.json"
 
 
@@ -52,20 +53,20 @@ def test_a_run_without_figures_has_a_document(
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree with the reference run's raw files in their place."""
+    """A copy of the tree in which the page's first command wrote report.json."""
     folder = tmp_path_factory.mktemp("json") / "pathcost"
     transcripts.clone(folder)
     shutil.unpack_archive(folder / reference.RUN / reference.ARCHIVE, folder / reference.RUN)
+    paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", paths)
+        patched.delenv("PYTHONPATH", raising=False)
+        assert transcripts.run(FIRST, folder) == []
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("jq") is None, reason="no jq is installed")
-@pytest.mark.parametrize("step", list(transcripts.steps(PAGE)), ids=lambda step: step.name)
-def test_an_example_prints_what_stands_below_it(
-    step: Step, checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first one writes what the others read."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+@pytest.mark.parametrize("step", EXAMPLES, ids=lambda step: step.name)
+def test_an_example_prints_what_stands_below_it(step: Step, checkout: Path) -> None:
     assert transcripts.differences(step, transcripts.run(step, checkout)) == ""

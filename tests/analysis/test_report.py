@@ -36,10 +36,9 @@ def test_all_files_are_there(plain_report: tuple[Path, str]) -> None:
     run, _ = plain_report
     figures = {
         f"figures/{name}.{kind}"
-        for name in ("ledger", "latency", "switches", "functions")
-        for kind in ("svg", "png")
+        for name in ("answer", "ledger", "latency", "switches", "functions")
+        for kind in ("svg", "png", "csv")
     }
-    figures |= {f"figures/{name}.csv" for name in ("ledger", "latency", "switches", "functions")}
     tables = {"measurements.parquet", "measurements.csv", "claims.csv"}
     assert set(files(run)) == {"run.json", "report.html", "report.md", *tables, *figures}
     parquet = pd.read_parquet(run / "measurements.parquet")
@@ -88,8 +87,8 @@ def test_the_command_for_another_report_names_the_run_s_folder(
 def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", page)
-    assert page.count("<script") == 1  # sorts and searches tables
-    assert not re.search(r'href="(?!#|raw/)', page)
+    assert page.count("<script") == 1  # sorts and searches tables, explores figures
+    assert not re.search(r'href="(?!#|raw/|figures/|https://)', page)  # to follow, not to load
     assert 'lang="en"' in page
     assert "prefers-color-scheme: dark" in page
 

@@ -49,7 +49,7 @@ def test_headlines_alone_unless_the_run_was_made_for_claims(
 
 def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert main([str(run), "--full"]) == 0
-    said = "^(?:REFUTED|CONFIRMED|CONDITIONAL)(?: in .* of its scope)?  (.*)"
+    said = "^(?:REFUTED|CONFIRMED|CONDITIONAL)(?: on this machine)?(?: in .* of its scope)?  (.*)"
     found = re.findall(said, capsys.readouterr().out, re.M)
     return [str(statement) for statement in found]
 

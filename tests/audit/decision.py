@@ -19,7 +19,7 @@ ADDED = rf"(?P<verb>adds|saves|and) {TOTAL}(?: (?:to|of) a [a-z ]+?)? (?P<place>
 OPEN = rf"makes no difference that this run can tell (?P<place>{PLACE}) \((?P<ends>{ENDS})\)"
 # "Below 1 % of a request that takes longer than 521 µs (290 to 753) on one CPU or 2.15 ms …"
 LARGE = (
-    r"(?:Below (?P<percent>\d) % of a request that takes longer than|or) "
+    r"(?:[Bb]elow (?P<percent>\d) % of a request that takes longer than|or) "
     rf"{TOTAL} (?P<place>{PLACE})"
 )
 CARD = (
@@ -29,7 +29,18 @@ CARD = (
     r"(?:, too few for an interval)?; "
     rf"(?P<ratio>{NUMBER}) times as long(?: \((?P<ratio_ends>{ENDS})\))?"
 )
-INTERVAL = r"\(95 % interval\)"  # of a table's figures, each of which is checked
+INTERVAL = r"95 % intervals?(?=\)|,)"  # of a table's figures, each of which is checked
+# "two CPUs: unix 35.6 µs, tcp 57.1 µs"
+SLIDE = (
+    rf"(?P<title>{'|'.join(sorted(map(str.lower, TITLES), key=len, reverse=True))}): "
+    rf"(?P<first>[\w-]+) (?P<one>{TIME}), (?P<second>[\w-]+) (?P<two>{TIME})"
+).replace("cpu", "CPU")
+# "10,000 round trips of 64 B a second take 5.42 % (2.74 to 8.09) more of a CPU on one CPU and …"
+SHARE = rf"{NUMBER} %(?: \({NUMBER} to {NUMBER}\))? more of a CPU {PLACE}"
+SHARES = (
+    rf"(?P<rate>{NUMBER}) [a-z ]+ of [\d.]+ \w+ a second take "
+    rf"(?P<each>{SHARE}(?:(?:, | and ){SHARE})*)"
+)
 REACHED = rf"(?P<each>{NUMBER} {PLACE}(?:(?:, | and ){NUMBER} {PLACE})*) over (?P<name>{NAME})\."
 
 
@@ -104,6 +115,13 @@ def nothing(_: Match, __: Screen) -> Checks:
     yield from ()
 
 
+def slide(match: Match, screen: Screen) -> Checks:
+    title = f"{match['title'][:1].upper()}{match['title'][1:]}"
+    pairs = _pairs(screen, TITLES[title])
+    for name, values in zip(("one", "two"), pairs, strict=True):
+        yield Check(f"slide, {title}", parse(match[name]), (intervals.mean(values).value,))
+
+
 def reached(match: Match, screen: Screen) -> Checks:
     name = TRANSPORTS.get(match["name"], match["name"])
     for rate, place in re.findall(rf"({NUMBER}) ({PLACE})", match["each"]):
@@ -117,6 +135,23 @@ def _rate(screen: Screen, name: str, where: str) -> float:
     return intervals.mean(rates).value
 
 
+def shares(match: Match, screen: Screen) -> Checks:
+    rate = parse(match["rate"]).value
+    if rate not in RATES:
+        yield f"{match['rate']} is not one of the rates that the report is for"
+    pattern = rf"({NUMBER}) %(?: \(({NUMBER} to {NUMBER})\))? more of a CPU ({PLACE})"
+    for share, ends, place in re.findall(pattern, match["each"]):
+        where = conditions(place, None)
+        yield from _said(f"{where}, share", share, ends, _share(screen, where, rate))
+
+
+def _share(screen: Screen, where: str, rate: float) -> Estimate:
+    """Percent of a CPU that so many round trips a second take more over the second transport."""
+    first, second = _both(*(screen.cpu(name, where) for name in screen.names))
+    scale = 2 * rate * 100 / 1e9
+    return _difference([scale * a for a in first], [scale * b for b in second])
+
+
 def wrong(screen: Screen) -> Iterator[str]:
     """The table of shares of a CPU: one sentence for each figure that is not so."""
     if not screen.matter:
@@ -124,16 +159,14 @@ def wrong(screen: Screen) -> Iterator[str]:
     head, _, *rows = screen.matter
     for title, column in zip(head[1:], range(1, len(head)), strict=True):
         where = TITLES[title]
-        first, second = _both(*(screen.cpu(name, where) for name in screen.names))
-        if not first:
+        if not screen.cpu(screen.names[1], where):
             yield f"{where}: no CPU time in the table of figures"
             continue
         for row in rows:
             rate = parse(row[0]).value
             if rate not in RATES:
                 yield f"{row[0]} is not one of the rates that the table is for"
-            scale = 2 * rate * 100 / 1e9
-            share = _difference([scale * a for a in first], [scale * b for b in second])
+            share = _share(screen, where, rate)
             figure, _, ends = row[column].rstrip(")").partition(" (")
             beyond = any(_rate(screen, name, where) < rate for name in screen.names)
             if figure.endswith("*") is not beyond:

@@ -284,6 +284,8 @@ PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (decision.LARGE, decision.large),
     (decision.CARD, decision.card),
     (decision.REACHED, decision.reached),
+    (decision.SHARES, decision.shares),
+    (decision.SLIDE, decision.slide),
     (decision.INTERVAL, decision.nothing),
     (MEDIANS, _medians),
     (GAP, _gap),

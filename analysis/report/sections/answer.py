@@ -4,11 +4,21 @@
 from analysis.analyse import Analysis
 from analysis.answer import PLACES, RATES, Answer, Share, title_of, title_text
 from analysis.intervals import Estimate
-from analysis.report.blocks import Bar, Card, Cards, Table, Text, numbers
+from analysis.report.blocks import Bar, Card, Cards, Items, Table, Text, numbers
 from analysis.report.inline import above, code, say
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.times.words import interval_text, part_text
-from analysis.wording import amount, capital, counted, listed, number, place, spread, transport_text
+from analysis.wording import (
+    amount,
+    capital,
+    counted,
+    listed,
+    number,
+    place,
+    size_text,
+    spread,
+    transport_text,
+)
 
 BEYOND = "*"  # marks a rate that no connection reached
 
@@ -18,7 +28,11 @@ def kicker(analysis: Analysis) -> str:
     answer, manifest = analysis.answer, analysis.run.manifest
     said = ["pathcost", analysis.run.name]
     if answer:
-        said += [title_text(answer), *([f"times: {answer.host}"] if answer.placed else [])]
+        said += [
+            title_text(answer),
+            *filter(None, [answer.ways]),
+            *([f"times: {answer.host}"] if answer.placed else []),
+        ]
     return " · ".join([*said, manifest.started[:10]])
 
 
@@ -86,11 +100,10 @@ def _matters(answer: Answer) -> Card:
     name = answer.names[1]
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]
     mark = f"{BEYOND} One connection reached {listed(reached)} over {transport_text(name)}."
-    large = [f"{part_text(placed.large)} {place(placed.conditions)}" for placed in places]
     return Card("Does it matter?", "", "", (), [], [
         Table(caption, ["requests/s", *heads], rows, "narrow"),
         Text("note", mark) if beyond else None,
-        Text("what", f"Below 1 % of a request that takes longer than {listed(large, 'or')}."),
+        Text("what", f"{capital(_large(answer))}."),
     ])  # fmt: skip
 
 
@@ -100,3 +113,50 @@ def _share(share: Share) -> str:
     if figure.low is None or figure.high is None:
         return text
     return above(text, spread(100 * figure.low, 100 * figure.high))
+
+
+def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
+    """Sentences and a figure that are true outside the report: each has its conditions."""
+    answer = analysis.answer
+    if not answer or not answer.asleep:
+        return
+    said = [f"{answer.decided(answer.host).rstrip('.')} ({_conditions(answer)})."]
+    size = size_text(answer.size)
+    for kernel, clause in answer.clauses:
+        of_size = clause.replace("each byte", f"each byte of a message of {size}")
+        said.append(f"{kernel} {of_size.replace('each message', f'each message of {size}')}.")
+    second, first = (transport_text(name) for name in reversed(answer.names))
+    rate = RATES[1]
+    shares = [
+        f"{_percent(placed.share(rate))} more of a CPU {place(placed.conditions)}"
+        for placed in answer.asleep
+    ]
+    each = "round trips" if answer.iteration == "round trip" else f"{answer.iteration}s"
+    said.append(
+        f"On {answer.host} {rate:,} {each} of {size} a second take {listed(shares)} over {second} "
+        f"than over {first}, by the CPU time of both processes."
+    )
+    said.append(
+        f"On {answer.host} the difference between {second} and {first} for {size} is "
+        f"{_large(answer)}."
+    )
+    yield "Each sentence is true by itself, for the machine that it names."
+    yield Items(said)
+    yield figures.get("answer")
+
+
+def _conditions(answer: Answer) -> str:
+    return "; ".join(filter(None, (title_text(answer), answer.ways, "95 % intervals")))
+
+
+def _percent(share: Share) -> str:
+    figure = share.cpu_share
+    text = f"{number(100 * figure.value)} %"
+    if figure.low is None or figure.high is None:
+        return text
+    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
+
+
+def _large(answer: Answer) -> str:
+    large = [f"{part_text(placed.large)} {place(placed.conditions)}" for placed in answer.asleep]
+    return f"below 1 % of a request that takes longer than {listed(large, 'or')}"
