@@ -46,7 +46,8 @@ def run(options: Options, argv: list[str]) -> None:
     session, destination = Session(options), accept(options)
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
-    if session.analyse(python, str(destination)) != 0:
+    shown = [options.shown] if options.shown else []
+    if session.analyse(python, str(destination), *shown) != 0:
         raise RunError(
             f"measured, but not analysed: the raw files are in {destination}; "
             f"try again with python -m analysis {destination}."
