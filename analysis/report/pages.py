@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from analysis.analyse import Analysis
 from analysis.drawing import Drawn
 from analysis.report.blocks import Page, Section
-from analysis.report.sections import answer, claims, counts, exact, programs, run, times
+from analysis.report.sections import answer, claims, counts, exact, programs, run, times, unasked
 from analysis.report.sections.counts import Blocks, Figures
 
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
@@ -28,6 +28,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("exact", "Every instruction", exact.instructions),
     ("knobs", "What one thing changes", exact.knobs),
     ("kernels", "Kernel by kernel", counts.kernels),
+    ("unasked", "What this run did not ask", unasked.unasked),
     ("ledger-full", "Every row, every instrument", counts.full_ledgers),
     ("agreement", "Do the instruments agree?", counts.agreement),
     ("probe-cost", "What the probes cost", run.probe_cost),

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.analyse import analyse
+from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from analysis.report.blocks import Group, Table, Text
 from analysis.report.sections.run import environment, reproduce
+from analysis.report.sections.unasked import QUESTIONS, Question
 from probes.reasons import missing, reason
+from runners.options import parse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
@@ -139,6 +141,14 @@ def test_hostile_strings_in_the_terminal(
         said = capsys.readouterr().out
         assert "[red]made up[/]" in said
         assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.words)
+def test_the_command_for_a_question_is_one(question: Question, plain: Analysis) -> None:
+    assert not question.asked(plain)
+    words = question.command.removeprefix("sudo ").split()
+    assert words[0] == "./runners/run.sh"
+    parse(words[1:])
 
 
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
