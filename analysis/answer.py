@@ -82,8 +82,15 @@ class Placed:
 
     @property
     def large(self) -> Estimate:
-        """The time of a request of which the difference is one percent."""
-        return scaled(self.iteration.added, 1 / SMALL)
+        """The time of a request of which the difference is one percent.
+
+        Where the interval holds no difference, the largest one that it leaves open.
+        """
+        added = self.iteration.added
+        added = -added if added.value < 0 else added
+        if added.low is not None and added.high is not None and added.spans(0):
+            added = Estimate(max(-added.low, added.high), None, None, added.repeats)
+        return scaled(added, 1 / SMALL)
 
     @property
     def shares(self) -> list[Share]:
@@ -184,36 +191,41 @@ class Answer:
     @property
     def copied_and_run(self) -> str:
         """What is copied and what is run for a message: which kernel, and where it was counted."""
-        said: dict[str, list[str]] = {}
-        for kernel, clause in self.clauses:
-            said.setdefault(kernel, []).append(clause)
-        return " ".join(f"{kernel} {listed(clauses)}." for kernel, clauses in said.items())
+        by_kernel: dict[str, list[tuple[str, str]]] = {}
+        for kernel, words, counter in self.clauses:
+            by_kernel.setdefault(kernel, []).append((words, counter))
+        said = []
+        for kernel, clauses in by_kernel.items():
+            counters = {counter for _, counter in clauses}
+            each = [w if len(counters) == 1 else f"{w} ({counter})" for w, counter in clauses]
+            last = f" ({counters.pop()})" if len(counters) == 1 else ""
+            said.append(f"{kernel} {listed(each)}{last}.")
+        return " ".join(said)
 
     @property
-    def clauses(self) -> list[tuple[str, str]]:
-        """A kernel and what it does: `copies each byte …`, `executes … for each message`."""
+    def clauses(self) -> list[tuple[str, str, str]]:
+        """A kernel, what it does (`copies each byte …`), and where that was counted."""
         run = next(filter(None, map(self.count, ("instructions", "function_calls"))), None)
-        does = "executes {} instructions"
+        does = "executes {} instructions{}, for each message"
         if run and run.row.measure.id != "instructions":
-            does = "makes {} function calls"
+            does = does.replace("executes {} instructions", "makes {} function calls")
         return [
-            (kernel_text(found.row.lines[0].kernel), self._each(found, words))
+            (kernel_text(found.row.lines[0].kernel), self._each(found, words), found.counter)
             for found, words in (
-                (self.count("payload_copies"), "copies each byte {} times{} ({})"),
-                (run, f"{does}{{}}, for each message ({{}})"),
+                (self.count("payload_copies"), "copies each byte {} times{}"), (run, does)
             )
             if found
-        ]
+        ]  # fmt: skip
 
     def _each(self, found: Counted, words: str) -> str:
-        """`copies each byte 2.00 times over a Unix socket and TCP alike (…)`."""
+        """`copies each byte 2.00 times over a Unix socket and TCP alike`."""
         (name, figure), *others = found.figures.items()
         over = f" over {transport_text(name)}"
         for other, value in others:
             alike = found.alike and f" and {transport_text(other)} alike"
             over += alike or f" and {value} over {transport_text(other)}"
         times = self.times_as_many(found)
-        return words.format(figure, over + (times and f", {times} as many"), found.counter)
+        return words.format(figure, over + (times and f", {times} as many"))
 
     def times_as_many(self, found: Counted) -> str:
         """`1.63 times`; empty where the figures are alike, or there is nothing to divide."""

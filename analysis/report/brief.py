@@ -17,7 +17,7 @@ from analysis.verdicts.verdict import Verdict, tally
 from analysis.wording import amount, capital, counted, listed, number
 
 WIDTH, MOST_LINES = 80, 25
-NAME, FIGURE = 35, 10  # columns of the table
+NAME, FIGURE = 34, 9  # columns of the table
 ROWS = {
     "payload_copies": "copies of each payload byte",
     "instructions": "instructions a message, emulated",
@@ -64,8 +64,11 @@ def _answer(analysis: Analysis) -> Iterator[str]:
     if answer is None:
         yield "This run holds no figures: the report says what is missing."
         return
-    yield from _wrapped(answer.decision or answer.copied_and_run)
-    if len(answer.names) > 1:
+    if len(answer.names) < 2 or not (answer.decision or answer.copied_and_run):
+        for sentence in analysis.summary:
+            yield from _wrapped(sentence)
+    else:
+        yield from _wrapped(answer.decision or answer.copied_and_run)
         yield ""
         yield from _table(answer)
         yield from _sources(answer)
@@ -99,7 +102,9 @@ def _value(time: Estimate) -> str:
 
 
 def _line(name: str, first: str, second: str, difference: str) -> str:
-    return f"{name:{NAME}}{first:>{FIGURE}}{second:>{FIGURE}}  {difference}"
+    figures = f"{first:>{FIGURE}}{second:>{FIGURE}}  {difference}"
+    room = min(NAME, WIDTH - len(figures))
+    return f"{name[:room]:{room}}{figures}"
 
 
 def _sources(answer: Answer) -> Iterator[str]:

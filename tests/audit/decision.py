@@ -93,6 +93,10 @@ def large(match: Match, screen: Screen) -> Checks:
     first, second = _pairs(screen, where)
     percent = int(match["percent"] or 1)
     estimate = _difference([100 * a / percent for a in first], [100 * b / percent for b in second])
+    estimate = estimate.negative() if estimate.value < 0 else estimate
+    if estimate.low is not None and estimate.high is not None and estimate.low <= 0:
+        largest = max(-estimate.low, estimate.high)  # the largest difference that is left open
+        estimate = Estimate(largest, None, None, estimate.repeats)
     if percent != 1:
         yield f"the share is {percent} %, and the report's is 1 %"
     yield from _said(f"{where}, request", match["total"], match["ends"], estimate)

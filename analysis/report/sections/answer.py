@@ -9,6 +9,7 @@ from analysis.report.inline import above, code, say
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.times.words import interval_text, part_text
 from analysis.wording import (
+    DASH,
     amount,
     capital,
     counted,
@@ -112,7 +113,8 @@ def _share(share: Share) -> str:
     text = f"{number(100 * figure.value)} %{BEYOND if share.beyond else ''}"
     if figure.low is None or figure.high is None:
         return text
-    return above(text, spread(100 * figure.low, 100 * figure.high))
+    low, high = 100 * figure.low, 100 * figure.high
+    return above(text, spread(low, high) or f"{number(low)}{DASH}{number(high)}")
 
 
 def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
@@ -122,9 +124,10 @@ def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
         return
     said = [f"{answer.decided(answer.host).rstrip('.')} ({_conditions(answer)})."]
     size = size_text(answer.size)
-    for kernel, clause in answer.clauses:
-        of_size = clause.replace("each byte", f"each byte of a message of {size}")
-        said.append(f"{kernel} {of_size.replace('each message', f'each message of {size}')}.")
+    for kernel, words, counter in answer.clauses:
+        of_size = words.replace("each byte", f"each byte of a message of {size}")
+        of_size = of_size.replace("each message", f"each message of {size}")
+        said.append(f"{kernel} {of_size} ({counter}).")
     second, first = (transport_text(name) for name in reversed(answer.names))
     rate = RATES[1]
     shares = [
