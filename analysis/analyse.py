@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import loopback
+from analysis.answer import build_answer
 from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
@@ -81,6 +82,7 @@ class Analysis:
         self.programs = program_rows(self.measured)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)
+        self.answer = build_answer(self)
         self.summary = self._summary()
 
     def _summary(self) -> tuple[str, ...]:

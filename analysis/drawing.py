@@ -5,7 +5,7 @@ Colours of ink, rules and background are marked with hex codes that nothing else
 report can swap them for its own: the figures then follow its dark mode and its print style.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -25,12 +25,12 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10,
+    "font.size": 11,
     "text.parse_math": False,
     "text.color": INK,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
-    "axes.titlesize": 10,
+    "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
@@ -47,7 +47,7 @@ STYLE: Any = {
     "figure.facecolor": CARD,
     "legend.frameon": False,
 }
-PNG_DPI = 110
+PNG_DPI = 192  # twice what a screen has
 
 
 def colour(transport: str, transports: list[str]) -> str:
@@ -63,7 +63,10 @@ def axes_row(panels: int, width: float, height: float, **shared: Any) -> tuple[F
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure, or why there is none (`svg` empty). `data`: the table that it was drawn from."""
+    """A figure, or why there is none (`svg` empty). `data`: the table that it was drawn from.
+
+    `explored`: what report.js draws in its place, so that a reader can point, zoom and switch.
+    """
 
     name: str
     title: str
@@ -72,6 +75,7 @@ class Drawn:
     svg: str = ""
     png: bytes = b""
     data: pd.DataFrame | None = None
+    explored: Mapping[str, Any] | None = None
 
 
 def drawn(
@@ -82,6 +86,7 @@ def drawn(
     plot: Callable[..., Any],
     *what: Any,
     data: pd.DataFrame | None = None,
+    explored: Mapping[str, Any] | None = None,
 ) -> Drawn:
     """A figure as SVG and PNG, the same bytes for the same data."""
     with mpl.rc_context(STYLE):
@@ -90,7 +95,7 @@ def drawn(
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return Drawn(name, title, caption, alt, svg.getvalue().decode(), png.getvalue(), data)
+    return Drawn(name, title, caption, alt, svg.getvalue().decode(), png.getvalue(), data, explored)
 
 
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:

@@ -27,6 +27,9 @@ def exit_status(command: Callable[[], object]) -> int:
         open_streams()
         with reader_may_leave():
             command()
+    except KeyboardInterrupt:
+        complain("interrupted; an older report is as it was.")
+        return 130
     except SentenceError as error:
         complain(error)
         return 2 if isinstance(error, UsageError) else 1

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whose a figure is: the machine of a target, in a few words."""
 
+import re
+
 from analysis.raw.run import Run, Target
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
@@ -20,6 +22,22 @@ def machine_text(run: Run, kind: str, kernel: str) -> str:
     facts = [_hardware(run, target), _congestion(target)] if target else []
     said = ", ".join(filter(None, facts))
     return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
+
+
+def kernel_text(kernel: str) -> str:
+    """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64."""
+    number = re.match(r"\d+(\.\d+)*", kernel)
+    return f"Linux {number[0] if number else kernel}"
+
+
+def counter_text(run: Run, kind: str, kernel: str, cpu: str) -> str:
+    """`counted on an emulated qemu64 CPU, default scheduler`; `cpu` is exact mode's."""
+    if kind in EXACT:
+        return f"counted on an emulated {cpu} CPU, {EXACT[kind]}"
+    target = next((t for t in run.targets if (t.kind, t.kernel) == (kind, kernel)), None)
+    hardware = _hardware(run, target) if target else ""
+    where = "in a guest" if kind == "guest" else "on this machine"
+    return ", ".join(filter(None, (f"counted {where}", hardware)))
 
 
 def is_virtual(run: Run) -> bool:

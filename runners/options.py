@@ -195,6 +195,11 @@ DESTINATIONS = {
     **{"--kernel": "kernels", "--knob": "knobs", "--program": "programs"},
     **{"--instruments": "scripts"},
 }
+SHOWN = {
+    "--full": "print the whole ledger, with every source",
+    "--quiet": "print the report's path only",
+    "--json": "print the analysis as one JSON object (docs/json.md)",
+}
 ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",
     "dry-run": "show every cell in its order, and how long the run takes",
@@ -221,6 +226,10 @@ def build_parser() -> Parser:
         action="store_true",
         help="count every instruction, in an emulated machine; needs no root",
     )
+    shown = groups[OUTPUT].add_mutually_exclusive_group()
+    for name, text in SHOWN.items():
+        shown.add_argument(name, dest="shown", action="store_const", const=name, default="",
+                           help=text)  # fmt: skip
     groups[OUTPUT].add_argument(
         "--no-install",
         action="store_false",
@@ -257,8 +266,11 @@ EFFECTIVE = {
     "--diff": ALWAYS,
     "--pool": ALWAYS - {"--out"},
     "--exact": ALWAYS
+    | SHOWN.keys()
     | {"--transports", "--sizes", "--placements", "--sched", "--messages", "--kernel", "--knob"},
-    "--claims": ALWAYS | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},
+    "--claims": ALWAYS
+    | SHOWN.keys()
+    | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},
 }
 
 
@@ -290,6 +302,7 @@ class Options:
     diff: tuple[Path, ...]  # two runs to compare instead of measuring, or none
     pool: tuple[Path, ...]  # runs whose ratios to put together instead, or none
     action: str
+    shown: str  # an option of the analysis, or none
     sched_given: bool  # exact mode has a default of its own
 
     def effective(self) -> dict[str, Any]:

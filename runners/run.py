@@ -50,8 +50,9 @@ def run(options: Options, argv: list[str]) -> int:
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
     again = f"the raw files are in {destination}; try again with python -m analysis {destination}."
+    shown = [options.shown] if options.shown else []
     try:
-        status = session.analyse(python, str(destination))
+        status = session.analyse(python, str(destination), *shown)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
     if status != 0 and not (destination / "report.html").exists():

@@ -120,7 +120,7 @@ class Session:
             check=False,
         ).returncode
         # Set-up compares sizes: a package that was damaged otherwise shows when it is imported.
-        imports = [python, "-B", "-c", "import analysis.__main__"]
+        imports = [python, "-B", "-c", "import analysis.main"]
         if status != 0 and attempt(imports, cwd=REPOSITORY).returncode != 0:
             environment = python.parent.parent
             (environment / "complete").unlink(missing_ok=True)

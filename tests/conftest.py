@@ -11,8 +11,8 @@ from types import CodeType, FunctionType
 
 import pytest
 
-from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
+from analysis.main import main as make_report
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers"}

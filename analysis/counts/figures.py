@@ -21,7 +21,7 @@ from analysis.counts.measures import best_source, source_of
 from analysis.counts.plots import Panel, Point
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.wording import counted, listed, size_text
+from analysis.wording import counted, listed, number, size_text
 
 PER_MESSAGE = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
@@ -78,9 +78,27 @@ def _points(
                 yield Point(transport, label, e.value, e.low, e.high)
 
 
+def _differing(
+    best: list[tuple[Row, Line]], transports: list[str]
+) -> tuple[list[tuple[Row, Line]], str]:
+    """The rows in which transports differ, and a sentence on the others; all, if none does."""
+
+    def same(line: Line) -> bool:
+        found = [(e.value, e.low, e.high) for (_, t), e in line.entries.items() if t in transports]
+        return len({tuple(map(number, figures)) for figures in found}) < 2
+
+    alike = [f"{row.measure.words} ({number(value)})" for row, line in best if same(line)
+             for value in [next(iter(line.entries.values())).value]]  # fmt: skip
+    differing = [(row, line) for row, line in best if not same(line)]
+    if not differing or not alike:
+        return best, ""
+    return differing, f"Not drawn, since they are the same for all: {listed(alike)}."
+
+
 def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
     best = _best([ledger.row(name) for name in PER_MESSAGE])
+    best, alike = _differing(best, ledger.transports)
     labelled = [(f"{row.measure.words} ({line.target})", line) for row, line in best]
     panels = tuple(
         Panel(place, points)
@@ -92,7 +110,7 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     caption = (
         "Read the line between the two marks: its length is the difference between the transports "
         f"({conditions}; copies are per payload byte, all else per message; median over repeats). "
-        "Where the marks lie on each other, the transports cost the same."
+        f"{alike}"
     )
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
     plot = partial(plots.ledger_plot, unit="per message")

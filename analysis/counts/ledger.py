@@ -192,7 +192,9 @@ def version(kernel: str) -> tuple[int, ...]:
 
 def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     """The reason that the run itself gives, where its manifest names the quantity."""
-    reasons = [lack.why.rstrip(".") for lack in _about(measure, missing)]
+    about = _about(measure, missing)
+    failed = [lack for lack in about if lack.requested]  # of more weight than what nobody wanted
+    reasons = [lack.why.rstrip(".") for lack in failed or about]
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 

@@ -233,6 +233,17 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     )
 
 
+def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
+    """Who was seen to copy payload on that kernel: not every cell is followed, and it is the same
+    function in all of them."""
+    return frozenset(
+        name
+        for cell in cells
+        if cell.kernel == kernel and cell.payload
+        for name in cell.payload.copiers
+    )
+
+
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:

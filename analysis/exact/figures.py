@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
-from analysis.exact.cells import Comparison, inclusive, scheduling_text
+from analysis.exact.cells import DEFAULT, Comparison, inclusive, scheduling_text
+from analysis.functions import explore
 from analysis.functions.flame import palette
 from analysis.wording import listed, size_text
 
@@ -27,22 +28,29 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
     """The figures of the first kernel and size, and the trend where there are several kernels."""
     if not comparisons:
         return ()
-    first = comparisons[0]
-    alike = tuple(c for c in comparisons if (c.kernel, c.size) == (first.kernel, first.size))
-    where = f"{first.kernel}, pingpong, {size_text(first.size)}"
-    found = [_journey(first, where), _layers(alike, where), _flame(first, where)]
-    lines = _by_kernel(comparisons, first.size)
+    kernel, size = comparisons[0].kernel, comparisons[0].size
+    alike = [c for c in comparisons if (c.kernel, c.size) == (kernel, size)]
+    alike.sort(key=usual_first)
+    where = f"{kernel}, pingpong, {size_text(size)}"
+    found = [_journey(alike, where), _layers(tuple(alike), where), _flame(alike, where)]
+    lines = _by_kernel(comparisons, size)
     if any(len(values) > 1 for values in lines.values()):
-        found.append(_kernels(lines, size_text(first.size)))
+        found.append(_kernels(lines, size_text(size)))
     return tuple(found)
 
 
-def _journey(comparison: Comparison, where: str) -> Drawn:
+def usual_first(comparison: Comparison) -> tuple[bool, bool]:
+    """A sort key: one CPU and the default scheduler are what most people have."""
+    return comparison.placement != "same-cpu", comparison.scheduling != DEFAULT
+
+
+def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
     title = "The journey of one message"
-    found = journey.journeys(comparison)
-    if not found:
+    views = [(c, found) for c in comparisons if (found := journey.journeys(c, comparisons))]
+    if not views:
         lacks = "no round trip in its order (made before that was kept)"
         return not_drawn("journey", title, lacks)
+    comparison, found = views[0]
     costs = [f"{message.total:,} instructions over {message.transport}" for message in found]
     shares = [
         f"{cell.identical} of {cell.iterations} ({cell.transport})" for cell in comparison.cells
@@ -52,7 +60,7 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
             "From the sender's system call to the receiver's return from its own: "
             f"{listed(costs)} ({where}, {comparison.title}). Read it from left to right, and down "
             "into the kernel: a box lies below the layer that called it and is as wide as its "
-            "instructions, both targets on one scale.",
+            "instructions, both transports on one scale.",
             *(
                 f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
                 f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
@@ -78,7 +86,15 @@ def _journey(comparison: Comparison, where: str) -> Drawn:
         for message in found
     )
     plot, colours = journey_plot.journey_plot, palette(cell.layers() for cell in comparison.cells)
-    return drawn("journey", title, caption, alt, plot, found, colours, data=journey.table(found))
+    explored = explore.explored(
+        "instructions", colours,
+        [(c.title, list(map(explore.of_journey, journeys))) for c, journeys in views],
+        comparison.kernel,
+    )  # fmt: skip
+    table = journey.table(found)
+    return drawn(
+        "journey", title, caption, alt, plot, found, colours, data=table, explored=explored
+    )
 
 
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
@@ -99,14 +115,20 @@ def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
     return drawn("exact-layers", title, caption, alt, plots.layers_plot, comparisons, data=table)
 
 
-def _flame(comparison: Comparison, where: str) -> Drawn:
+def _flame(comparisons: Sequence[Comparison], where: str) -> Drawn:
+    comparison = comparisons[0]
     caption = (
         f"{where}, {comparison.title}. What is called lies below its caller, as wide as its "
         "instructions; both processes' equal paths are one; colours are layers. The transports "
         "are on one scale. The stacks are in folded/, for any flame graph program."
     )
     alt = "A flame graph for each transport."
-    return drawn("exact-flame", "Flame graph", caption, alt, plots.flame_plot, comparison)
+    colours = palette(cell.layers() for cell in comparison.cells)
+    views = [(c.title, list(map(explore.of_graph, plots.graphs(c)))) for c in comparisons]
+    explored = explore.explored("instructions", colours, views, comparison.kernel)
+    return drawn(
+        "exact-flame", "Flame graph", caption, alt, plots.flame_plot, comparison, explored=explored
+    )
 
 
 def _by_kernel(

@@ -80,8 +80,13 @@ def layers(span: Span) -> Path:
 
     User space stands for itself only, and not above every system call.
     """
-    depths = range(2 if span.in_user else 3, len(span.path) + 1)
+    depths = range(first_layer(span), len(span.path) + 1)
     return tuple(name for name, _ in groupby(layer_of(span.path[:n]).name for n in depths))
+
+
+def first_layer(span: Span) -> int:
+    """How much of its path the first of its layers has."""
+    return 2 if span.in_user else 3
 
 
 def message(iteration: Sequence[Span]) -> tuple[Span, ...]:

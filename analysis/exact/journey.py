@@ -4,16 +4,18 @@
 Out of exact mode's steady round trip (analysis/exact/iteration.py), in the order in which it ran.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pandas as pd
 
-from analysis.exact.cells import PREEMPTION, Comparison, ExactCell, summed
-from analysis.exact.iteration import Slice, Span, layers, message, slices
+from analysis.exact.cells import PREEMPTION, Comparison, ExactCell, copiers, summed
+from analysis.exact.iteration import Slice, Span, first_layer, layers, message, slices
 from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
+from analysis.functions.layers import layer_of
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
 COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
@@ -29,13 +31,22 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Box(Slice):
+    """A layer of the journey."""
+
+    function: str  # that it begins with
+    own: int  # instructions of the layer itself, without what lies below it
+    copies: int  # of payload, in it and below
+
+
+@dataclass(frozen=True)
 class Journey:
     """One transport's message. Widths and places are instructions since the sender's call."""
 
     transport: str
     total: int
     stages: tuple[Slice, ...]  # who is in which system call, one after the other
-    boxes: tuple[Slice, ...]  # layers, each below the one that called it
+    boxes: tuple[Box, ...]  # layers, each below the one that called it
     marks: tuple[Mark, ...]
     softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
 
@@ -53,27 +64,53 @@ class Journey:
         return list(summed((stage.name, stage.width) for stage in self.stages).items())
 
 
-def journeys(comparison: Comparison) -> tuple[Journey, ...]:
-    """One for each transport whose iteration the run kept."""
-    return tuple(found for cell in comparison.cells if (found := _journey(cell, comparison)))
+def journeys(comparison: Comparison, others: Sequence[Comparison] = ()) -> tuple[Journey, ...]:
+    """One for each transport whose iteration the run kept.
+
+    `others` may know who copies payload: not every cell was followed.
+    """
+    cells = [cell for found in (comparison, *others) for cell in found.cells]
+    known = copiers(cells, comparison.kernel)
+    return tuple(found for cell in comparison.cells if (found := _journey(cell, known)))
 
 
-def _journey(cell: ExactCell, comparison: Comparison) -> Journey | None:
+def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
     way = message(cell.iteration)
     if not way:
         return None
-    # Without a payload of its own, the other transports': the kernel copies from and to users by
-    # the same function.
-    cells = (cell,) if cell.payload else comparison.cells
-    copiers = frozenset(name for c in cells if c.payload for name in c.payload.copiers)
+    marks = tuple(_marks(way, known))
     return Journey(
         cell.transport,
         sum(span.instructions for span in way),
         tuple(_stages(way)),
-        tuple(sorted(slices(way, layers), key=lambda box: (box.depth, box.start))),
-        tuple(_marks(way, copiers)),
+        tuple(sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))),
+        marks,
         _softirq(way),
     )
+
+
+def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Box]:
+    starts = list(accumulate((span.instructions for span in way), initial=0))
+    own: Counter[tuple[int, int]] = Counter()
+    for span, start in zip(way, starts, strict=False):
+        own[len(layers(span)) - 1, start] += span.instructions
+    copies = [mark.at for mark in marks if mark.kind == "copy"]
+    for box in slices(way, layers):
+        end = box.start + box.width
+        inside = range(bisect_left(starts, box.start), bisect_left(starts, end))
+        yield Box(
+            box.name, box.depth, box.start, box.width,
+            _entry(way[inside[0]], box.depth) if inside else "",
+            sum(own[box.depth, starts[place]] for place in inside),
+            sum(box.start <= at < end for at in copies),
+        )  # fmt: skip
+
+
+def _entry(span: Span, depth: int) -> str:
+    """The function that a span's layer at this depth begins with."""
+    names = [layer_of(span.path[:n]).name for n in range(first_layer(span), len(span.path) + 1)]
+    begins = [n for n, name in enumerate(names) if not n or name != names[n - 1]]
+    return span.path[first_layer(span) - 1 + begins[depth]]
 
 
 def _softirq(way: Sequence[Span]) -> dict[str, int]:

@@ -11,10 +11,10 @@ from analysis.exact.iteration import Slice
 from analysis.exact.journey import Journey
 from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend, stacked
 
-ROW = 0.24  # inches
+ROW = 0.22  # inches
 WORD_ROWS = 3
 ABOVE = 1.1 + 0.8 * WORD_ROWS  # rows for the marks and their words
-CHARACTER = 0.008  # of the figure's width, as drawn in the small type
+CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
 SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
 
 
@@ -29,7 +29,7 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     figure, axes = stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
     transports = [journey.transport for journey in found]
     for ax, journey, depth in zip(axes, found, depths, strict=True):
-        title = f"{journey.transport}: {journey.total:,} instructions"
+        title = f"One message over {journey.transport}: {journey.total:,} instructions"
         ax.set_title(title, color=colour(journey.transport, transports))
         for stage in journey.stages:
             _bar(ax, stage, stage.name, -1, RULE, widest, INK)
@@ -53,7 +53,9 @@ def _bar(ax: Axes, box: Slice, name: str, row: int, fill: str, widest: int, ink:
     room = int(box.width / widest / CHARACTER)
     text = name if room >= len(name) else f"{name[: room - 1]}…" if room >= 4 else ""
     if text:
-        ax.text(box.start, row + 0.48, f" {text}", va="center", fontsize=8, color=ink, clip_on=True)
+        ax.text(
+            box.start, row + 0.48, f" {text}", va="center", fontsize=10, color=ink, clip_on=True
+        )
 
 
 def _marks(ax: Axes, journey: Journey, widest: int) -> None:
@@ -67,5 +69,5 @@ def _marks(ax: Axes, journey: Journey, widest: int) -> None:
         wide = len(mark.words) * CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
-        ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=8, color=INK, va="bottom")
+        ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")
         last, rows[row] = mark.words, left + wide

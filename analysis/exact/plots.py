@@ -8,6 +8,8 @@ from analysis.exact.cells import Comparison, inclusive
 from analysis.functions import flame
 from analysis.functions.flame import REST
 
+UNIT = "instructions a round trip"
+
 
 def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     """One bar for each transport, as long as its round trip, parted by layer."""
@@ -27,7 +29,7 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
             left += width
         ax.text(left, row, f" {cell.total:,}", va="center", fontsize=9)
         labels.append(f"{cell.transport}\n{title}")
-    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.set_yticks(range(len(labels)), labels, fontsize=9.5)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.margins(x=0.1)
@@ -38,12 +40,15 @@ def layers_plot(comparisons: tuple[Comparison, ...]) -> Figure:
     return figure
 
 
-def flame_plot(comparison: Comparison) -> Figure:
+def graphs(comparison: Comparison) -> list[flame.Graph]:
     """A flame graph for each transport; the two tasks' equal paths are one."""
-    unit = "instructions a round trip"
-    titled = [(f"{cell.transport}: {cell.total:,} {unit}", cell) for cell in comparison.cells]
-    graphs = [flame.Graph(title, inclusive(cell.nodes)) for title, cell in titled]
-    return flame.flame_plot(graphs, unit)
+    titled = [(f"{cell.transport}: {cell.total:,} {UNIT}", cell) for cell in comparison.cells]
+    return [flame.Graph(title, inclusive(cell.nodes)) for title, cell in titled]
+
+
+def flame_plot(comparison: Comparison) -> Figure:
+    """The flame graphs on one scale."""
+    return flame.flame_plot(graphs(comparison), UNIT)
 
 
 def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
@@ -66,7 +71,7 @@ def kernels_plot(lines: dict[tuple[str, str], dict[str, int]]) -> Figure:
             # Of a transport's two lines the upper one has its figure above it, wherever they cross.
             above = 7 if value == highest[transport, kernel] else -13
             ax.annotate(f"{value:,}", (place, value), textcoords="offset points", xytext=(0, above),
-                        ha="center", fontsize=8, color=INK)  # fmt: skip
+                        ha="center", fontsize=9.5, color=INK)  # fmt: skip
     ax.set_xticks(range(len(kernels)), kernels)
     ax.set_ylim(bottom=0)
     ax.margins(x=0.1, y=0.15)

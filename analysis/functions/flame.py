@@ -19,15 +19,16 @@ from matplotlib.patches import Patch
 from analysis.drawing import CARD
 from analysis.functions.layers import layer_of
 
-# Okabe and Ito's first, then tints of theirs: neighbours in the figures differ in lightness, too.
+# Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.
 PALETTE = (
-    "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#5b6fd0", "#e8a27c", "#8ccfb4",
-    "#b5a6d6", "#c2b280",
+    "#8ccfb4", "#cc79a7", "#f0e442", "#009e73", "#b5a6d6", "#c2b280", "#9ac24d", "#e5b8c9",
+    "#a98bc4", "#5fb3b3",
 )  # fmt: skip
 REST, REST_COLOUR = "all other layers", "#c8ccd0"
 LEAST_SHARE = 0.002  # of the widest flame graph: thinner frames cannot be seen
-CHARACTER = 0.0085  # of the figure's width, as drawn in the small type
-ROW = 0.16  # inches
+CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
+ROW = 0.19  # inches
+WIDE = 12.5  # inches
 DARK = "#101214"  # on the layers' colours, whatever the page's theme
 
 Path = tuple[str, ...]  # from the outermost function in, without the task
@@ -104,7 +105,7 @@ def palette(drawn: Iterable[Counter[str]]) -> dict[str, str]:
 
 def legend(figure: Figure, colours: dict[str, str]) -> None:
     handles = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9)
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=10)
 
 
 def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
@@ -131,7 +132,7 @@ def painted(graphs: Sequence[Graph], unit: str, paints: Sequence[Paint]) -> Figu
             )  # fmt: skip
             text = _fitting(frame.name, frame.width / widest)
             if text:
-                ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=7,
+                ax.text(frame.start, frame.depth + 0.5, f" {text}", va="center", fontsize=10,
                         color=DARK, clip_on=True)  # fmt: skip
         ax.set_ylim(depth, 0)
     return figure
@@ -141,7 +142,7 @@ def stacked(
     rows: Sequence[float], height: float, widest: int, unit: str
 ) -> tuple[Figure, list[Axes]]:
     """Axes of so many rows each, one below the other, on one scale from 0 to `widest`."""
-    figure = Figure(figsize=(9, height), layout="constrained")
+    figure = Figure(figsize=(WIDE, height), layout="constrained")
     ratios = {"height_ratios": rows}
     grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
     axes = list(grid[:, 0])

@@ -14,7 +14,8 @@ from operator import attrgetter
 from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import MOST_TOGETHER, conditions_order, transport_order
 from analysis.drawing import Drawn, drawn
-from analysis.functions.flame import Graph, Path, flame_plot, inclusive
+from analysis.functions import explore
+from analysis.functions.flame import Graph, Path, flame_plot, inclusive, palette
 from analysis.functions.layers import USER
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
@@ -99,7 +100,12 @@ def _draw(conditions: str, some: list[Profile]) -> Drawn:
     title = f"Where the time on the CPU goes, {conditions}"
     alt = "A flame graph of samples for each transport."
     name = f"profile-{conditions.replace('+', '-')}"
-    return drawn(name, title, _caption(some[0]), alt, flame_plot, graphs, "samples")
+    views = [(conditions, list(map(explore.of_graph, graphs)))]
+    colours = palette(graph.layers() for graph in graphs)
+    explored = explore.explored("samples", colours, views, some[0].kernel)
+    return drawn(
+        name, title, _caption(some[0]), alt, flame_plot, graphs, "samples", explored=explored
+    )
 
 
 def _caption(profile: Profile) -> str:

@@ -175,6 +175,7 @@ class Missing:
     requested: bool = True  # false: nobody wanted it, so nothing failed
     transport: str = ""  # where no cell of this transport ran at all
     quantities: tuple[str, ...] = ()  # what would have been counted
+    code: str = ""  # of the reason in probes/reasons.tsv
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def _missing(entry: MissingEntry) -> Missing:
             f"run.json has the reason '{entry.code}' without its value {error}."
         ) from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
-    return Missing(what, entry.target, why, entry.requested, quantities=entry.what)
+    return Missing(what, entry.target, why, entry.requested, quantities=entry.what, code=entry.code)
 
 
 def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:

@@ -52,11 +52,11 @@ def schema() -> dict[str, Any]:
         "$schema": GenerateJsonSchema.schema_dialect,
         "title": "What a run of pathcost leaves behind (docs/run-folder.md)",
         "files": {name: files[name, JSON] for name in FILES},
-        "$defs": _described(rest["$defs"]),
+        "$defs": described(rest["$defs"]),
     }
 
 
-def _described(models: dict[str, Any]) -> dict[str, Any]:
+def described(models: dict[str, Any]) -> dict[str, Any]:
     """Give each field the comment behind it, or the comment on the lines above it."""
     for model in _below(Model):
         fields = models.get(model.__name__, {}).get("properties", {})

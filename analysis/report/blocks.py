@@ -87,6 +87,33 @@ class Group(NamedTuple):
     blocks: "Blocks"
 
 
+class Bar(NamedTuple):
+    """A figure of one transport as a bar, with its interval: shares of the longest bar."""
+
+    name: str
+    text: str
+    length: float
+    low: float
+    high: float
+
+
+class Card(NamedTuple):
+    """A figure in large, what it is of, and what it is made of."""
+
+    title: str
+    note: str
+    figure: str
+    bars: Sequence[Bar]
+    lines: Sequence[str]
+    blocks: "Blocks"
+
+
+class Cards(NamedTuple):
+    """Cards beside each other."""
+
+    cards: Sequence[Card]
+
+
 class Article(NamedTuple):
     """A claim with its verdict."""
 
@@ -105,7 +132,7 @@ class Section(NamedTuple):
 
 
 # A str is a paragraph, a Drawn is a figure, and None is nothing.
-Block = str | Drawn | Text | Items | SideBySide | Table | Group | Article | Section | None
+Block = str | Drawn | Text | Items | SideBySide | Table | Group | Cards | Article | Section | None
 Blocks = Sequence[Block]
 
 

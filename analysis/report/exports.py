@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines."""
 
-from collections.abc import Iterable
-
 from analysis.analyse import Analysis
-from analysis.exact.cells import ExactCell
+from analysis.exact.cells import ExactCell, copiers
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
 from analysis.report import output
@@ -24,17 +22,6 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
                 trace(cell, copiers(cells, cell.kernel))
             )
     return files
-
-
-def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
-    """Who was seen to copy payload on that kernel: not every cell is followed, and it is the same
-    function in all of them."""
-    return frozenset(
-        name
-        for cell in cells
-        if cell.kernel == kernel and cell.payload
-        for name in cell.payload.copiers
-    )
 
 
 def cell_name(cell: ExactCell) -> str:

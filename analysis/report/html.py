@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Blocks as one self-contained page that needs no network; all text is escaped by Jinja."""
 
+import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -26,8 +30,8 @@ SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", r
 
 
 def html(page: Page, sortable: bool = True) -> str:
-    """`sortable`: with the script that sorts and searches tables, which is all that it does."""
-    return _template().render(page=page, sortable=sortable)
+    """`sortable`: with the scripts that sort tables and explore figures."""
+    return _template().render(page=page, sortable=sortable, ids=_Ids())
 
 
 @cache  # compiling the template takes longer than filling it in
@@ -40,8 +44,28 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(inline=_inline_svg, kind=lambda block: type(block).__name__)
+    environment.filters.update(
+        inline=_inline_svg, data=_data, kind=lambda block: type(block).__name__
+    )
     return environment.get_template("page.html.j2")
+
+
+class _Ids:
+    """A page's ids for headings: of their words, and none twice."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def __call__(self, text: str) -> str:
+        words = re.sub(r"[^a-z0-9]+", "-", Markup(text).striptags().lower()).strip("-")
+        self._times[words] += 1
+        return f"at-{words}" + (f"-{n}" if (n := self._times[words]) > 1 else "")
+
+
+def _data(explored: Mapping[str, Any]) -> Markup:
+    """JSON in a script element, which nothing in it can end."""
+    written = json.dumps(explored, ensure_ascii=False, separators=(",", ":"))
+    return Markup(written.replace("<", "\\u003c"))
 
 
 def _inline_svg(figure: Drawn) -> Markup:

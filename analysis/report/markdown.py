@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import unescape
 from textwrap import indent
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from analysis.drawing import Drawn
 from analysis.report import blocks
@@ -80,6 +80,12 @@ def _written(given: Blocks) -> Iterator[str]:
                 yield text(summary)
             case blocks.Group(_, summary, inner):
                 yield f"**{text(summary).replace('**', '')}**"
+            case blocks.Cards(cards):
+                for card in cards:
+                    bars = [f"{bar.name} {bar.text}" for bar in card.bars]
+                    words = filter(None, (card.note, card.figure, *bars, *card.lines))
+                    yield f"**{text(card.title)}**: {text(Markup('; ').join(words))}"
+                    yield from _written(card.blocks)
             case blocks.Article(_, verdict, statement, inner):
                 yield f"### {verdict}: {text(statement)}"
             case blocks.Section(_, title, inner) if title:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from analysis.analyse import Analysis
 from analysis.drawing import Drawn
 from analysis.report.blocks import Page, Section
-from analysis.report.sections import claims, counts, exact, programs, run, times
+from analysis.report.sections import answer, claims, counts, exact, programs, run, times, unasked
 from analysis.report.sections.counts import Blocks, Figures
 
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
-    # A journey that could not be drawn has its reason among the exact figures.
-    ("journey", "", lambda _, drawn: (f for f in [drawn.get("journey")] if f and f.svg)),
-    ("ledger", "", counts.first_ledger),
+    ("answer", "", answer.first_screen),
+    ("colleagues", "Say it to your colleagues", answer.colleagues),
+    ("in-words", "The answer in words", lambda found, _: iter(found.summary)),
+    ("ledger", "The ledger", counts.first_ledger),
     ("verdicts", "Verdicts", claims.claims),
     ("counts", "What a message costs", lambda _, drawn: iter([drawn.get("ledger")])),
     ("times", "Time", times.times),
@@ -27,6 +28,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("exact", "Every instruction", exact.instructions),
     ("knobs", "What one thing changes", exact.knobs),
     ("kernels", "Kernel by kernel", counts.kernels),
+    ("unasked", "What this run did not ask", unasked.unasked),
     ("ledger-full", "Every row, every instrument", counts.full_ledgers),
     ("agreement", "Do the instruments agree?", counts.agreement),
     ("probe-cost", "What the probes cost", run.probe_cost),
@@ -41,5 +43,14 @@ def report_page(analysis: Analysis, figures: Sequence[Drawn]) -> Page:
     drawn = {figure.name: figure for figure in figures}
     sections = [Section(id_, title, list(of(analysis, drawn))) for id_, title, of in SECTIONS]
     name, alerts = analysis.run.name, list(run.alerts(analysis))
-    shown = [section for section in sections if section.blocks]
-    return Page(f"pathcost: {name}", f"pathcost · {name}", alerts, analysis.summary, shown)
+    shown = [section for section in sections if any(block is not None for block in section.blocks)]
+    return Page(f"pathcost: {name}", answer.kicker(analysis), alerts, _heading(analysis), shown)
+
+
+def _heading(analysis: Analysis) -> list[str]:
+    """The decision, and what is copied and run; of a run for claims what became of them."""
+    found = analysis.answer
+    said = [found.decision, found.copied_and_run] if found else []
+    if analysis.run.for_claims or not any(said):
+        said = [analysis.summary[0], *said]
+    return list(filter(None, said))

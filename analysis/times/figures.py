@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Figures of times: what each shows, its caption, and where its numbers are from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +9,11 @@ import pandas as pd
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import Drawn, drawn, not_drawn
+from analysis.times.modes import ITERATIONS
 from analysis.times.plots import (
     Bar,
     Curve,
+    Label,
     Multiple,
     Panel,
     cdf_plot,
@@ -51,13 +53,16 @@ def draw_times(
     requested = {conditions for conditions, _ in ledger.columns}
     shown = [p for p in parts if p.size == size and p.transport in FIRST_TRANSPORTS]
     return (
-        _latency(ledger, requested, iterations, source),
+        _latency(ledger, requested, iterations, same, source),
         _waterfall(shown, source),
         _sizes([times for times in same if times.conditions in requested], source),
     )
 
 
-def _latency(ledger: Ledger, requested: set[str], iterations: Iterations, source: str) -> Drawn:
+def _latency(
+    ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
+    source: str,
+) -> Drawn:  # fmt: skip
     title = f"How long a {ITERATION.get(ledger.pattern, ROUND_TRIP)} takes"
     pattern, size = ledger.pattern, ledger.size
     here = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
@@ -74,13 +79,17 @@ def _latency(ledger: Ledger, requested: set[str], iterations: Iterations, source
         if not many or conditions in requested
     }
     rows = _multiples(curves, beside_all=many)
+    if not many:
+        labels = {t.conditions: tuple(_labels(t)) for t in timings if t.size == size}
+        rows = [[replace(plot, labels=labels.get(plot.title, ())) for plot in row] for row in rows]
     lines, agree = "repeat", " Lines of one colour that lie on each other: repeats agree."
     if many:
         lines, agree = "transport, its repeats together", ""
     caption = (
         f"Each line is one {lines} ({pattern}, {size_text(size)}): the share of iterations that "
-        f"took no longer than x.{agree} A step: two kinds of iteration, named in the table of "
-        f"ratios.{GREY if many else ''} The slowest lie further right: the table has p99. {source}"
+        f"took no longer than x.{agree} A step: two kinds of iteration. A dot is the median, a "
+        f"stroke a mode.{GREY if many else ''} The slowest lie further right: the table has p99. "
+        f"{source}"
     )
     alt = "Cumulative distribution of iteration times, for each transport and placement."
     # A row for each point of each line; lines of one transport are numbered.
@@ -94,6 +103,21 @@ def _latency(ledger: Ledger, requested: set[str], iterations: Iterations, source
     table = pd.DataFrame(points, columns=["panel", "transport", "line", "us", "percent"])
     axis = "time, µs (log scale)"
     return drawn("latency", title, caption, alt, cdf_plot, rows, axis, data=table)
+
+
+def _labels(times: Times) -> Iterator[Label]:
+    """Of each transport; modes where there are several."""
+    for latency in times.latencies:
+        if latency.p50:
+            text = f"{latency.transport}: median {amount(latency.p50.value, 'ns')}"
+            several = latency.modality and latency.modality.several()
+            modes = several[1].modes if several else ()
+            if several:
+                of = "" if several[0] == ITERATIONS else f"; {several[0]}:"
+                each = [f"{amount(m.at, 'ns')} {m.share * 100:.0f} %" for m in modes]
+                text += f"{of}\n  modes {', '.join(each)}"
+            places = tuple(mode.at / 1000 for mode in modes)
+            yield Label(latency.transport, latency.p50.value / 1000, places, text)
 
 
 def _floats(values: Iterable[float]) -> tuple[float, ...]:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The figures of times. Each function draws one from curves and bars that are already made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import COLOURS, FAINT, INK, colour
+from analysis.drawing import CARD, COLOURS, FAINT, INK, colour
 from analysis.wording import size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
-LABEL_APART = 0.055  # of the axes' height
+LABEL_APART = 0.062  # of the axes' height
+LABEL = 28  # points, of two lines
 STEP_UP, STEP_DOWN = "#8a9096", "#009e73"
 
 
@@ -29,6 +30,15 @@ class Curve:
     high: tuple[float, ...] = ()
 
 
+class Label(NamedTuple):
+    """A transport's median and modes on the axis, and in words below it."""
+
+    transport: str
+    median: float
+    modes: tuple[float, ...]
+    text: str
+
+
 @dataclass(frozen=True)
 class Multiple:
     """One of several small plots. `beside` is drawn in grey, to compare with."""
@@ -36,6 +46,7 @@ class Multiple:
     title: str
     curves: tuple[Curve, ...]
     beside: tuple[Curve, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,10 @@ def _small_multiples(
 def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
     """Share of iterations of at most x. A row for each group, a column for all conditions."""
     figure, grid, looks = _small_multiples(rows, (3.1, 2.3), 0.6, linewidth=1.3, alpha=0.8)
-    for axes, look in zip(grid, looks, strict=True):
+    for axes, row, look in zip(grid, rows, looks, strict=True):
         axes[0].set_ylabel("share of iterations, %")
+        for ax, multiple in zip(axes, row, strict=False):
+            _label(ax, multiple, {name: ink for name, (ink, _) in look.items()})
         handles = [
             Line2D([], [], color=ink, linestyle=dashes, linewidth=2, label=name)
             for name, (ink, dashes) in look.items()
@@ -99,11 +112,31 @@ def cdf_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
         if len(rows) == 1:
             figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
         else:
-            axes[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
+            axes[-1].legend(
+                handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9.5
+            )
     _plain_log(grid[0][0], [c.x for row in rows for multiple in row for c in multiple.curves])
     for ax in grid[-1]:
         ax.set_xlabel(axis)
+    if most := max(len(multiple.labels) for row in rows for multiple in row):
+        width, height = figure.get_size_inches()
+        below = most * LABEL / 72
+        figure.set_size_inches(width, height + below)
+        share = below / (height + below)
+        figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
     return figure
+
+
+def _label(ax: Axes, multiple: Multiple, inks: Mapping[str, str]) -> None:
+    """A ring at each median, a stroke at each mode, and the figures below the axis."""
+    for row, (name, median, modes, text) in enumerate(multiple.labels):
+        ax.plot(median, 50, "o", color=inks[name], markeredgecolor=CARD, markersize=9, zorder=5)
+        ax.plot(modes, [-3] * len(modes), "|", color=inks[name], markersize=9, markeredgewidth=2)
+        figures = ax.annotate(
+            text, (0, 0), xycoords="axes fraction", xytext=(0, -40 - LABEL * row),
+            textcoords="offset points", fontsize=9.5, va="top", color=inks[name],
+        )  # fmt: skip
+        figures.set_in_layout(False)
 
 
 def _plain_log(ax: Axes, lines: list[tuple[float, ...]]) -> None:
@@ -141,7 +174,7 @@ def sizes_plot(rows: Sequence[Sequence[Multiple]], axis: str) -> Figure:
             ax.set_xlim(sizes[0] / 1.5, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.36 * 2.5)
             ax.set_ylim(low, high)
             ax.set_xticks(sizes, [size_text(int(size)) for size in sizes], rotation=40, ha="right",
-                          rotation_mode="anchor", fontsize=8)  # fmt: skip
+                          rotation_mode="anchor", fontsize=9.5)  # fmt: skip
             ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.set_xticks([], minor=True)
             ax.set_yticks([], minor=True)
@@ -161,7 +194,7 @@ def _name_lines(ax: Axes, named: list[tuple[Curve, str]]) -> None:
     for place, (_, (curve, ink)) in zip(places, ends, strict=True):
         ax.annotate(
             curve.transport, (curve.x[-1], curve.y[-1]),
-            xytext=(column, np.exp(low + place * (high - low))), color=ink, fontsize=8,
+            xytext=(column, np.exp(low + place * (high - low))), color=ink, fontsize=9.5,
             va="center", arrowprops={"arrowstyle": "-", "color": ink, "linewidth": 0.5,
                                      "shrinkA": 0, "shrinkB": 1},
         )  # fmt: skip

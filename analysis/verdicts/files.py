@@ -44,6 +44,7 @@ class Source(Model):
 
     id: str = Field(pattern=NAME)
     description: str
+    url: str = Field("", pattern=r"^(https://\S+)?$")
     title: str = ""
     author: str = ""
     date: str = ""

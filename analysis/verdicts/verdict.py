@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import PROGRAMS
+from analysis.counts.quantities import PROGRAMS, TIMES
 from analysis.programs import records
 from analysis.verdicts.files import Claim
 from analysis.wording import counted, listed, size_text
@@ -129,8 +129,11 @@ class Verdict:
 
     @property
     def said(self) -> str:
-        """The verdict; where it does not rest on the whole scope, on how much: `REFUTED in …`."""
-        return f"{self.verdict} in {self.coverage}" if self.coverage.lacking else self.verdict
+        """The verdict, on times `on this machine`; of a part of its scope `REFUTED in …`."""
+        measure = measure_of(self.claim.quantity)
+        timed = self.kind == MEASURED and measure is not None and measure.quantity in TIMES
+        said = f"{self.verdict} on this machine" if timed else self.verdict
+        return f"{said} in {self.coverage}" if self.coverage.lacking else said
 
     @property
     def lacks(self) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
 from analysis.diff.figures import folded
@@ -21,6 +20,7 @@ from analysis.diff.renames import (
     Renamed,
     fates,
 )
+from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from analysis.exact.cells import ExactCell
+from analysis.exact.cells import ExactCell, copiers
 from analysis.exact.iteration import Span
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
-from analysis.report.exports import copiers
 from tests.analysis.test_journey import a_cell, a_iteration
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere

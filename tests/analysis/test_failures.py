@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
-from analysis.__main__ import main
 from analysis.counts.ledger import why_missing
 from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.main import main
 from analysis.raw.run import Missing
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import PLACEMENTS, Cell, MadeUp, make_run

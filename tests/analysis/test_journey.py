@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
 from analysis.exact.cells import Comparison, ExactCell, Node
 from analysis.exact.iteration import Slice, Span, message, slices
 from analysis.exact.journey import journeys, table
+from analysis.main import main
 from analysis.raw.exact import Payload
 from analysis.raw.run import read_run
 from tests.exact.test_analysis import write_run

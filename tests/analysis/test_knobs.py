@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
+from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 

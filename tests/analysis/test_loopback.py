@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.diff.compare import compare
+from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run

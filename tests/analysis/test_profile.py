@@ -3,10 +3,10 @@
 
 from pathlib import Path
 
-from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.functions.flame import Graph, inclusive
 from analysis.functions.profile import draw_profiles, read_folded
+from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.make_run import Cell, MadeUp, make_run
 

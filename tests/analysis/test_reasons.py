@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.counts.ledger import in_no_row, why_missing
 from analysis.counts.quantities import MEASURES
+from analysis.main import main
 from analysis.raw.run import Missing
 from probes import reasons
 from runners.paths import REPOSITORY

@@ -9,12 +9,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main
-from analysis.analyse import analyse
+from analysis.analyse import Analysis, analyse
+from analysis.main import main
 from analysis.raw.run import read_run
 from analysis.report.blocks import Group, Table, Text
 from analysis.report.sections.run import environment, reproduce
+from analysis.report.sections.unasked import QUESTIONS, Question
 from probes.reasons import missing, reason
+from runners.options import parse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
@@ -36,10 +38,9 @@ def test_all_files_are_there(plain_report: tuple[Path, str]) -> None:
     run, _ = plain_report
     figures = {
         f"figures/{name}.{kind}"
-        for name in ("ledger", "latency", "switches", "functions")
-        for kind in ("svg", "png")
+        for name in ("answer", "ledger", "latency", "switches", "functions")
+        for kind in ("svg", "png", "csv")
     }
-    figures |= {f"figures/{name}.csv" for name in ("ledger", "latency", "switches", "functions")}
     tables = {"measurements.parquet", "measurements.csv", "claims.csv"}
     assert set(files(run)) == {"run.json", "report.html", "report.md", *tables, *figures}
     parquet = pd.read_parquet(run / "measurements.parquet")
@@ -88,8 +89,8 @@ def test_the_command_for_another_report_names_the_run_s_folder(
 def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", page)
-    assert page.count("<script") == 1  # sorts and searches tables
-    assert not re.search(r'href="(?!#|raw/)', page)
+    assert page.count("<script") == 1  # sorts and searches tables, explores figures
+    assert not re.search(r'href="(?!#|raw/|figures/|https://)', page)  # to follow, not to load
     assert 'lang="en"' in page
     assert "prefers-color-scheme: dark" in page
 
@@ -134,10 +135,20 @@ def test_hostile_strings_stay_text(tmp_path: Path) -> None:
 def test_hostile_strings_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))]) == 0
-    said = capsys.readouterr().out
-    assert "[red]made up[/]" in said
-    assert "\x1b" not in said
+    run = str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))
+    for shown in ([], ["--full"]):
+        assert main([run, *shown]) == 0
+        said = capsys.readouterr().out
+        assert "[red]made up[/]" in said
+        assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.words)
+def test_the_command_for_a_question_is_one(question: Question, plain: Analysis) -> None:
+    assert not question.asked(plain)
+    words = question.command.removeprefix("sudo ").split()
+    assert words[0] == "./runners/run.sh"
+    parse(words[1:])
 
 
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:

@@ -18,7 +18,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
+from analysis.main import main
 from tests.browser import CHROMIUM, SECONDS, ask, chromium, screenshot
 from tests.exact.test_analysis import write_run
 
@@ -99,6 +99,27 @@ def test_functions_are_sorted_and_searched(page: Path, tmp_path: Path) -> None:
     assert by_name == sorted(by_name, reverse=True)
     assert found == ["memset"]
     assert (name_sort, tcp_sort) == ("descending", None)
+
+
+def test_a_figure_is_explored(page: Path, tmp_path: Path) -> None:
+    """Point at a box, zoom into it, switch the scheduler, and come back by the keyboard."""
+    said, own, wide, narrow, drawn = ask(
+        page, tmp_path,
+        'const figure = document.querySelector("#figure-exact-flame"), all = [];'
+        'const boxes = () => figure.querySelectorAll("rect.box");'
+        'const fire = (at, name, more = {}) =>'
+        " at.dispatchEvent(new MouseEvent(name, {bubbles: true, ...more}));"
+        'fire(boxes()[1], "pointerover");'
+        'all.push(figure.querySelector(".said").textContent);'
+        "all.push(boxes()[1].getBoundingClientRect().width);"
+        'fire(boxes()[1], "click"); all.push(boxes()[0].getBoundingClientRect().width);'
+        'figure.querySelector("svg").dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));'
+        "all.push(boxes()[1].getBoundingClientRect().width, boxes().length); answer(all)",
+    )  # fmt: skip
+    assert re.search(r"\): [\d,]+ instructions, [\d.]+ % of \w+; [\d,]+ of its own", said)
+    assert wide > own
+    assert narrow == own
+    assert drawn > 3
 
 
 @pytest.fixture(scope="module")

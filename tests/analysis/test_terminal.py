@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ledger in a terminal, at the widths that terminals have."""
+"""The answer in a terminal, and the ledger at the widths that terminals have."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from analysis.__main__ import main
 from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.main import main
 from analysis.report.terminal import says_no_more
 from analysis.verdicts.files import load_claims
 from analysis.wording import NOT_MEASURED
@@ -24,7 +24,7 @@ def test_every_row_keeps_its_name_and_its_figures(
     run = make_run(tmp_path)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main([str(run)]) == 0
+    assert main([str(run), "--full"]) == 0
     lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
     assert [line for line in lines[:-1] if len(line) > width] == []  # the last: the path
     name = next(line for line in lines if line.lstrip().startswith("copies of each payload"))
@@ -48,8 +48,8 @@ def test_headlines_alone_unless_the_run_was_made_for_claims(
 
 
 def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert main([str(run)]) == 0
-    said = "^(?:REFUTED|CONFIRMED|CONDITIONAL)(?: in .* of its scope)?  (.*)"
+    assert main([str(run), "--full"]) == 0
+    said = "^(?:REFUTED|CONFIRMED|CONDITIONAL)(?: on this machine)?(?: in .* of its scope)?  (.*)"
     found = re.findall(said, capsys.readouterr().out, re.M)
     return [str(statement) for statement in found]
 
@@ -64,7 +64,7 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
         missing(["made_up"], reason("not-run", script="made_up"), requested=False),
         missing(["migrations"], reason("not-run", script="migrations"), requested=False),
     ]
-    assert main([str(make_run(tmp_path, MadeUp(missing=lacks)))]) == 0
+    assert main([str(make_run(tmp_path, MadeUp(missing=lacks))), "--full"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f" Missing: call_tree: {needs}." in [line.rstrip() for line in lines]
     (row,) = (line for line in lines if line.startswith("calls of security hooks"))
@@ -87,7 +87,7 @@ def test_a_table_too_wide_for_the_screen_is_shown_in_parts(
     run = make_run(tmp_path, MadeUp(change=spread, repeats=5))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "100")
-    assert main([str(run)]) == 0
+    assert main([str(run), "--full"]) == 0
     lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
     assert [line for line in lines[:-1] if len(line) > 100] == []
     names = [line for line in lines if line.lstrip().startswith("packets through")]
@@ -99,3 +99,23 @@ def test_a_source_that_says_no_more_than_another_shares_its_line() -> None:
     assert says_no_more(("2.00", "2.00", NOT_MEASURED), shown)
     assert not says_no_more(("2.00", "2.01", NOT_MEASURED), shown)
     assert not says_no_more(shown, ("2.00", "2.00", NOT_MEASURED))
+
+
+@pytest.mark.parametrize("claims", [None, []])
+@pytest.mark.parametrize("stderr", ["", "Lost 5 events\n"])
+def test_the_answer_fits_a_small_terminal(
+    tmp_path: Path, claims: list[str] | None, stderr: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path, MadeUp(stderr=stderr))
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["options"]["claims"] = claims
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert main([str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert [line for line in lines[:-1] if len(line) > 80] == []
+    assert lines[-1] == f"Report: {run / 'report.html'}"
+    assert any(line.startswith("INVALID") for line in lines) is bool(stderr)
+    assert any(line.startswith(("CONFIRMED", "REFUTED")) for line in lines)
+    copies = any(line.startswith("copies of each payload byte") for line in lines)
+    assert copies is (claims is None and not stderr)  # an invalid figure is no answer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import Analysis
 from analysis.intervals import LEAST_REPEATS
+from analysis.main import main
 from analysis.times import words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp, make_run
@@ -76,7 +76,7 @@ def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
 def test_no_ratio_without_its_timing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the page, in Markdown and in the terminal: each ratio, and beside it how it was taken."""
     run = make_run(tmp_path, MadeUp(repeats=6))
-    assert main([str(run)]) == 0
+    assert main([str(run), "--full"]) == 0
     page, markdown = (
         (run / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")
     )

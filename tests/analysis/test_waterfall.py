@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
+from analysis.main import main
 from analysis.times import words
 from analysis.times.waterfall import Parts
 from analysis.wording import MINUS

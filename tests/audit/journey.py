@@ -38,13 +38,19 @@ def of(screen: Screen, transport: str) -> Journey:
 
 @cache
 def cell_of(screen: Screen, transport: str) -> dict[str, Any]:
-    """The line of the run's first exact cell of a transport without a knob, and its `folder`."""
+    """The line of an exact cell of a transport without a knob, and its `folder`: the first one on
+    one CPU with the default scheduler, or else the first one.
+    """
+    found = []
     for entry in screen.folder.manifest.get("exact", []):
         for cell in screen.folder.lines(entry["folder"], "cells.jsonl"):
             usual = cell["knob"] is None and cell["error"] is None
             if usual and (cell["size"], cell["transport"]) == (screen.size, transport):
-                return {**cell, "folder": entry["folder"]}
-    raise ValueError(f"the run has no exact cell of {transport}")
+                found.append({**cell, "folder": entry["folder"]})
+    if not found:
+        raise ValueError(f"the run has no exact cell of {transport}")
+    usual_first = ("placement", "same-cpu"), ("scheduling", "other")
+    return min(found, key=lambda cell: [cell[name] != value for name, value in usual_first])
 
 
 def _spans(raw: Path, cell: int) -> list[Span]:

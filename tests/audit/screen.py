@@ -20,6 +20,9 @@ WAYS = {"spinning, never asleep": "spin", "SCHED_BATCH": "batch", "SCHED_FIFO": 
 LEDGER = re.compile(
     r"^\*\*The ledger: (?P<pattern>\S+), (?P<size>[\d.]+) (?P<unit>B|KiB|MiB),", re.M
 )
+REQUESTS = "requests/s"  # heads the table that says whether the difference matters
+TITLES = {"One CPU": "same-cpu", "Two CPUs": "cross-cpu",
+          "Two CPUs, never asleep": "cross-cpu+spin"}  # fmt: skip
 SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 ByRepeat = dict[int, float]
 
@@ -34,7 +37,7 @@ class Source(NamedTuple):
 
 
 class Screen:
-    """What stands above the report's first heading, and what it must come from."""
+    """What stands above the report's verdicts, and what it must come from."""
 
     def __init__(self, folder: Folder, text: str) -> None:
         self.folder = folder
@@ -43,7 +46,7 @@ class Screen:
 
     def read(self, text: str) -> None:
         """Take the sentences and the ledger of a report's text."""
-        top = text.split("\n## ", 1)[0].replace("\\_", "_")
+        top = text.split("\n## Verdicts", 1)[0].replace("\\_", "_").replace("\\*", "*")
         found = LEDGER.search(top)
         if not found:
             raise ValueError("the report has no ledger on its first screen")
@@ -53,8 +56,20 @@ class Screen:
         said = top[: found.start()] + top[found.end() :].partition("\n")[2]
         blocks = [block.strip() for block in said.split("\n\n")[1:]]
         self.paragraphs = [block for block in blocks if not block.startswith("| ")]
-        rows = (block.splitlines() for block in blocks if block.startswith("| "))
-        self.ledger = [[cell.strip() for cell in row.split("|")[1:-1]] for row in next(rows, [])]
+        tables = [
+            [[cell.strip() for cell in row.split("|")[1:-1]] for row in block.splitlines()]
+            for block in blocks
+            if block.startswith("| ")
+        ]
+        self.ledger = next((table for table in tables if table[0][0] != REQUESTS), [])
+        self.matter = next((table for table in tables if table[0][0] == REQUESTS), [])
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The first two transports of the ledger, which the decision compares."""
+        names = [column.rpartition(", ")[2] for column in self.ledger[0] if ", " in column]
+        first, second, *_ = dict.fromkeys(names)
+        return first, second
 
     def select(self, **named: object) -> Figures:
         """The valid figures of the screen's size with these values in their columns."""
@@ -85,13 +100,24 @@ class Screen:
         )  # fmt: skip
         return {where.repeat: figure.value for where, figure in found.items()}
 
+    def cpu(self, transport: str, conditions: str) -> ByRepeat:
+        """CPU time of both processes for a message, in user mode and in the kernel, by repeat."""
+        found = self.select(
+            target="host", probed=False, transport=transport, conditions=conditions,
+            pattern=self.pattern, quantity="cpu_ns",
+        )  # fmt: skip
+        sums: ByRepeat = defaultdict(float)
+        for where, figure in found.items():
+            sums[where.repeat] += figure.value / figure.messages
+        return sums
+
     def known(self) -> list[str]:
-        """Kernels and versions of QEMU that the run names."""
+        """Kernels and versions of QEMU that the run names, also without a distribution's part."""
         entries = [*self.folder.manifest["targets"], *self.folder.manifest.get("exact", [])]
         names = [entry["kernel"] for entry in entries]
         for path in self.folder.raw.glob("exact-*/environment.json"):
             names.append(json.loads(path.read_text(encoding="utf-8"))["qemu"])
-        return names
+        return names + [found[0] for name in names if (found := re.match(r"[\d.]+\d", name))]
 
 
 Cell = list[tuple[Where, float, int]]  # a cell's rows, from one source

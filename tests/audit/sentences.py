@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare each number on the report's first screen with the tidy table.
+"""Compare each number above the report's verdicts with the tidy table.
 
     python tests/audit/sentences.py reports/<run>
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.audit import beside, intervals, journey, ledger, modes, tally
+from tests.audit import beside, decision, intervals, journey, ledger, modes, tally
 from tests.audit.checks import Check, Checks, Match
 from tests.audit.folder import NoRunError, open_folder
 from tests.audit.intervals import Estimate
@@ -60,6 +60,7 @@ RANGE = rf"{NUMBER}(?:{DASH}{NUMBER})?"
 BY_TRANSPORT = (
     rf"(?P<one>{RANGE}) {{unit}} over (?P<first>{NAME})"
     rf"(?: and (?P<alike>{NAME}) alike| and (?P<two>{RANGE}) over (?P<second>{NAME}))?"
+    rf"(?:, (?P<times>{NUMBER}) times as many)?"
 )
 
 
@@ -70,6 +71,8 @@ def _counts(measure: str) -> Callable[[Match, Screen], Checks]:
             yield from _range(screen, measure, match["one"], match["alike"])
         elif match["two"]:
             yield from _range(screen, measure, match["two"], match["second"])
+        if match["times"]:
+            yield from _times_as_many(screen, measure, match)
 
     return check
 
@@ -86,6 +89,19 @@ def _range(screen: Screen, measure: str, text: str, name: str) -> Checks:
     ]
     if not fitting:
         yield f"{measure}, {name}: printed {text}, and the sources give {found or 'nothing'}"
+
+
+def _times_as_many(screen: Screen, measure: str, match: Match) -> Checks:
+    """The quotient of the medians by one of the sources that have both figures."""
+    first, second = (counts(screen, measure, _named(match[n])) for n in ("first", "second"))
+    quotients = [
+        spread(values)[0] / spread(first[source][where])[0]
+        for source, by_conditions in second.items()
+        for where, values in by_conditions.items()
+        if where in first.get(source, {})
+    ]
+    if not any(parse(match["times"]).fits(quotient) for quotient in quotients):
+        yield f"{measure}: printed {match['times']} times as many, and the sources give {quotients}"
 
 
 # "on one CPU 10.1 µs over a Unix socket and 15.6 µs over TCP (1.55 times as long, 95 % interval …"
@@ -262,7 +278,15 @@ PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (BY_TRANSPORT.format(unit="times"), _counts("copies of each payload byte")),
     (BY_TRANSPORT.format(unit="different functions"), _counts(HIT)),
     (BY_TRANSPORT.format(unit="function calls"), _counts(CALLS)),
-    (f"takes {BY_TRANSPORT.format(unit='instructions')}", _counts(INSTRUCTIONS)),
+    (f"(?:takes|executes) {BY_TRANSPORT.format(unit='instructions')}", _counts(INSTRUCTIONS)),
+    (decision.ADDED, decision.added),
+    (decision.OPEN, decision.undecided),
+    (decision.LARGE, decision.large),
+    (decision.CARD, decision.card),
+    (decision.REACHED, decision.reached),
+    (decision.SHARES, decision.shares),
+    (decision.SLIDE, decision.slide),
+    (decision.INTERVAL, decision.nothing),
     (MEDIANS, _medians),
     (GAP, _gap),
     (MODES, _modes),
@@ -293,6 +317,7 @@ def wrong(screen: Screen) -> Iterator[str]:
                 around = text[max(0, begin - 30) : end + 30]
                 yield f"a number that nobody checks: {number} in “{around}”"
     yield from ledger.wrong(screen)
+    yield from decision.wrong(screen)
 
 
 def _sentences(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit.folder import Folder, open_folder
-from tests.audit.printed import parse, quotient_fits, tokens
+from tests.audit.printed import DASH, parse, quotient_fits, tokens
 from tests.audit.screen import Screen
 from tests.audit.sentences import main, wrong
 from tests.audit.test_audit import REFERENCE
@@ -26,7 +26,10 @@ TIMES = {
     ("cross-cpu+spin", "unix"): (4_000, 2_000),
     ("cross-cpu+spin", "tcp"): (9_000, 4_500),
 }
-LEDGER = """**The ledger: pingpong, 64 B, per message unless noted**
+CPU = {"unix": 5_000, "tcp": 8_000}  # nanoseconds of both processes for a message
+LEDGER = """## The ledger
+
+**The ledger: pingpong, 64 B, per message unless noted**
 
 | measure | same-cpu, unix | same-cpu, tcp | where from |
 | --- | ---: | ---: | --- |
@@ -36,6 +39,24 @@ LEDGER = """**The ledger: pingpong, 64 B, per message unless noted**
 ## Verdicts
 """
 TEXT = f"""# pathcost: made up
+
+On this machine TCP adds 5.00 µs (5.00 to 5.00) to a round trip on one CPU and 20.0 µs (20.0 to \
+20.0) across two CPUs.
+
+**Two CPUs, never asleep**: both processes poll; +5.00 µs; unix 4.00 µs; tcp 9.00 µs; 95 % \
+interval 5.00 to 5.00, 6 repeats; 2.25 times as long (2.25 to 2.25)
+
+**How much more of a CPU TCP takes, by requests a second (95 % interval)**
+
+| requests/s | One CPU | Two CPUs |
+| --- | ---: | ---: |
+| 100 | 0.06 % (0.06{DASH}0.06) | 0.06 % (0.06{DASH}0.06) |
+| 100,000 | 60.0 %\\* (60.0{DASH}60.0) | 60.0 %\\* (60.0{DASH}60.0) |
+
+\\* One connection reached 52,083 on one CPU and 14,286 across two CPUs over TCP.
+
+Below 1 % of a request that takes longer than 500 µs (500 to 500) on one CPU or 2.00 ms (2.00 to \
+2.00) across two CPUs.
 
 For a message of 64 B the kernel copies each payload byte 2.00 times over a Unix socket and TCP \
 alike (6.12.9).
@@ -68,6 +89,8 @@ def rows() -> Iterator[dict[str, object]]:
                 ("workload", "rtt_ns", "p50", median, "ns"),
                 ("workload", "messages_per_s", "", 1e9 / message, "1/s"),
                 ("workload", "reads", "", 1000, "count"),
+                ("kernel", "cpu_ns", "system", 1000 * (CPU[transport] - 100), "ns"),
+                ("kernel", "cpu_ns", "user", 1000 * 100, "ns"),
                 ("kernel", "switches", "voluntary", 1100, "count"),
                 ("kernel", "switches", "involuntary", 400, "count"),
             ):
@@ -103,7 +126,7 @@ def test_what_is_right_passes(screen: Screen) -> None:
 
 def test_each_number_matters(screen: Screen) -> None:
     """A first screen in which the last digit of one number is another."""
-    top = TEXT.partition("\n## ")[0]
+    top = TEXT.partition("\n## Verdicts")[0]
     unseen = []
     for begin, end, number in tokens(top):
         changed = f"{number[:-1]}{(int(number[-1]) + 5) % 10}"
@@ -115,6 +138,13 @@ def test_each_number_matters(screen: Screen) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
+        ("adds 5.00", "adds 4.00", "same-cpu, added"),
+        ("to 5.00) to a", "to 6.00) to a", "same-cpu, added, upper end"),
+        ("than 500 µs", "than 400 µs", "same-cpu, request"),
+        ("poll; +5.00", "poll; +4.00", "cross-cpu+spin, added"),
+        ("reached 52,083", "reached 52,084", "reached, same-cpu"),
+        ("| 0.06 % (", "| 0.07 % (", "same-cpu, 100 requests a second"),
+        ("60.0 %\\*", "60.0 %", "marked wrongly as beyond reach"),
         ("one connection;", "17 connections;", "a number that nobody checks: 17"),
         ("(1.50 times as long", "(1.44 times as long", "1.44 is not the ratio of 15.0"),
         ("each payload byte 2.00", "each payload byte 1.00", "copies of each payload byte"),

@@ -29,7 +29,7 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from analysis.__main__ import main as analyse
+from analysis.main import main as analyse
 from runners.paths import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
@@ -46,10 +46,8 @@ DRAWINGS = "figures/*.svg"
 TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
 UNSEEN = {"svg", "style", "script"}
 INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
-WIDTH, TALL, MARGIN = 1180, 6000, 10  # pixels
+SCREEN = (1400, 900)  # pixels
 DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
-# Where the first screen's table ends.
-LEDGER_ENDS = 'answer(document.querySelector("#ledger table").getBoundingClientRect().bottom)'
 
 
 class _Words(HTMLParser):
@@ -88,8 +86,8 @@ def products(run: Path) -> dict[str, str]:
 
 
 def first_screen(page: Path) -> str:
-    """A digest of what makes the picture: the page above its first heading, without drawings."""
-    top = page.read_text(encoding="utf-8").split("<h2", 1)[0]
+    """A digest of what makes the picture: the page above its first section, without drawings."""
+    top = page.read_text(encoding="utf-8").split('<h2 id="colleagues"', 1)[0]
     return hashlib.sha256(DRAWING.sub("", top).encode()).hexdigest()
 
 
@@ -190,8 +188,7 @@ def draw(page: Path, picture: Path, place: Path) -> None:
         return
     if browser.CHROMIUM is None:
         raise SystemExit("pathcost: README's picture needs Chromium: apt-get install chromium")
-    end = int(browser.ask(page, place, LEDGER_ENDS, size=(WIDTH, TALL))) + MARGIN
-    with Image.open(browser.screenshot(page, place, size=(WIDTH, end))) as shot:
+    with Image.open(browser.screenshot(page, place, size=SCREEN)) as shot:
         said = PngInfo()
         said.add_text("first-screen", first_screen(page))
         shot.convert("RGB").quantize(256).save(picture, optimize=True, pnginfo=said)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
+from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 

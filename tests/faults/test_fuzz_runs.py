@@ -23,9 +23,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from analysis.__main__ import main
 from analysis.errors import RunError, exit_status
 from analysis.exact.files import read_exact
+from analysis.main import main
 from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
 from analysis.verdicts.observed import read_observed

@@ -7,8 +7,9 @@ from itertools import groupby
 from analysis.analyse import Analysis
 from analysis.intervals import LEAST_REPEATS
 from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
-from analysis.report.inline import faint, joined, say, spanned
+from analysis.report.inline import code, faint, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
+from analysis.verdicts.files import Source
 from analysis.verdicts.rules import TERMS
 from analysis.verdicts.verdict import Evidence, Finding, Verdict, by_verdict, steadiness, tally
 from analysis.wording import counted, number
@@ -31,21 +32,26 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
     if rest:
         summary = f"Also settled by this run: {tally(rest)}"
         yield Group("closed", summary, list(_by_source(analysis, rest)))
-    for found, summary in (
-        (stated, tally(stated)),
-        (open_, f"{counted(len(open_), 'claim')} not measured, and why"),
-    ):
-        if found:
-            yield Group("closed", summary, [_article(analysis, verdict) for verdict in found])
+    if stated:
+        yield Group("closed", tally(stated), [_article(analysis, verdict) for verdict in stated])
+    if open_:
+        all_ = code("sudo ./runners/run.sh --claims all")
+        lines = [f"{verdict.claim.statement} {verdict.why}" for verdict in open_]
+        summary = say("{} not measured here: {} measures them", counted(len(open_), "claim"), all_)
+        yield Group("closed", summary, [Items(lines)])
 
 
 def _by_source(analysis: Analysis, verdicts: Iterable[Verdict]) -> Blocks:
-    name = '<strong translate="no">{}</strong>: {}'
+    name = '<strong translate="no">{}</strong>: {}{}'
     for _, found in groupby(verdicts, lambda verdict: verdict.claim.source.id):
         first, *rest = found
         source = first.claim.source
-        yield Text("source", say(name, source.id, source.description))
+        yield Text("source", say(name, source.id, source.description, _link(source)))
         yield from (_article(analysis, verdict) for verdict in (first, *rest))
+
+
+def _link(source: Source) -> str:
+    return say(' <a href="{}">{}</a>', source.url, source.url) if source.url else ""
 
 
 def _article(analysis: Analysis, verdict: Verdict) -> Article:
@@ -57,7 +63,7 @@ def _article(analysis: Analysis, verdict: Verdict) -> Article:
         if value
     ]
     conditions = say(". Conditions it states: {}.", claim.where_said or "none")
-    origin = say("{}{}{}", source.description, joined(work, ""), conditions)
+    origin = say("{}{}{}{}", source.description, joined(work, ""), conditions, _link(source))
     kernels = f"Each kernel alone: {by_verdict(verdict.kernels)}."
     evidence = Group("closed", "The claim, how we read it, the evidence", [
         say("<q{}>{}</q><br> {}", language, claim.quote, faint(origin)),

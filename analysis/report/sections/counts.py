@@ -27,6 +27,17 @@ from analysis.wording import NOT_MEASURED, counted, number, size_text
 SHOWN_DISAGREEMENTS = 4
 FROM = Column("where from", "from")
 TARGET = Column("target")
+# Of the full ledger: its name, and the measure that it begins with (measures.tsv).
+THEMES = (
+    ("Copies and buffers", "payload_copies"),
+    ("System calls and what they call", "syscalls"),
+    ("Segments, packets and softirqs", "segments_data"),
+    ("Wake-ups and context switches", "wakeups_per_message"),
+    ("Functions", "functions_hit"),
+    ("The probes themselves", "missed"),
+    ("Instructions, cycles and memory", "instructions"),
+    ("CPU time", "cpu_user"),
+)
 Figures = Mapping[str, Drawn]
 Blocks = Iterator[Block]
 
@@ -54,9 +65,32 @@ def machines(analysis: Analysis, rows: Iterable[LedgerRow]) -> list[str]:
 
 def full_ledgers(analysis: Analysis, _: Figures) -> Blocks:
     for place, ledger in enumerate(analysis.ledgers):
-        table = _ledger_table(ledger, ledger.rows, False, "The full ledger")
+        blocks = list(_by_theme(ledger))
         summary = f"{ledger.pattern} · {size_text(ledger.size)}"
-        yield Group("closed", summary, [table]) if place else table
+        yield from [Group("closed", summary, blocks)] if place else blocks
+
+
+def _by_theme(ledger: Ledger) -> Blocks:
+    """The rows of a theme below its name; those that nobody asked for are a sentence."""
+    rows = [row for row in ledger.rows if row.lines or row.failed]
+    begins = {measure: name for name, measure in THEMES}
+    themes: dict[str, list[LedgerRow]] = {}
+    theme = ""
+    for row in ledger.rows:
+        theme = begins.get(row.measure.id, theme)
+        if row in rows:
+            themes.setdefault(theme, []).append(row)
+    for name, found in themes.items():
+        table = _ledger_table(ledger, found, False, name)
+        yield Group("closed", f"{name}: {counted(len(found), 'row')}", [table])
+    others = [row for row in ledger.rows if row not in rows]
+    if unrun := [row.measure.words for row in others if row.why_missing.startswith("not run")]:
+        yield say(
+            "Not counted, since nobody asked for it: {}. One command counts all of it: {}.",
+            "; ".join(unrun), code("sudo ./runners/run.sh --instruments all"),
+        )  # fmt: skip
+    if lacking := [row.measure.words for row in others if row.measure.words not in unrun]:
+        yield f"Nothing in this run counts: {'; '.join(lacking)}."
 
 
 def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title: str) -> Table:

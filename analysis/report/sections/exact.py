@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from analysis.analyse import Analysis
 from analysis.exact.cells import DEFAULT, Comparison, ExactCell, scheduling_text
-from analysis.exact.figures import LEAST_SHARE, branches
+from analysis.exact.figures import LEAST_SHARE, branches, usual_first
 from analysis.exact.knobs import Change, KnobRow, KnobTable
 from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
 from analysis.report.blocks import Cell, Group, Items, Table, Text, numbers
@@ -29,7 +29,9 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
     yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
-    for place, comparison in enumerate(analysis.exact):
+    kernel = analysis.exact[0].kernel
+    order = sorted(analysis.exact, key=lambda found: (found.kernel != kernel, *usual_first(found)))
+    for place, comparison in enumerate(order):
         yield from _comparison(comparison, place == 0)
     if analysis.crosschecks:
         yield Text("heading", "Function by function: probes against exact counts")

@@ -9,7 +9,7 @@ from itertools import groupby
 from analysis import loopback
 from analysis.analyse import Analysis
 from analysis.raw.cells import Cell
-from analysis.raw.run import Target
+from analysis.raw.run import Missing, Target
 from analysis.report.blocks import Column, Group, Row, Table, Text, numbers
 from analysis.report.inline import code, conditions_text, faint, optional, say, spanned
 from analysis.report.sections.counts import Blocks, Figures, disagreement_texts
@@ -30,6 +30,7 @@ COST_HEADS = (
     "round trip<br>without", "<br>with", "added<br>a message", "switches<br>without", "<br>with",
     "events<br>a message", "added<br>an event", "time of<br>one program",
 )  # fmt: skip
+MOST_MISSING = 10  # lines
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 
 
@@ -99,10 +100,46 @@ def validity(analysis: Analysis, _: Figures) -> Blocks:
             "event was lost."
         )
     yield from _disturbed(analysis.disturbed)
-    if missing := [(lack.what, lack.target or "all", lack.why) for lack in analysis.tables.missing]:
-        yield Table("Missing", ("what", "target", "why"), missing)
+    yield from _missing(analysis.tables.missing)
+
+
+def _missing(found: Sequence[Missing]) -> Blocks:
+    """What failed, a line for each kind of reason; what nobody wanted is one sentence."""
+    groups: dict[str, list[Missing]] = {}
+    for lack in found:
+        if lack.requested:
+            groups.setdefault(lack.code or lack.why, []).append(lack)
+    rows = [_lacks(group) for group in groups.values()]
+    if rows:
+        heads = ("what", "target", "why")
+        yield Table("Missing", heads, rows[:MOST_MISSING])
+        if more := rows[MOST_MISSING:]:
+            summary = f"{counted(len(more), 'more reason')}"
+            yield Group("closed", summary, [Table("Missing as well", heads, more)])
+        targets = sorted({lack.target for lack in found if lack.requested and lack.target})
+        legend = [f"{short_target(t)} is {t}" for t in targets if short_target(t) != t]
+        yield Text("note", f"{'; '.join(legend)}.") if legend else None
     else:
         yield "Nothing that was asked for is missing."
+    if others := [name for lack in found if not lack.requested for name in lack.quantities]:
+        yield say(
+            "Not run, since nobody asked for it: {}. One command counts all of it: {}.",
+            ", ".join(dict.fromkeys(others)), code("sudo ./runners/run.sh --instruments all"),
+        )  # fmt: skip
+
+
+def _lacks(group: Sequence[Missing]) -> tuple[str, str, str]:
+    names = [name for lack in group for name in (lack.quantities or (lack.what,))]
+    targets = [short_target(lack.target) if lack.target else "all" for lack in group]
+    reasons = list(dict.fromkeys(lack.why for lack in group))
+    more = f" (and {len(reasons) - 1} like it)" if len(reasons) > 1 else ""
+    what, where = (", ".join(dict.fromkeys(texts)) for texts in (names, targets))
+    return what, where, f"{reasons[0]}{more}"
+
+
+def short_target(folder: str) -> str:
+    """`guest-6.12.117` of guest-6.12.117+deb13-cloud-amd64."""
+    return folder.partition("+")[0]
 
 
 def _disturbed(found: Disturbed) -> Blocks:

@@ -1,3 +1,15 @@
+// The contents list of a narrow window begins closed.
+const contents = document.querySelector(".contents");
+if (contents) {
+  const narrow = matchMedia("(max-width: 64rem)");
+  const fold = () => { contents.open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  contents.addEventListener("click", (event) => {
+    if (narrow.matches && event.target.closest("a")) contents.open = false;
+  });
+  fold();
+}
+
 // Tables of class "sortable" can be sorted and searched; without scripts they are plain tables.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];

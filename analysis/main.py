@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Make the report of a stored run (again), or compare stored runs."""
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from analysis.analyse import Analysis, analyse
+from analysis.answer_plot import draw_answer
+from analysis.counts.figures import draw_counts
+from analysis.diff.report import make_diff
+from analysis.drawing import Drawn
+from analysis.errors import RunError, UsageError, exit_status
+from analysis.exact.figures import draw_exact
+from analysis.functions.profile import draw_profiles
+from analysis.raw.run import read_run
+from analysis.report import output
+from analysis.report.brief import show_brief
+from analysis.report.document import document
+from analysis.report.exports import exports
+from analysis.report.html import html
+from analysis.report.markdown import markdown
+from analysis.report.pages import report_page
+from analysis.report.terminal import show
+from analysis.times.figures import draw_times
+from analysis.times.pool import show_pool
+from analysis.verdicts.verdict import claims_table
+from probes.messages import is_plain, reader_may_leave, shown
+
+EPILOG = (
+    "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible."
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.rstrip('.')} (see {self.prog} --help).")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return exit_status(lambda: _run(arguments))
+
+
+def _run(arguments: list[str] | None) -> None:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
+        parser.error("name one run, two after --diff, or two and more after --pool.")
+    if options.out is not None and options.diff is None:
+        parser.error("--out is the folder of a comparison: it needs --diff.")
+    if options.diff is not None:
+        first, second = options.diff
+        make_diff(first, second, options.out, options.show == "quiet")
+    elif options.pool is not None:
+        show_pool(options.pool)
+    else:
+        make_report(options.run_dir, options.show)
+
+
+def folder(name: str) -> Path:
+    """The name of a folder. Raises UsageError where nobody could read it."""
+    if not is_plain(name):
+        raise UsageError(f"{shown(name)} is empty or has a control character: rename the folder.")
+    return Path(name)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m analysis",
+        description="Make the tables, figures and report of a stored run from its raw files.",
+        epilog=EPILOG,
+    )
+    add = parser.add_argument
+    add("run_dir", metavar="RUN_DIR", type=folder, nargs="?", help="the folder with run.json")
+    add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
+    add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
+    add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
+    shown = parser.add_mutually_exclusive_group()
+    for name, words in (
+        ("full", "print the whole ledger, with every source"),
+        ("quiet", "print the report's path only"),
+        ("json", "print the analysis as one JSON object (docs/json.md)"),
+    ):
+        shown.add_argument(f"--{name}", dest="show", action="store_const", const=name, help=words)
+    return parser
+
+
+def make_report(run: Path, how: str | None = None) -> None:
+    """Read, analyse, draw, write, show."""
+    analysis, report = analyse(read_run(run)), run / "report.html"
+    output.write_all(run, _files(analysis, tuple(_draw(analysis))))
+    with reader_may_leave():
+        match how:
+            case "quiet":
+                print(report)
+            case "json":
+                print(document(analysis, report))
+            case "full":
+                show(analysis, report)
+            case _:
+                show_brief(analysis, report)
+    if not analysis.has_figures:
+        raise RunError(
+            f"{shown(str(run))} holds no valid figure: its report.md says what failed; "
+            "mend that, and measure again."
+        )
+
+
+def _draw(analysis: Analysis) -> Iterator[Drawn]:
+    """The first ledger's pattern and size are what the report is about."""
+    if analysis.answer:
+        yield draw_answer(analysis.answer)
+    for first in analysis.ledgers[:1]:
+        yield from draw_counts(first, analysis.measured)
+        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    yield from draw_profiles(analysis.profiles)
+    yield from draw_exact(analysis.exact)
+
+
+def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
+    page = report_page(analysis, figures)
+    files: dict[str, output.Write] = {
+        "measurements.parquet": partial(tidy.to_parquet, index=False),
+        "measurements.csv": output.table(tidy),
+        "claims.csv": output.table(claims),
+        "report.html": output.text(html(page)),
+        "report.md": output.text(markdown(page)),
+    }
+    for figure in figures:
+        if figure.svg:
+            files |= output.pictures(figure)
+        if figure.data is not None:
+            files[f"figures/{figure.name}.csv"] = output.table(figure.data)
+    return files | exports(analysis)

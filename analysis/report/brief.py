@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the terminal shows unless --full is given: the answer, on one screen of 80 columns."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from analysis.analyse import Analysis
+from analysis.answer import Answer, Pair, title_of, title_text
+from analysis.intervals import Estimate
+from analysis.machine import kernel_text
+from analysis.times.words import part_text
+from analysis.verdicts.verdict import Verdict, tally
+from analysis.wording import amount, capital, counted, listed, number
+
+WIDTH, MOST_LINES = 80, 25
+NAME, FIGURE = 34, 9  # columns of the table
+ROWS = {
+    "payload_copies": "copies of each payload byte",
+    "instructions": "instructions a message, emulated",
+}
+MOST_NAMED = 3  # counts in a sentence
+RATE = 10_000  # requests a second
+STYLES = {"CONFIRMED": "bold green", "REFUTED": "bold red", "INVALID": "bold yellow"}
+
+
+def show_brief(analysis: Analysis, report: Path) -> None:
+    """At most MOST_LINES lines; the path of the report is the last."""
+    console = Console(width=WIDTH, highlight=False, soft_wrap=True)
+    end = [f"Report: {report}"]
+    lines = [*_warnings(analysis), *_answer(analysis)]
+    for verdict in _verdicts(analysis):
+        told = _wrapped(f"{verdict.said}: {verdict.claim.statement}", "  ")
+        if len(lines) + len(told) + len(end) <= MOST_LINES:
+            lines += told
+    for line in [*lines[: MOST_LINES - len(end)], *end]:
+        console.print(_styled(line))
+
+
+def _styled(line: str) -> Text:
+    name = next((name for name in STYLES if line.startswith(name)), "")
+    return Text.assemble((name, STYLES.get(name, "")), line[len(name) :])
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _warnings(analysis: Analysis) -> Iterator[str]:
+    if found := len(analysis.disagreements):
+        yield f"DISAGREE  {counted(found, 'figure')}: instruments differ, see --full"
+    if found := len(analysis.tables.invalid):
+        yield f"INVALID   {counted(found, 'cell run')}: used in no verdict, see --full"
+
+
+def _answer(analysis: Analysis) -> Iterator[str]:
+    answer = analysis.answer
+    if analysis.run.for_claims:
+        yield from _wrapped(f"{tally(analysis.verdicts)}.")
+        return
+    if answer is None:
+        yield "This run holds no figures: the report says what is missing."
+        return
+    if len(answer.names) < 2 or not (answer.decision or answer.copied_and_run):
+        for sentence in analysis.summary:
+            yield from _wrapped(sentence)
+    else:
+        yield from _wrapped(answer.decision or answer.copied_and_run)
+        yield ""
+        yield from _table(answer)
+        yield from _sources(answer)
+        yield from _differences(answer)
+        yield from _matters(answer)
+
+
+def _table(answer: Answer) -> Iterator[str]:
+    """Times and CPU time with the interval of the difference, and what is copied and run."""
+    first, second = answer.names
+    yield _line(title_text(answer), first, second, "difference (95 %)")
+    for placed in answer.placed:
+        name = f"{answer.iteration}, {title_of(placed.conditions)}"
+        yield _pair(name, placed.iteration)
+    for placed in answer.asleep:
+        if cpu := placed.cpu:
+            yield _pair(f"CPU time a message, {title_of(placed.conditions)}", cpu)
+    for measure, words in ROWS.items():
+        if (found := answer.count(measure)) and len(found.figures) > 1:
+            ratio = "none" if found.alike else answer.times_as_many(found) or "see --full"
+            first, second = found.figures.values()
+            yield _line(words, first, second, ratio)
+
+
+def _pair(name: str, pair: Pair) -> str:
+    return _line(name, _value(pair.first), _value(pair.second), part_text(pair.added))
+
+
+def _value(time: Estimate) -> str:
+    return amount(time.value, "ns")
+
+
+def _line(name: str, first: str, second: str, difference: str) -> str:
+    figures = f"{first:>{FIGURE}}{second:>{FIGURE}}  {difference}"
+    room = min(NAME, WIDTH - len(figures))
+    return f"{name[:room]:{room}}{figures}"
+
+
+def _sources(answer: Answer) -> Iterator[str]:
+    """Whose the figures of the table are."""
+    by_kernel: dict[str, list[str]] = {}
+    for measure in ROWS:
+        if found := answer.count(measure):
+            words = f"{measure.removeprefix('payload_')} {found.counter.removeprefix('counted ')}"
+            by_kernel.setdefault(kernel_text(found.row.lines[0].kernel), []).append(words)
+    said = [f"times: {answer.host}", answer.ways] if answer.placed else []
+    said += [f"{kernel}: {', '.join(found)}" for kernel, found in by_kernel.items()]
+    yield from _wrapped(f"{capital('; '.join(filter(None, said)))}.", "  ")
+    yield ""
+
+
+def _differences(answer: Answer) -> Iterator[str]:
+    differ, alike = answer.compared
+    for words, names in (
+        (f"Differs ({', '.join(answer.names)})", differ),
+        ("Does not differ", alike),
+    ):
+        if names:
+            some = names[:MOST_NAMED]
+            yield from _wrapped(f"{words}: {'; '.join(some)}.", "  ")[:3]
+
+
+def _matters(answer: Answer) -> Iterator[str]:
+    """Whether it matters: the share of a CPU, and the request of which it is one percent."""
+    shares = [
+        f"{number(placed.share(RATE).cpu_share.value * 100)} % ({title_of(placed.conditions)})"
+        for placed in answer.asleep
+    ]
+    large = [f"{_value(placed.large)} ({title_of(placed.conditions)})" for placed in answer.asleep]
+    if shares:
+        yield from _wrapped(
+            f"{RATE:,} requests/s take {listed(shares, 'or')} more of a CPU. The difference is "
+            f"1 % of a request of {listed(large, 'or')}.", "  ",
+        )  # fmt: skip
+
+
+def _verdicts(analysis: Analysis) -> list[Verdict]:
+    """Two, or in a run for claims all that it settles."""
+    settled = [verdict for verdict in analysis.verdicts if verdict.settled]
+    if analysis.run.for_claims:
+        return settled
+    return [verdict for verdict in settled if verdict.claim.headline][:2]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Questions that the report answers when a run asks them, and the command that does."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from analysis.analyse import Analysis
+from analysis.report.blocks import Items
+from analysis.report.inline import code, say
+from analysis.report.sections.counts import Blocks, Figures
+
+
+class Question(NamedTuple):
+    """What a reader may ask, how a run asks it, and whether this one did."""
+
+    words: str
+    command: str
+    asked: Callable[[Analysis], object]
+
+
+QUESTIONS = (
+    Question(
+        "Does the size of a message change the answer?",
+        "sudo ./runners/run.sh --target host --sizes 64,2K,16K,64K",
+        lambda found: len({times.size for times in found.timings}) > 1,
+    ),
+    Question(
+        "Is shared memory worth it?",
+        "sudo ./runners/run.sh --transports unix,tcp,shm",
+        lambda found: any("shm" in ledger.transports for ledger in found.ledgers),
+    ),
+    Question(
+        "What does a firewall rule cost, or a mitigation that is off?",
+        "./runners/run.sh --exact --knob nft=10,mitigations=off",
+        lambda found: found.knobs,
+    ),
+    Question(
+        "Which kernel takes fewer instructions?",
+        "./runners/run.sh --exact --kernel all",
+        lambda found: len({comparison.kernel for comparison in found.exact}) > 1,
+    ),
+    Question(
+        "How much of the difference survives in redis or asyncio?",
+        "sudo ./runners/run.sh --program redis,asyncio",
+        lambda found: found.programs,
+    ),
+    Question(
+        "Which part of the way takes the time?",
+        "sudo ./runners/run.sh --instruments latency",
+        lambda found: found.path,
+    ),
+    Question(
+        "What calls what?", "sudo ./runners/run.sh --instruments tree", lambda found: found.trees
+    ),
+)
+
+
+def unasked(analysis: Analysis, _: Figures) -> Blocks:
+    left = [question for question in QUESTIONS if not question.asked(analysis)]
+    if left:
+        yield "This run did not ask these questions. Each command makes a report that answers one."
+        yield Items([say("{} {}", question.words, code(question.command)) for question in left])
