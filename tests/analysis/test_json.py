@@ -45,7 +45,7 @@ def test_a_run_without_figures_has_a_document(
     def fail(cell: Cell) -> None:
         cell["error"], cell["result"] = "a made-up failure", None
 
-    assert main([str(make_run(tmp_path, MadeUp(change=fail))), "--json"]) == 0
+    assert main([str(make_run(tmp_path, MadeUp(change=fail))), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["answer"] is None
     assert any("a made-up failure" in lack["why"] for lack in found["missing"])
