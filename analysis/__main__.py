@@ -9,6 +9,7 @@ if __name__ == "__main__":
     # Until there is something to clear up an interrupt needs no sentence of Python's.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["MPLBACKEND"] = "agg"  # matplotlib refuses to start with one that it does not know
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no table of ours is worth a thread
     from analysis.main import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -79,6 +79,10 @@ def run_main(work: Callable[[], int]) -> int:
         return _complain(failure(error), FAILED)
     except MemoryError:
         return _complain("there is too little memory: raise its limit (ulimit -v).", FAILED)
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        return _complain("no thread can be started: raise their limit (ulimit -u).", FAILED)
     except KeyboardInterrupt as interruption:
         return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
 

@@ -190,6 +190,7 @@ def main(argv: list[str]) -> int:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}
     environment = os.environ | own | ({"HOME": str(who.home)} if who.drop else {})
+    umask = os.umask(0o022)  # the user's own holds for what the user's process makes
     with workspace() as folder, ours:
         with theirs:
             # It answers signals when it is ready to: see runners.__main__.
@@ -200,6 +201,7 @@ def main(argv: list[str]) -> int:
                 ),
                 env=environment,
                 pass_fds=[theirs.fileno()],
+                umask=umask,
             )
         for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))

@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from runners import guest
+from runners import cli, guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
 from runners.process import attempt
@@ -203,5 +204,10 @@ def bare_loopback() -> Check:
     )
 
 
-if __name__ == "__main__":
+def main() -> int:
     print(json.dumps([asdict(check) for check in checks()]))
+    return cli.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run_main(main))

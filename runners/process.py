@@ -5,7 +5,7 @@ import contextlib
 import signal
 import subprocess
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 User = tuple[int, int]
 
@@ -42,6 +42,13 @@ def attempt(
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     words = [str(word) for word in argv]
     return subprocess.run(command(words, user), text=True, errors="replace", **streams | options)
+
+
+def last_line(complaints: IO[bytes]) -> str:
+    """What a program of ours said last on stderr, a file; empty where it said nothing."""
+    complaints.seek(0)
+    lines = complaints.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("pathcost: ") if lines else ""
 
 
 def stop(

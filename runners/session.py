@@ -4,7 +4,6 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from runners.invoker import Invoker, invoker
 from runners.leftovers import Journal
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
-from runners.process import attempt, command
+from runners.process import attempt, command, last_line
 from runners.progress import Progress
 from runners.root import OwnProgram, Root, RootProgram
 
@@ -95,10 +94,11 @@ class Session:
         """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
         if self.root is None:
             return preflight.checks()
-        program = self.root.start("preflight", stderr=sys.stderr.fileno())
-        said = program.stdout.read()
-        if program.wait()[0] != 0:
-            raise RunError("the preflight failed; its words stand above.")
+        with tempfile.TemporaryFile() as complaints:
+            program = self.root.start("preflight", stderr=complaints.fileno())
+            said = program.stdout.read()
+            if program.wait()[0] != 0:
+                raise RunError(last_line(complaints) or "the preflight failed.")
         return [preflight.Check(**check) for check in json.loads(said)]
 
     def list_workload(self) -> str:

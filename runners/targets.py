@@ -18,6 +18,7 @@ from runners.invoker import Invoker
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Plan
+from runners.process import last_line
 from runners.progress import Progress
 from runners.root import Root
 
@@ -70,9 +71,8 @@ def run_plan_on_host(
             follow(line.decode(errors="replace"), progress)
         status, results = collector.wait()
         if status != 0 or results is None:
-            complaints.seek(0)
-            lines = complaints.read().decode(errors="replace").strip().splitlines()
-            raise RunError(lines[-1] if lines else f"the collector ended with status {status}.")
+            said = last_line(complaints)
+            raise RunError(said or f"the collector ended with status {status}.")
         shutil.copytree(results, out)
     return _finish(plan, out, "host", probe_level, "tcg" if emulated else None, missing)
 

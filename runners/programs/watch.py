@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import add, missing
+from runners import cli
 from runners.collect import bcc
 from runners.collect.instrument import AttachError
 from runners.collect.programs import Program
@@ -158,14 +159,15 @@ def obey(windows: Windows, line: str, uid: int) -> dict[str, Any]:
         return {"error": str(error)}
 
 
-def main(uid: int) -> None:
+def main(uid: int) -> int:
     lacks: list[dict[str, Any]] = []
     with attached(lacks) as tools:
         print(json.dumps({"attached": bool(tools), "lacks": lacks}), flush=True)
         windows = Windows(tools)
         for line in sys.stdin:
             print(json.dumps(obey(windows, line, uid)), flush=True)
+    return cli.DONE
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    sys.exit(cli.run_main(lambda: main(int(sys.argv[1]))))
