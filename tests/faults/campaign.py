@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What signals and faults share: the commands, their usual course, and the next start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.faults.machine import Snapshot, difference, settled, snapshot
+from tests.faults.sandbox import CHECKOUT, Sandbox
+from tests.faults.started import (
+    BUSY,
+    PATIENCE,
+    Started,
+    Usual,
+    forget,
+    last,
+    last_ones_end,
+    masked,
+    start,
+    wrong,
+)
+
+ONE_CELL = ("--transports", "unix", "--placements", "same-cpu")
+SHORT = (*ONE_CELL, "--repeats", "1")
+HOST = (*SHORT, "--target", "host")
+FORMS: dict[str, tuple[str, ...]] = {
+    "counters": (*HOST, "--messages", "100", "--instruments", "kernel"),
+    "bpftrace": (*HOST, "--messages", "20000", "--instruments", "bpftrace"),
+    "exact": ("--exact", *ONE_CELL, "--sizes", "64", "--messages", "40"),
+    "guest": (*SHORT, "--target", "guest", "--messages", "46", "--instruments", "copies"),
+    "full": ("--repeats", "2"),
+}
+NEXT = "counters"  # the form of the next start, which clears up
+LONGEST = 600.0  # seconds of an undisturbed run, the first boot of a guest included
+BUSY_TRIES = 40
+
+
+class Results:
+    """A line for each thing that was tried; what is in the file is not tried again."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    def add(self, **row: Any) -> None:
+        about = {"commit": commit(), "kernel": os.uname().release}
+        row |= about | {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
+        self.rows.append(row)
+        with self.file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(row) + "\n")
+
+    def has(self, **what: Any) -> bool:
+        return any(what.items() <= row.items() for row in self.rows)
+
+
+def commit() -> str:
+    """The checkout's commit; whether it was changed since."""
+    git = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT)]
+    named = [*git, "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(named, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@dataclass
+class Campaign:
+    """A sandbox, its results, and how long this call may take."""
+
+    sandbox: Sandbox
+    results: Results
+    minutes: float
+    began: float = field(default_factory=time.monotonic)
+    usual: dict[str, Usual] = field(default_factory=dict)
+
+    def time_is_up(self) -> bool:
+        return time.monotonic() - self.began > self.minutes * 60
+
+    def look(self) -> Snapshot:
+        return snapshot(self.sandbox.places)
+
+    def undisturbed(self, form: str) -> Started:
+        """Run a form to its end; while another program's run is in the way, again."""
+        for _ in range(BUSY_TRIES):
+            run = start(self.sandbox, FORMS[form])
+            if not run.wait(LONGEST):
+                raise SystemExit(f"an undisturbed run hangs: {' '.join(FORMS[form])}")
+            if not BUSY.search(run.text()):
+                break
+            time.sleep(5)
+        return run
+
+    def warm_up(self, *forms: str) -> None:
+        """Run each form undisturbed, twice where the first fills the cache; keep what is usual."""
+        for form in forms:
+            if form in self.usual:
+                continue
+            self.sandbox.warm_cache()
+            for _ in range(1 if self.results.has(kind="usual", form=form) else 2):
+                run = self.undisturbed(form)
+                forget_checkpoints(self.sandbox)
+                if run.status != 0:
+                    raise SystemExit(f"an undisturbed run fails: {last(run.text())}")
+            lines = masked(run.text())
+            self.usual[form] = Usual(run.seconds, tuple(run.steps), lines)
+            self.results.add(kind="usual", form=form, seconds=round(run.seconds, 1))
+            forget(run)
+        self.sandbox.fresh_cache()
+
+    def next_start(self) -> list[str]:
+        """An undisturbed run after the trouble: what is wrong with it."""
+        run = self.undisturbed(NEXT)
+        found = [f"next start: {what}" for what in wrong(run, self.usual[NEXT])]
+        if run.status != 0:
+            found.append(f"next start: status {run.status}: {last(run.text())}")
+        forget(run)
+        return found
+
+    def batches(
+        self,
+        tries: list[Any],
+        size: int,
+        attempt: Callable[[Any], dict[str, Any]],
+    ) -> Iterator[dict[str, Any]]:
+        """Try all; after each batch start once more, and compare the machine with before.
+
+        What is left is laid to the first try after which it was there.
+        """
+        for first in range(0, len(tries), size):
+            if self.time_is_up():
+                return
+            before = self.look()
+            rows, left = [], []
+            for what in tries[first : first + size]:
+                rows.append(attempt(what))
+                rows[-1]["lingered"] = last_ones_end(PATIENCE)
+                left.append(set(difference(before, self.look())))
+            after = self.next_start()
+            last_ones_end(PATIENCE)
+            for thing in settled(before, self.look, patience=5):
+                culprit = next((row for row, new in zip(rows, left, strict=True) if thing in new), rows[-1])
+                culprit["failures"].append(f"left after the next start: {thing}")
+            if after:
+                rows[-1]["failures"] += [f"{what} (batch of {len(rows)})" for what in after]
+                self.sandbox.fresh_cache()
+            self.sandbox.fresh_out()
+            yield from rows
+
+
+def forget_checkpoints(sandbox: Sandbox) -> None:
+    """Cells that an interrupted exact run kept would leave the next one nothing to do."""
+    for kept in (sandbox.cache / "exact-kept").glob("*"):
+        kept.unlink()

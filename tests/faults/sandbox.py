@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A place where a run can do its worst: mounts, network and cache of its own, on this kernel.
+
+/tmp, /run/pathcost and the network are private, so that a snapshot shows what our runs leave
+and nothing of anybody else's. The cache is an overlay over a warm one, so that damage goes with it.
+What is left of the machine is one for all: the kernel with its probes and tracers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import pwd
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.machine import Places, become_subreaper, libc
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+INSIDE = "PATHCOST_FAULTS_INSIDE"
+MS_BIND = 4096
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
+# What a sudo without further settings leaves of the environment.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Entries that are expensive to make; a cache of our own starts with a copy of the user's.
+EXPENSIVE = ("qemu-*", "kernel-*", "image-*", "modules-*", "tools-*", "kvm*.json")
+USER = 65534
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Paths of the campaign: all below one folder outside the checkout."""
+
+    state: Path
+    user: int
+
+    @property
+    def cache(self) -> Path:
+        return self.state / "cache"
+
+    @property
+    def warm(self) -> Path:
+        return self.state / "warm"
+
+    @property
+    def out(self) -> Path:
+        return self.state / "out"
+
+    @property
+    def places(self) -> Places:
+        return Places(self.cache, self.out, self.state / "tracefs")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As sudo gives it to root, for the invoking user."""
+        kept = {name: os.environ[name] for name in os.environ if name.startswith("PIP_")}
+        user = pwd.getpwuid(self.user)
+        sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid)}
+        names = {"SUDO_USER": user.pw_name, "HOME": "/root", "LANG": "C.UTF-8", "PATH": PATH}
+        return kept | sudo | names | {"PATHCOST_CACHE": str(self.cache)}
+
+    def fresh_out(self) -> None:
+        """An empty folder of the user's for what runs write."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir()
+        self.own(self.out)
+
+    def fresh_cache(self) -> None:
+        """The warm cache again, without what was written or damaged since."""
+        subprocess.run(["umount", "--quiet", "--lazy", self.cache], check=False)
+        upper, work = self.state / "upper", self.state / "work"
+        for folder in (upper, work):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        self.own(upper)
+        layers = f"lowerdir={self.warm},upperdir={upper},workdir={work}"
+        subprocess.run(["mount", "-t", "overlay", "-o", layers, "overlay", self.cache], check=True)
+
+    def warm_cache(self) -> None:
+        """The warm cache itself: what a run adds stays in it."""
+        subprocess.run(["umount", "--quiet", "--lazy", self.cache], check=False)
+        subprocess.run(["mount", "--bind", self.warm, self.cache], check=True)
+
+    def fill_warm(self, source: Path) -> None:
+        """Make the warm cache of what `source` has; nothing is downloaded that is there."""
+        if self.warm.exists():
+            return
+        made = subprocess.run(
+            [CHECKOUT / "runners/setup.sh", "--exact", "--guest"],
+            env=os.environ | {"PATHCOST_CACHE": str(source)},
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        self.warm.mkdir()
+        python = Path(made.stdout.splitlines()[-1])
+        entries = [entry for glob in EXPENSIVE for entry in source.glob(glob)]
+        subprocess.run(["cp", "-a", "--", python, *entries, self.warm], check=True)
+        subprocess.run(["chown", "-R", f"{self.user}:{self.user}", self.warm], check=True)
+
+    def own(self, path: Path) -> None:
+        os.chown(path, self.user, pwd.getpwuid(self.user).pw_gid)
+
+
+def enter(state: Path, user: int) -> Sandbox:
+    """Start this command again in namespaces of its own, where it is not there already."""
+    if os.geteuid() != 0:
+        sys.exit("tests.faults: needs root: run it with sudo.")
+    if INSIDE not in os.environ:
+        state.mkdir(parents=True, exist_ok=True)
+        again = [sys.executable, "-B", "-m", "tests.faults", *sys.argv[1:]]
+        apart = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
+        os.execvpe(apart[0], [*apart, *again], os.environ | {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)})
+    os.chdir("/")
+    del os.environ[INSIDE]
+    sandbox = Sandbox(state, user)
+    _cover("/tmp", "mode=1777", [path for path in (CHECKOUT, state) if path.is_relative_to("/tmp")])
+    Path("/run/pathcost").mkdir(exist_ok=True)
+    _cover("/run/pathcost", "mode=0755", [])
+    for folder in (sandbox.cache, sandbox.places.tracefs):
+        folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tracefs", "tracefs", sandbox.places.tracefs], check=True)
+    raise_lo()
+    become_subreaper()
+    sandbox.fresh_out()
+    return sandbox
+
+
+def _cover(folder: str, options: str, kept: list[Path]) -> None:
+    """An empty tmpfs over a folder, through which `kept` stay visible."""
+    held = [(path, os.open(path, os.O_PATH)) for path in kept]
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    for path, descriptor in held:
+        path.mkdir(parents=True, exist_ok=True)
+        source = f"/proc/self/fd/{descriptor}".encode()
+        if libc.mount(source, os.fsencode(path), None, MS_BIND | 0x4000, None) != 0:
+            raise OSError(ctypes.get_errno(), "mount --bind", str(path))
+        os.close(descriptor)
+
+
+def raise_lo() -> None:
+    """A new network namespace has its lo down."""
+    with socket.socket() as any_socket:
+        request = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
