@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Results:
         return any(what.items() <= row.items() for row in self.rows)
 
 
+@cache
 def commit() -> str:
     """The checkout's commit; whether it was changed since."""
     git = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT)]
@@ -144,7 +146,8 @@ class Campaign:
             after = self.next_start()
             last_ones_end(PATIENCE)
             for thing in settled(before, self.look, patience=5):
-                culprit = next((row for row, new in zip(rows, left, strict=True) if thing in new), rows[-1])
+                shown = (row for row, new in zip(rows, left, strict=True) if thing in new)
+                culprit = next(shown, rows[-1])
                 culprit["failures"].append(f"left after the next start: {thing}")
             if after:
                 rows[-1]["failures"] += [f"{what} (batch of {len(rows)})" for what in after]

@@ -22,22 +22,32 @@ PR_SET_CHILD_SUBREAPER = 36
 # bpf(2): commands that give the next id, by kind; x86_64's number of the call.
 SYS_BPF = 321
 NEXT_ID = {"program": 11, "map": 12, "link": 31}
-# What each process does, by a word of its command line; the first that matches.
-ROLES = (
-    ("pathcost-workload", "workload"),
-    ("qemu-system", "emulator"),
-    ("runners.collect", "collector"),
-    ("bpftrace", "bpftrace"),
-    ("/perf ", "perf"),
-    ("perf stat", "perf"),
-    ("probes/bcc", "bcc"),
-    ("setup.sh", "set-up"),
-    ("-m analysis", "analysis"),
-    ("-m runners", "runner"),
-)
+# What each process does, by the name of its program or of its Python module.
+ROLES = {
+    "pathcost-workload": "workload",
+    "qemu-system-x86_64": "emulator",
+    "runners.collect": "collector",
+    "bpftrace": "bpftrace",
+    "perf": "perf",
+    "bcc": "bcc",
+    "setup.sh": "set-up",
+    "analysis": "analysis",
+    "runners": "runner",
+    "run.sh": "runner",
+}
+PROGRAM = 6  # so many words of a command line name the program; options come after
 MEASURING = {"workload", "emulator", "collector", "bpftrace", "perf", "bcc"}
 # Folders of the cache that every run may add to, and whose entries therefore are no leftovers.
-GROWS = ("snapshot-", "symbols-", "exact-kept/", "matplotlib", "kvm", "kernel-", "image-", "modules-")
+GROWS = (
+    "snapshot-",
+    "symbols-",
+    "exact-kept/",
+    "matplotlib",
+    "kvm",
+    "kernel-",
+    "image-",
+    "modules-",
+)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,11 +82,14 @@ def reap(ours: Sequence[int]) -> None:
 def role(process: psutil.Process) -> str:
     """What a process does in a run."""
     try:
-        line = " ".join(process.cmdline())
-        name = next((name for word, name in ROLES if word in line), "other")
-        return f"{name}, not root" if name == "runner" and process.uids().effective else name
+        words = process.cmdline()[:PROGRAM]
+        root = process.uids().effective == 0
     except psutil.NoSuchProcess:
         return "gone"
+    names = [Path(word).name for word in words]
+    names += [Path(word).parent.name for word in words if word.endswith(".py")]
+    name = next((ROLES[name] for name in names if name in ROLES), "other")
+    return name if name != "runner" or root else "runner, not root"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 """A place where a run can do its worst: mounts, network and cache of its own, on this kernel.
 
 /tmp, /run/pathcost and the network are private, so that a snapshot shows what our runs leave
-and nothing of anybody else's. The cache is an overlay over a warm one, so that damage goes with it.
-What is left of the machine is one for all: the kernel with its probes and tracers.
+and nothing of anybody else's. The checkout is seen at a second place, as it may lie in /tmp. The
+cache is an overlay over a warm one, so that damage goes with it. What is left of the machine is
+one for all: the kernel with its probes and tracers.
 """
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import pwd
@@ -20,11 +20,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.machine import Places, become_subreaper, libc
+from tests.faults.machine import Places, become_subreaper
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "PATHCOST_FAULTS_INSIDE"
-MS_BIND = 4096
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 # What a sudo without further settings leaves of the environment.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,6 +50,10 @@ class Sandbox:
     @property
     def out(self) -> Path:
         return self.state / "out"
+
+    @property
+    def checkout(self) -> Path:
+        return self.state / "checkout"
 
     @property
     def places(self) -> Places:
@@ -106,40 +109,32 @@ class Sandbox:
         os.chown(path, self.user, pwd.getpwuid(self.user).pw_gid)
 
 
-def enter(state: Path, user: int) -> Sandbox:
+def enter(state: Path, user: int, source: Path) -> Sandbox:
     """Start this command again in namespaces of its own, where it is not there already."""
     if os.geteuid() != 0:
         sys.exit("tests.faults: needs root: run it with sudo.")
     if INSIDE not in os.environ:
         state.mkdir(parents=True, exist_ok=True)
+        Sandbox(state, user).fill_warm(source)
         again = [sys.executable, "-B", "-m", "tests.faults", *sys.argv[1:]]
+        here = {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)}
         apart = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
-        os.execvpe(apart[0], [*apart, *again], os.environ | {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)})
+        os.execvpe(apart[0], [*apart, *again], os.environ | here)
     os.chdir("/")
     del os.environ[INSIDE]
     sandbox = Sandbox(state, user)
-    _cover("/tmp", "mode=1777", [path for path in (CHECKOUT, state) if path.is_relative_to("/tmp")])
-    Path("/run/pathcost").mkdir(exist_ok=True)
-    _cover("/run/pathcost", "mode=0755", [])
-    for folder in (sandbox.cache, sandbox.places.tracefs):
+    small = state / "small"
+    for folder in (sandbox.cache, sandbox.places.tracefs, sandbox.checkout, small):
         folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "--bind", CHECKOUT, sandbox.checkout], check=True)
+    Path("/run/pathcost").mkdir(exist_ok=True)
+    for place, mode in (("/tmp", "1777"), ("/run/pathcost", "0755")):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode={mode}", "own", place], check=True)
     subprocess.run(["mount", "-t", "tracefs", "tracefs", sandbox.places.tracefs], check=True)
     raise_lo()
     become_subreaper()
     sandbox.fresh_out()
     return sandbox
-
-
-def _cover(folder: str, options: str, kept: list[Path]) -> None:
-    """An empty tmpfs over a folder, through which `kept` stay visible."""
-    held = [(path, os.open(path, os.O_PATH)) for path in kept]
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
-    for path, descriptor in held:
-        path.mkdir(parents=True, exist_ok=True)
-        source = f"/proc/self/fd/{descriptor}".encode()
-        if libc.mount(source, os.fsencode(path), None, MS_BIND | 0x4000, None) != 0:
-            raise OSError(ctypes.get_errno(), "mount --bind", str(path))
-        os.close(descriptor)
 
 
 def raise_lo() -> None:

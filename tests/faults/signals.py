@@ -48,7 +48,7 @@ def plan(seed: int, number: int) -> Shot:
     draw = random.Random(f"{seed}/{number}")
     full = number % FULL_EVERY == FULL_EVERY - 1
     form = draw.choices([*SHORT_FORMS], [*SHORT_FORMS.values()])[0]
-    signals = draw.choice(SIGNALS)
+    signals: tuple[str, ...] = draw.choice(SIGNALS)
     whom = draw.choices([*WHOM], [*WHOM.values()])[0]
     if whom == "terminal":
         signals = draw.choice([("INT",), ("INT", "INT"), ("HUP",)])
@@ -91,7 +91,7 @@ def shoot(campaign: Campaign, seed: int, shot: Shot) -> dict[str, Any]:
         forget(run)
     row: dict[str, Any] = {"kind": "signal", "seed": seed, "number": shot.number}
     row |= {"form": shot.form, "signals": list(shot.signals), "failures": []}
-    sent = []
+    sent: list[str] = []
     if run.alive():
         target = choose(run, shot)
         row["whom"] = "terminal" if target is None else role(target)
@@ -134,5 +134,8 @@ def signals(campaign: Campaign, seed: int, numbers: range) -> None:
 def report(row: dict[str, Any]) -> None:
     """A line for each try; of a failure all of it."""
     name = row.get("name") or f"{row['number']} {row['form']} {'+'.join(row['signals'])}"
-    name += f" → {row['whom']} at {row['at']} s" if "whom" in row else ""
-    print(f"{row['kind']} {name}: status {row['status']}", *row["failures"], sep="\n    ", flush=True)
+    if "whom" in row:
+        name += f" → {row['whom']} at {row['at']}"
+    print(
+        f"{row['kind']} {name}: status {row['status']}", *row["failures"], sep="\n    ", flush=True
+    )

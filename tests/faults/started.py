@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from tests.faults.machine import MEASURING, descendants, reap, role
-from tests.faults.sandbox import CHECKOUT, Sandbox
+from tests.faults.sandbox import Sandbox
 
 # A hang, not a slow run: what an undisturbed run takes is added to it.
 PATIENCE = 60.0
@@ -39,6 +39,7 @@ class Started:
     process: subprocess.Popen[bytes]
     out: Path
     said: Path
+    checkout: Path
     began: float = field(default_factory=time.monotonic)
     ended: float = 0.0
     steps: list[float] = field(default_factory=list)
@@ -101,14 +102,22 @@ def start(
     *,
     wrap: Sequence[str] = (),
     environment: Mapping[str, str | None] | None = None,
+    name: str = "",
 ) -> Started:
     """Start run.sh as `sudo` does. An entry of `environment` that is None is taken away."""
     count = next(number)
-    out, said = sandbox.out / f"run{count}", sandbox.state / f"said{count % 20}.stderr"
+    out, said = sandbox.out / (name or f"run{count}"), sandbox.state / f"said{count % 20}.stderr"
     changed = {**sandbox.environment, **(environment or {})}
     with said.open("wb") as errors, said.with_suffix(".stdout").open("wb") as output:
         process = subprocess.Popen(
-            [*wrap, str(CHECKOUT / "runners/run.sh"), "--no-install", "--out", str(out), *arguments],
+            [
+                *wrap,
+                str(sandbox.checkout / "runners/run.sh"),
+                "--no-install",
+                "--out",
+                str(out),
+                *arguments,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
@@ -116,7 +125,7 @@ def start(
             cwd="/",
             env={name: value for name, value in changed.items() if value is not None},
         )
-    return Started(process, out, said)
+    return Started(process, out, said, sandbox.checkout)
 
 
 def hit(run: Started, target: psutil.Process | None, name: str) -> bool:
@@ -175,8 +184,11 @@ def wrong(
     signalled: Sequence[str] = (),
     statuses: Sequence[int] = (0, 1, 2),
     heard: bool = True,
+    seen: bool = True,
 ) -> Iterator[str]:
-    """What is wrong with the end of a run. `heard`: its output could be written."""
+    """What is wrong with the end of a run. `heard`: its output could be written;
+    `seen`: its folder can be looked at.
+    """
     status, said = run.status, run.text()
     assert status is not None
     killed = {-signal.Signals[f"SIG{name}"] for name in signalled}
@@ -190,7 +202,8 @@ def wrong(
         yield f"{len(new)} lines of complaint"
     if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", said, re.MULTILINE):
         yield f"status {status} without a sentence"
-    yield from wrong_with_folder(run, said)
+    if seen:
+        yield from wrong_with_folder(run, said)
 
 
 def wrong_with_folder(run: Started, said: str) -> Iterator[str]:
@@ -203,14 +216,14 @@ def wrong_with_folder(run: Started, said: str) -> Iterator[str]:
     if not (out / "run.json").exists():
         yield f"half a folder: {', '.join(sorted(path.name for path in out.iterdir()))}"
         return
-    again = tool("-m", "analysis", "--quiet", str(out))
+    again = tool(run.checkout, "-m", "analysis", "--quiet", str(out))
     if again.returncode not in (0, 1) or TRACEBACK.search(again.stderr):
         yield f"analysis of its folder: status {again.returncode}: {last(again.stderr)}"
     elif again.returncode == 1:
         if run.status == 0:
             yield f"status 0, and no report: {last(again.stderr)}"
     else:
-        audit = tool(str(CHECKOUT / "tests/audit/audit.py"), str(out))
+        audit = tool(run.checkout, "tests/audit/audit.py", str(out))
         if audit.returncode != 0:
             yield f"audit: {last(audit.stdout + audit.stderr)}"
         if run.status == 0 and not figures(out):
@@ -223,11 +236,11 @@ def figures(out: Path) -> int:
         return sum(row["valid"] == "True" for row in csv.DictReader(lines))
 
 
-def tool(*arguments: str) -> subprocess.CompletedProcess[str]:
+def tool(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-B", *arguments],
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        cwd=CHECKOUT, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        cwd=checkout, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Starts that meet: at one instant, after a SIGKILL, thirty in a row, and half an hour beside others.
+"""Starts that meet: at one instant, after a SIGKILL, thirty in a row, half an hour beside others.
 
 A sampler looks at all processes every few milliseconds and says which run's processes measure: a
 workload of one run beside any measuring process of another is "beside". /proc is the witness, as a
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -39,11 +40,21 @@ from tests.faults.started import (
     wrong,
 )
 
+Attempt = Callable[[Campaign, int, int], dict[str, Any]]
 FORM = "bpftrace"
+LONG = ("--messages", "4000000")  # of a run that will be killed: its windows take long
 SAMPLE = 0.005
 SETTLED, LAST = 3, 30  # the machine after the 30th run equals that after the third
 HALF_AN_HOUR = 1800.0
 QUOTA = 0.8  # of all CPU time
+
+
+def dead(run: Started) -> bool:
+    """Whether the first process of a run has ended; says nothing to whoever waits for it."""
+    try:
+        return bool(psutil.Process(run.process.pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 @dataclass
@@ -64,7 +75,9 @@ class Sampler:
                 name = role(process) if owner else ""
                 if name in MEASURING and process.status() != psutil.STATUS_ZOMBIE:
                     active.setdefault(owner, set()).add(name)
-        measuring = [run for run, names in active.items() if "workload" in names]
+        # What outlives a killed run measures for nobody.
+        living = {run.process.pid for run in self.runs if not dead(run)}
+        measuring = [run for run, names in active.items() if "workload" in names and run in living]
         self.workloads += len(measuring)
         for run in measuring:
             for other in active.keys() - {run}:
@@ -128,12 +141,13 @@ def restart(campaign: Campaign, seed: int, number: int) -> dict[str, Any]:
     """SIGKILL of a runner while the run measures, and a start within a second."""
     draw, sampler = random.Random(f"restart {seed}/{number}"), Sampler()
     with sampler.watching():
-        first = start(campaign.sandbox, FORMS[FORM])
+        first = start(campaign.sandbox, (*FORMS[FORM], *LONG))
         sampler.runs.append(first)
         wanted = draw.choice(("collector", "bpftrace", "workload"))
         first.watch(lambda: bool(first.of_role(wanted)), LONGEST)
         runners = [first.processes()[0], *first.of_role("runner, not root")]
         target = draw.choice(runners)
+        whom = role(target)
         hit(first, target, "KILL")
         time.sleep(draw.random())
         second = start(campaign.sandbox, FORMS[FORM])
@@ -142,10 +156,10 @@ def restart(campaign: Campaign, seed: int, number: int) -> dict[str, Any]:
         if not first.wait(PATIENCE):
             row["failures"].append("the killed run hangs")
     row["failures"] += sampler.beside - set(row["failures"])
-    return row | {"status": [first.status, second.status], "whom": role(target), "at": wanted}
+    return row | {"status": [first.status, second.status], "whom": whom, "at": wanted}
 
 
-def meetings(kind: str, attempt: Callable[[Campaign, int, int], dict[str, Any]]) -> Callable[..., None]:
+def meetings(kind: str, attempt: Attempt) -> Callable[..., None]:
     """So many of a kind, in batches with a look at the machine after each."""
 
     def part(campaign: Campaign, seed: int, times: int) -> None:
@@ -247,8 +261,6 @@ def traffic() -> Iterator[None]:
 @contextmanager
 def quota(pid: int) -> Iterator[None]:
     """A control group in which `pid` and its children get a part of the CPUs' time."""
-    from pathlib import Path
-
     old = Path("/sys/fs/cgroup/cpu")
     group = (old if old.is_dir() else Path("/sys/fs/cgroup")) / f"pathcost-faults-{os.getpid()}"
     group.mkdir()
