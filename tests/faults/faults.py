@@ -88,12 +88,12 @@ def faults(campaign: Campaign, only: str) -> None:
     if not todo:
         return
     campaign.warm_up("counters", *dict.fromkeys(fault.form for fault in todo))
-    groups = [[fault] for fault in todo if fault.damages]
-    groups += [[fault for fault in todo if not fault.damages]]
+    # Faults that damage the cache have their next start alone: it has to heal.
+    groups = [[fault for fault in todo if not fault.damages]]
+    groups += [[fault] for fault in todo if fault.damages]
     for group in groups:
         for row in campaign.batches(group, BATCH, lambda fault: carry_out(campaign, fault)):
             if not row.pop("busy", False):
                 campaign.results.add(**row)
                 report(row)
-        if group and group[0].damages:
-            campaign.sandbox.fresh_cache()
+        campaign.sandbox.fresh_cache()
