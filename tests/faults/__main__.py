@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.faults.campaign import Campaign, Results, commit
+from tests.faults.campaign import Campaign, Results, commit, latest
 from tests.faults.faults import faults
 from tests.faults.sandbox import USER, enter
 from tests.faults.signals import signals
@@ -20,22 +20,24 @@ def main() -> int:
     options = parser().parse_args()
     state = options.state.resolve()
     if options.part == "table":
-        print(table(Results(state / "results.jsonl").rows))
+        print(table(latest(Results(state / "results.jsonl").rows)))
         return 0
     commit()  # while git still finds the checkout
-    sandbox = enter(state, options.user, options.source)
-    campaign = Campaign(sandbox, Results(state / "results.jsonl"), options.minutes)
-    known = len(campaign.results.rows)
+    sandbox = enter(state, options.user, options.source, options.share)
+    results = Results(state / "results.jsonl", options.again)
+    campaign = Campaign(sandbox, results, options.minutes)
     if options.part == "signals":
         first, _, last = options.numbers.partition("-")
-        signals(campaign, options.seed, range(int(first), int(last or first) + 1))
+        numbers = range(int(first), int(last or first) + 1)
+        signals(campaign, options.seed, numbers, options.only)
     elif options.part == "faults":
         faults(campaign, options.only)
     else:
         PARTS[options.part](campaign, options.seed, options.times)
-    failed = [row for row in campaign.results.rows[known:] if row.get("failures")]
-    print(f"{len(campaign.results.rows) - known} rows, {len(failed)} failed")
-    return 1 if failed else 0
+    failed = [row for row in results.new() if row["failures"]]
+    over = ", and the time is up: start it again to go on" if campaign.time_is_up() else ""
+    print(f"{len(results.new())} tried, {len(failed)} with a failure{over}")
+    return 1 if failed or over else 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=20, help="start nothing new after these")
     add("--seed", type=int, default=1)
     add("--numbers", default="0-499", help="of signals, such as 17 or 100-149")
-    add("--only", default="", help="faults whose names contain this")
+    add("--only", default="", help="faults, or commands of signals, whose names contain this")
+    add("--again", action="store_true", help="also what has failed before")
+    add("--share", action="store_true", help="lay the overlay over --source itself; copy nothing")
     add("--times", type=int, default=30, help="of pairs, restarts and repeated")
     return reader
 

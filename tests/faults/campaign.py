@@ -39,18 +39,24 @@ FORMS: dict[str, tuple[str, ...]] = {
     "guest": (*SHORT, "--target", "guest", "--messages", "46", "--instruments", "copies"),
     "full": ("--repeats", "2"),
 }
+Row = dict[str, Any]
 NEXT = "counters"  # the form of the next start, which clears up
 LONGEST = 600.0  # seconds of an undisturbed run, the first boot of a guest included
 BUSY_TRIES = 40
 
 
 class Results:
-    """A line for each thing that was tried; what is in the file is not tried again."""
+    """A line for each thing that was tried; what is in the file is not tried again.
 
-    def __init__(self, file: Path) -> None:
+    With `again`, what failed is tried again: its last line counts.
+    """
+
+    def __init__(self, file: Path, again: bool = False) -> None:
         self.file = file
+        self._again = again
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.rows: list[Row] = [json.loads(line) for line in lines]
+        self._known = len(self.rows)
 
     def add(self, **row: Any) -> None:
         about = {"commit": commit(), "kernel": os.uname().release}
@@ -60,7 +66,19 @@ class Results:
             lines.write(json.dumps(row) + "\n")
 
     def has(self, **what: Any) -> bool:
-        return any(what.items() <= row.items() for row in self.rows)
+        tried = [row for row in latest(self.rows) if what.items() <= row.items()]
+        return any(not (self._again and row["failures"]) for row in tried)
+
+    def new(self) -> list[Row]:
+        """What this call has added, without the undisturbed runs."""
+        return latest(self.rows[self._known :])
+
+
+def latest(rows: list[Row]) -> list[Row]:
+    """The last row of each thing that was tried."""
+    tried = [row for row in rows if row["kind"] != "usual"]
+    names = ("kind", "seed", "number", "name")
+    return list({tuple(map(row.get, names)): row for row in tried}.values())
 
 
 @cache
@@ -133,8 +151,8 @@ class Campaign:
         self,
         tries: list[Any],
         size: int,
-        attempt: Callable[[Any], dict[str, Any]],
-    ) -> Iterator[dict[str, Any]]:
+        attempt: Callable[[Any], Row],
+    ) -> Iterator[Row]:
         """Try all; after each batch start once more, and compare the machine with before.
 
         What is left is laid to the first try after which it was there.

@@ -38,6 +38,7 @@ class Sandbox:
 
     state: Path
     user: int
+    shared: Path | None = None  # somebody's cache, which nothing may write to
 
     @property
     def cache(self) -> Path:
@@ -45,7 +46,7 @@ class Sandbox:
 
     @property
     def warm(self) -> Path:
-        return self.state / "warm"
+        return self.shared or self.state / "warm"
 
     @property
     def out(self) -> Path:
@@ -64,8 +65,8 @@ class Sandbox:
         """As sudo gives it to root, for the invoking user."""
         kept = {name: os.environ[name] for name in os.environ if name.startswith("PIP_")}
         user = pwd.getpwuid(self.user)
-        sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid)}
-        names = {"SUDO_USER": user.pw_name, "HOME": "/root", "LANG": "C.UTF-8", "PATH": PATH}
+        sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid)} if self.user else {}
+        names = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": PATH}
         return kept | sudo | names | {"PATHCOST_CACHE": str(self.cache)}
 
     def fresh_out(self) -> None:
@@ -86,7 +87,10 @@ class Sandbox:
         subprocess.run(["mount", "-t", "overlay", "-o", layers, "overlay", self.cache], check=True)
 
     def warm_cache(self) -> None:
-        """The warm cache itself: what a run adds stays in it."""
+        """The warm cache itself: what a run adds stays in it, if it is ours."""
+        if self.shared:
+            self.fresh_cache()
+            return
         subprocess.run(["umount", "--quiet", "--lazy", self.cache], check=False)
         subprocess.run(["mount", "--bind", self.warm, self.cache], check=True)
 
@@ -109,20 +113,21 @@ class Sandbox:
         os.chown(path, self.user, pwd.getpwuid(self.user).pw_gid)
 
 
-def enter(state: Path, user: int, source: Path) -> Sandbox:
+def enter(state: Path, user: int, source: Path, share: bool) -> Sandbox:
     """Start this command again in namespaces of its own, where it is not there already."""
     if os.geteuid() != 0:
         sys.exit("tests.faults: needs root: run it with sudo.")
     if INSIDE not in os.environ:
         state.mkdir(parents=True, exist_ok=True)
-        Sandbox(state, user).fill_warm(source)
+        if not share:
+            Sandbox(state, user).fill_warm(source)
         again = [sys.executable, "-B", "-m", "tests.faults", *sys.argv[1:]]
         here = {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)}
         apart = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
         os.execvpe(apart[0], [*apart, *again], os.environ | here)
     os.chdir("/")
     del os.environ[INSIDE]
-    sandbox = Sandbox(state, user)
+    sandbox = Sandbox(state, user, source if share else None)
     small = state / "small"
     for folder in (sandbox.cache, sandbox.places.tracefs, sandbox.checkout, small):
         folder.mkdir(exist_ok=True)

@@ -115,12 +115,13 @@ def shoot(campaign: Campaign, seed: int, shot: Shot) -> dict[str, Any]:
     return row
 
 
-def signals(campaign: Campaign, seed: int, numbers: range) -> None:
+def signals(campaign: Campaign, seed: int, numbers: range, only: str = "") -> None:
     """Send those signals of a seed that are not in the results yet."""
     shots = [
-        plan(seed, number)
-        for number in numbers
-        if not campaign.results.has(kind="signal", seed=seed, number=number)
+        shot
+        for shot in (plan(seed, number) for number in numbers)
+        if only in shot.form
+        and not campaign.results.has(kind="signal", seed=seed, number=shot.number)
     ]
     if not shots:
         return

@@ -15,8 +15,7 @@ HEAD = (
 
 def table(rows: Rows) -> str:
     """One row for each kind of command or fault; below it, what failed."""
-    tried = [row for row in rows if row["kind"] != "usual"]
-    if not tried:
+    if not (tried := rows):
         return "Nothing was tried yet."
     kinds = list(dict.fromkeys(map(kind, tried)))
     lines = [
