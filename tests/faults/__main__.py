@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--only", default="", help="faults, or commands of signals, whose names contain this")
     add("--again", action="store_true", help="also what has failed before")
     add("--share", action="store_true", help="lay the overlay over --source itself; copy nothing")
-    add("--times", type=int, default=30, help="of pairs, restarts and repeated")
+    add("--times", type=int, default=30, help="of pairs, restarts, repeated; minutes of disturbed")
     return reader
 
 
