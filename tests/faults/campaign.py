@@ -18,7 +18,6 @@ from tests.faults.machine import Snapshot, difference, settled, snapshot
 from tests.faults.sandbox import CHECKOUT, Sandbox
 from tests.faults.started import (
     BUSY,
-    PATIENCE,
     Started,
     Usual,
     forget,
@@ -164,10 +163,10 @@ class Campaign:
             rows, left = [], []
             for what in tries[first : first + size]:
                 rows.append(attempt(what))
-                rows[-1]["lingered"] = last_ones_end(PATIENCE)
+                last_ones_end(rows[-1])
                 left.append(set(difference(before, self.look())))
             after = self.next_start()
-            last_ones_end(PATIENCE)
+            last_ones_end(rows[-1])
             for thing in settled(before, self.look, patience=5):
                 shown = (row for row, new in zip(rows, left, strict=True) if thing in new)
                 culprit = next(shown, rows[-1])

@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from tests.faults.machine import MEASURING, descendants, reap, role
+from tests.faults.machine import descendants, reap, role
 from tests.faults.sandbox import Sandbox
 
 # A hang, not a slow run: what an undisturbed run takes is added to it.
 PATIENCE = 60.0
+OUTLIVE = 30.0
 TICK = 0.03
 MOST_LINES = 8  # of standard error, beside those of an undisturbed run
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
@@ -141,26 +143,21 @@ def hit(run: Started, target: psutil.Process | None, name: str) -> bool:
     return True
 
 
-def last_ones_end(patience: float) -> float:
-    """Seconds until nothing is left of any run; what outlives `patience` is killed."""
+def last_ones_end(row: dict[str, Any]) -> None:
+    """Wait until nothing is left of any run; what outlives it by far is a failure, and killed."""
     began = time.monotonic()
-    while descendants() and time.monotonic() - began < patience:
+    while (left := descendants()) and time.monotonic() - began < OUTLIVE:
         reap([])
         time.sleep(TICK)
-    spent = time.monotonic() - began
-    for process in descendants():
+    row["lingered"] = round(time.monotonic() - began, 1)
+    if left:
+        names = ", ".join(sorted(role(process) for process in left))
+        row["failures"].append(f"outlives its run by {OUTLIVE:.0f} s: {names}")
+    for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     time.sleep(TICK)
     reap([])
-    return round(spent, 1)
-
-
-def measuring(run: Started) -> set[int]:
-    """Processes of this run that measure."""
-    with suppress(psutil.NoSuchProcess):
-        return {process.pid for process in run.processes() if role(process) in MEASURING}
-    return set()
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from tests.faults.campaign import FORMS, LONGEST, Campaign
+from tests.faults.campaign import FORMS, LONGEST, Campaign, Row
 from tests.faults.machine import MEASURING, difference, role
 from tests.faults.signals import report
 from tests.faults.started import (
@@ -179,20 +179,21 @@ def meetings(kind: str, attempt: Attempt) -> Callable[..., None]:
 def repeated(campaign: Campaign, seed: int, times: int) -> None:
     """Short runs in a row: the machine after the last equals that after the third, both ways."""
     campaign.warm_up("counters", FORM)
-    settled, failures = campaign.look(), []
+    settled = campaign.look()
+    failures: list[str] = []
+    row: Row = {"kind": "repeated", "seed": seed, "name": f"{times} runs", "status": 0}
+    row["failures"] = failures
     for count in range(1, times + 1):
         run = campaign.undisturbed((FORM, "counters")[count % 2])
         if run.status != 0:
             failures.append(f"run {count}: status {run.status}: {last(run.text())}")
         forget(run)
-        last_ones_end(PATIENCE)
+        last_ones_end(row)
         if count == min(SETTLED, times):
             settled = campaign.look()
     after = campaign.look()
     failures += [f"more: {thing}" for thing in difference(settled, after)]
     failures += [f"less: {thing}" for thing in difference(after, settled)]
-    row = {"kind": "repeated", "seed": seed, "name": f"{times} runs", "status": 0}
-    row |= {"failures": failures}
     campaign.results.add(**row)
     report(row)
 
@@ -282,7 +283,7 @@ def quota(pid: int) -> Iterator[None]:
     try:
         yield
     finally:
-        last_ones_end(PATIENCE)
+        last_ones_end({"failures": []})
         group.rmdir()
 
 
