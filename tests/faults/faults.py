@@ -68,7 +68,7 @@ def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
     if BUSY.search(run.text()):
         row["busy"] = True
     elif run.ended and not any(what.startswith("hangs") for what in failures):
-        failures += wrong(run, usual, statuses=(0, 1, 2), heard=fault.heard, seen=not hidden)
+        failures += wrong(run, usual, statuses=fault.statuses, heard=fault.heard, seen=not hidden)
     if run.status == 0 and fault.refused:
         failures.append("status 0, where no figure can be right")
     for process in psutil.Process().children(recursive=True):  # what was stopped cannot end
