@@ -305,9 +305,10 @@ STREAMS = group(
     Fault("all closed", "exec <&- >&- 2>&-", heard=False),
     Fault("output full", "exec >/dev/full"),
     Fault("complaints full", "exec 2>/dev/full", heard=False),
-    Fault("output's reader gone", "mkfifo /mnt/f; head -c 1 /mnt/f >/dev/null & exec >/mnt/f",
+    Fault(
+        "output's reader gone", "mkfifo /mnt/f; head -c 1 /mnt/f >/dev/null & exec >/mnt/f",
         statuses=(0,),  # as after `| head -1`: it is the reader who has seen enough
-),
+    ),
 )
 HALT = "kill -STOP $PID"
 KILL = "kill -KILL $PID"
