@@ -95,18 +95,17 @@ class Sandbox:
         subprocess.run(["mount", "--bind", self.warm, self.cache], check=True)
 
     def fill_warm(self, source: Path) -> None:
-        """Make the warm cache of what `source` has; nothing is downloaded that is there."""
-        if self.warm.exists():
-            return
+        """Compile, and copy to the warm cache what it lacks and `source` has."""
         made = subprocess.run(
             [CHECKOUT / "runners/setup.sh", "--exact", "--guest"],
             env=os.environ | {"PATHCOST_CACHE": str(source)},
             stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
-        self.warm.mkdir()
-        python = Path(made.stdout.splitlines()[-1])
+        self.warm.mkdir(exist_ok=True)
         entries = [entry for glob in EXPENSIVE for entry in source.glob(glob)]
-        subprocess.run(["cp", "-a", "--", python, *entries, self.warm], check=True)
+        for entry in (Path(made.stdout.splitlines()[-1]), *entries):
+            if not (self.warm / entry.name).exists():
+                subprocess.run(["cp", "-a", "--", entry, self.warm], check=True)
         subprocess.run(["chown", "-R", f"{self.user}:{self.user}", self.warm], check=True)
 
     def own(self, path: Path) -> None:
