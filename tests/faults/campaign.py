@@ -156,6 +156,8 @@ class Campaign:
 
         What is left is laid to the first try after which it was there.
         """
+        if tries:  # what every run leaves once, such as an empty folder, is there already
+            self.next_start()
         for first in range(0, len(tries), size):
             if self.time_is_up():
                 return
