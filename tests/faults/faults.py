@@ -83,7 +83,8 @@ def faults(campaign: Campaign, only: str) -> None:
     todo = [
         fault
         for fault in FAULTS
-        if only in fault.name and not campaign.results.has(kind="fault", name=fault.name)
+        if any(word in fault.name for word in only.split(","))
+        and not campaign.results.has(kind="fault", name=fault.name)
     ]
     if not todo:
         return

@@ -120,7 +120,7 @@ def signals(campaign: Campaign, seed: int, numbers: range, only: str = "") -> No
     shots = [
         shot
         for shot in (plan(seed, number) for number in numbers)
-        if only in shot.form
+        if any(word in shot.form for word in only.split(","))
         and not campaign.results.has(kind="signal", seed=seed, number=shot.number)
     ]
     if not shots:
