@@ -9,18 +9,23 @@ one for all: the kernel with its probes and tracers.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import pwd
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.machine import Places, become_subreaper
+import psutil
+
+from tests.faults.machine import Places, become_subreaper, descendants
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "PATHCOST_FAULTS_INSIDE"
@@ -137,8 +142,17 @@ def enter(state: Path, user: int, source: Path, share: bool) -> Sandbox:
     subprocess.run(["mount", "-t", "tracefs", "tracefs", sandbox.places.tracefs], check=True)
     raise_lo()
     become_subreaper()
+    atexit.register(end_all)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     sandbox.fresh_out()
     return sandbox
+
+
+def end_all() -> None:
+    """A campaign that is ended takes its runs with it."""
+    for process in descendants():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def raise_lo() -> None:

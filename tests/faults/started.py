@@ -108,7 +108,10 @@ def start(
 ) -> Started:
     """Start run.sh as `sudo` does. An entry of `environment` that is None is taken away."""
     count = next(number)
-    out, said = sandbox.out / (name or f"run{count}"), sandbox.state / f"said{count % 20}.stderr"
+    out, said = (
+        sandbox.out / (name or f"run{os.getpid()}-{count}"),
+        sandbox.state / f"said{count % 20}.stderr",
+    )
     changed = {**sandbox.environment, **(environment or {})}
     with said.open("wb") as errors, said.with_suffix(".stdout").open("wb") as output:
         process = subprocess.Popen(
