@@ -10,6 +10,7 @@ one for all: the kernel with its probes and tracers.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import fcntl
 import os
 import pwd
@@ -25,10 +26,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.machine import Places, become_subreaper, descendants
+from tests.faults.machine import Places, become_subreaper, descendants, libc
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "PATHCOST_FAULTS_INSIDE"
+CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 # What a sudo without further settings leaves of the environment.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -37,13 +39,14 @@ EXPENSIVE = ("qemu-*", "kernel-*", "image-*", "modules-*", "tools-*", "kvm*.json
 USER = 65534
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sandbox:
     """Paths of the campaign: all below one folder outside the checkout."""
 
     state: Path
     user: int
     shared: Path | None = None  # somebody's cache, which nothing may write to
+    outside: int = -1  # the machine's own network, where the first run of a checkout downloads
 
     @property
     def cache(self) -> Path:
@@ -64,6 +67,10 @@ class Sandbox:
     @property
     def places(self) -> Places:
         return Places(self.cache, self.out, self.state / "tracefs")
+
+    @property
+    def with_network(self) -> list[str]:
+        return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.outside}", "--"]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -127,7 +134,7 @@ def enter(state: Path, user: int, source: Path, share: bool) -> Sandbox:
             Sandbox(state, user).fill_warm(source)
         again = [sys.executable, "-B", "-m", "tests.faults", *sys.argv[1:]]
         here = {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)}
-        apart = ["unshare", "--mount", "--net", "--propagation", "private", "--"]
+        apart = ["unshare", "--mount", "--propagation", "private", "--"]
         os.execvpe(apart[0], [*apart, *again], os.environ | here)
     os.chdir("/")
     del os.environ[INSIDE]
@@ -140,6 +147,9 @@ def enter(state: Path, user: int, source: Path, share: bool) -> Sandbox:
     for place, mode in (("/tmp", "1777"), ("/run/pathcost", "0755")):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode={mode}", "own", place], check=True)
     subprocess.run(["mount", "-t", "tracefs", "tracefs", sandbox.places.tracefs], check=True)
+    sandbox.outside = os.open("/proc/self/ns/net", os.O_RDONLY)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "no network namespace")
     raise_lo()
     become_subreaper()
     atexit.register(end_all)
