@@ -26,12 +26,13 @@ def main() -> int:
     sandbox = enter(state, options.user, options.source, options.share)
     results = Results(state / "results.jsonl", options.again)
     campaign = Campaign(sandbox, results, options.minutes)
+    without = set(options.without.split(","))
     if options.part == "signals":
         first, _, last = options.numbers.partition("-")
         numbers = range(int(first), int(last or first) + 1)
-        signals(campaign, options.seed, numbers, options.only)
+        signals(campaign, options.seed, numbers, options.only, without)
     elif options.part == "faults":
-        faults(campaign, options.only)
+        faults(campaign, options.only, without)
     else:
         PARTS[options.part](campaign, options.seed, options.times)
     failed = [row for row in results.new() if row["failures"]]
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1)
     add("--numbers", default="0-499", help="of signals, such as 17 or 100-149")
     add("--only", default="", help="faults, or commands of signals, whose names contain this")
+    add("--without", default="", help="no runs of these commands, such as guest,full")
     add("--again", action="store_true", help="also what has failed before")
     add("--share", action="store_true", help="lay the overlay over --source itself; copy nothing")
     add("--times", type=int, default=30, help="of pairs, restarts, repeated; minutes of disturbed")

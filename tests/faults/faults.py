@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Container
 from typing import Any
 
 import psutil
@@ -78,12 +79,13 @@ def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
     return row | {"failures": failures}
 
 
-def faults(campaign: Campaign, only: str) -> None:
+def faults(campaign: Campaign, only: str, without: Container[str]) -> None:
     """Carry out the faults that are not in the results yet; damage of the cache one by one."""
     todo = [
         fault
         for fault in FAULTS
-        if any(word in fault.name for word in only.split(","))
+        if only in fault.name
+        and fault.form not in without
         and not campaign.results.has(kind="fault", name=fault.name)
     ]
     if not todo:

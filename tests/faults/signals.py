@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -115,12 +116,15 @@ def shoot(campaign: Campaign, seed: int, shot: Shot) -> dict[str, Any]:
     return row
 
 
-def signals(campaign: Campaign, seed: int, numbers: range, only: str = "") -> None:
+def signals(
+    campaign: Campaign, seed: int, numbers: range, only: str, without: Container[str]
+) -> None:
     """Send those signals of a seed that are not in the results yet."""
     shots = [
         shot
         for shot in (plan(seed, number) for number in numbers)
-        if any(word in shot.form for word in only.split(","))
+        if only in shot.form
+        and shot.form not in without
         and not campaign.results.has(kind="signal", seed=seed, number=shot.number)
     ]
     if not shots:
