@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=20, help="start nothing new after these")
     add("--seed", type=int, default=1)
     add("--numbers", default="0-499", help="of signals, such as 17 or 100-149")
-    add("--only", default="", help="faults, or commands of signals, whose names contain this")
+    add("--only", default="", help="faults that match this, or commands of signals")
     add("--without", default="", help="no runs of these commands, such as guest,full")
     add("--again", action="store_true", help="also what has failed before")
     add("--share", action="store_true", help="lay the overlay over --source itself; copy nothing")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Container
@@ -84,7 +85,7 @@ def faults(campaign: Campaign, only: str, without: Container[str]) -> None:
     todo = [
         fault
         for fault in FAULTS
-        if only in fault.name
+        if re.search(only, fault.name)
         and fault.form not in without
         and not campaign.results.has(kind="fault", name=fault.name)
     ]
