@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run may leave on a machine: a snapshot of it, and what is new since another one.
+
+Processes are found as descendants of this process, which is a "child subreaper" (prctl(2)): a
+process whose parent has died becomes our child, whatever its session, user or environment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import psutil
+
+PR_SET_CHILD_SUBREAPER = 36
+# bpf(2): commands that give the next id, by kind; x86_64's number of the call.
+SYS_BPF = 321
+NEXT_ID = {"program": 11, "map": 12, "link": 31}
+# What each process does, by the name of its program or of its Python module.
+ROLES = {
+    "pathcost-workload": "workload",
+    "qemu-system-x86_64": "emulator",
+    "runners.collect": "collector",
+    "bpftrace": "bpftrace",
+    "perf": "perf",
+    "bcc": "bcc",
+    "setup.sh": "set-up",
+    "runners.preflight": "preflight",
+    "analysis": "analysis",
+    "runners": "runner",
+    "run.sh": "runner",
+}
+PROGRAM = 6  # so many words of a command line name the program; options come after
+MEASURING = {"workload", "emulator", "collector", "bpftrace", "perf", "bcc"}
+# Folders of the cache that every run may add to, and whose entries therefore are no leftovers.
+GROWS = (
+    "snapshot-",
+    "symbols-",
+    "exact-kept/",
+    "matplotlib",
+    "kvm",
+    "kernel-",
+    "image-",
+    "modules-",
+)
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> None:
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def descendants(pid: int | None = None) -> list[psutil.Process]:
+    """Living processes below `pid`, by default below us; a zombie is not alive."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    alive = []
+    for process in below:
+        with suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
+
+
+def reap(ours: Sequence[int]) -> None:
+    """Collect the dead processes that we inherited; not `ours`, whose status somebody awaits."""
+    for child in psutil.Process().children():
+        with suppress(ChildProcessError, psutil.NoSuchProcess):
+            if child.pid not in ours and child.status() == psutil.STATUS_ZOMBIE:
+                os.waitpid(child.pid, os.WNOHANG)
+
+
+def role(process: psutil.Process) -> str:
+    """What a process does in a run."""
+    try:
+        words = process.cmdline()[:PROGRAM]
+        root = process.uids().effective == 0
+    except psutil.NoSuchProcess:
+        return "gone"
+    names = [Path(word).name for word in words]
+    names += [Path(word).parent.name for word in words if word.endswith(".py")]
+    name = next((ROLES[name] for name in names if name in ROLES), "other")
+    return name if name != "runner" or root else "runner, not root"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run writes, and a private mount of tracefs to look at."""
+
+    cache: Path
+    above_out: Path
+    tracefs: Path
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Names of what there is, by kind."""
+
+    processes: frozenset[str]
+    temporary: frozenset[str]
+    run: frozenset[str]
+    cache: frozenset[str]
+    folders: frozenset[str]
+    bpf: frozenset[str]
+    tracing: frozenset[str]
+    mounts: frozenset[str]
+    namespaces: frozenset[str]
+    sockets: frozenset[str]
+
+
+def snapshot(places: Places) -> Snapshot:
+    return Snapshot(
+        processes=frozenset(f"{process.pid} {role(process)}" for process in descendants()),
+        temporary=frozenset(map(str, Path("/tmp").glob("*"))) | _names(Path("/dev/shm")),
+        run=_names(Path("/run/pathcost")) | frozenset(map(str, Path("/run").glob("*"))),
+        cache=frozenset(_cache(places.cache)),
+        folders=frozenset(path.name for path in places.above_out.glob(".*")),
+        bpf=frozenset(_bpf()),
+        tracing=frozenset(_tracing(places.tracefs)),
+        mounts=frozenset(_mounts()),
+        namespaces=frozenset(_namespaces()),
+        sockets=frozenset(_sockets()),
+    )
+
+
+def difference(before: Snapshot, after: Snapshot) -> list[str]:
+    """What is new, a line for each thing."""
+    return [
+        f"{kind.name}: {name}"
+        for kind in fields(Snapshot)
+        for name in sorted(getattr(after, kind.name) - getattr(before, kind.name))
+    ]
+
+
+def settled(before: Snapshot, look: Callable[[], Snapshot], patience: float) -> list[str]:
+    """What is still new after `patience` seconds: BPF objects of other programs come and go."""
+    deadline = time.monotonic() + patience
+    while (new := difference(before, look())) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return new
+
+
+def _names(folder: Path) -> frozenset[str]:
+    """All paths below a folder."""
+    return frozenset(map(str, folder.rglob("*"))) if folder.is_dir() else frozenset()
+
+
+def _cache(cache: Path) -> Iterator[str]:
+    """Entries, and what lies in the small folders; a half-made entry has a name of its own."""
+    for entry in cache.glob("*"):
+        inside = entry.glob("*") if entry.is_dir() and entry.name[:6] != "python" else ()
+        for path in (entry, *inside):
+            name = str(path.relative_to(cache))
+            if not name.startswith(GROWS) or "partial" in name or "tmp" in name:
+                yield name
+
+
+def _bpf() -> Iterator[str]:
+    """Programs, maps and links that the kernel holds."""
+    for kind, command in NEXT_ID.items():
+        number = 0
+        while True:
+            attributes = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 12)
+            if libc.syscall(SYS_BPF, command, attributes, 12) != 0:
+                break
+            number = struct.unpack_from("=I", attributes, 4)[0]
+            yield f"{kind} {number}"
+
+
+def _tracing(tracefs: Path) -> Iterator[str]:
+    """Instances, and the lines that probes and tracers leave in the kernel's own trace."""
+    yield from (f"instance {path.name}" for path in (tracefs / "instances").glob("*"))
+    for name in ("kprobe_events", "uprobe_events", "current_tracer", "set_ftrace_pid"):
+        with suppress(OSError):
+            for line in (tracefs / name).read_text(encoding="utf-8").splitlines():
+                yield f"{name}: {line}"
+
+
+def _mounts() -> Iterator[str]:
+    """Mounted file systems of our namespace: type and place."""
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        left, _, right = line.partition(" - ")
+        yield f"{right.split()[0]} on {left.split()[4]}"
+
+
+def _namespaces() -> Iterator[str]:
+    """Namespaces that our descendants hold; those that a mount holds are among the mounts."""
+    for process in descendants():
+        for kind in ("mnt", "net", "pid", "user"):
+            with suppress(OSError):
+                yield str(Path(f"/proc/{process.pid}/ns/{kind}").readlink())
+
+
+def _sockets() -> Iterator[str]:
+    """Sockets with a name, or that listen, in our network namespace."""
+    for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]:
+        if len(words := line.split(maxsplit=7)) == 8:
+            yield f"unix {words[7]}"
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        with suppress(FileNotFoundError):
+            lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
+            yield from (f"{table} {line.split()[1]}" for line in lines if line.split()[3] != "06")

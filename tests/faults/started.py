@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A started run.sh: its processes while it lives, what it said, and what is wrong with its end."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.faults.machine import descendants, reap, role
+from tests.faults.sandbox import Sandbox
+
+# A hang, not a slow run: what an undisturbed run takes is added to it.
+PATIENCE = 60.0
+OUTLIVE = 30.0
+TICK = 0.03
+MOST_LINES = 8  # of standard error, beside those of an undisturbed run
+TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
+# The one wording that the campaign reads: another program's run is in our way, so try again.
+BUSY = re.compile(r"another run is measuring|is measuring on this machine")
+number = itertools.count()
+
+
+@dataclass
+class Started:
+    """One run. Its output goes to files, as a process that is left would hold a pipe open."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    said: Path
+    checkout: Path
+    began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+    steps: list[float] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or time.monotonic()) - self.began
+
+    @property
+    def status(self) -> int | None:
+        return self.process.returncode
+
+    def alive(self) -> bool:
+        if self.process.poll() is not None and not self.ended:
+            self.ended = time.monotonic()
+        with suppress(OSError):
+            if (size := self.said.stat().st_size) != self.size:
+                self.size = size
+                self.steps.append(self.seconds)
+        return not self.ended
+
+    def processes(self) -> list[psutil.Process]:
+        return [psutil.Process(self.process.pid), *descendants(self.process.pid)]
+
+    def of_role(self, name: str) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            return [process for process in self.processes() if role(process) == name]
+        return []
+
+    def watch(self, until: Callable[[], bool], patience: float) -> bool:
+        """Wait for its end or `until`; whether `until` came."""
+        deadline = time.monotonic() + patience
+        while self.alive() and time.monotonic() < deadline:
+            if until():
+                return True
+            time.sleep(TICK)
+        return False
+
+    def wait(self, patience: float) -> bool:
+        """Whether it ended by itself; where it hangs, it and its children are killed."""
+        self.watch(lambda: False, patience)
+        if self.ended:
+            return True
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.wait()
+        self.alive()
+        return False
+
+    def text(self, name: str = "stderr") -> str:
+        file = self.said if name == "stderr" else self.said.with_suffix(".stdout")
+        return file.read_text(encoding="utf-8", errors="replace")
+
+
+def start(
+    sandbox: Sandbox,
+    arguments: Sequence[str],
+    *,
+    wrap: Sequence[str] = (),
+    environment: Mapping[str, str | None] | None = None,
+    name: str = "",
+) -> Started:
+    """Start run.sh as `sudo` does. An entry of `environment` that is None is taken away."""
+    count = next(number)
+    out, said = (
+        sandbox.out / (name or f"run{os.getpid()}-{count}"),
+        sandbox.state / f"said{count % 20}.stderr",
+    )
+    changed = {**sandbox.environment, **(environment or {})}
+    with said.open("wb") as errors, said.with_suffix(".stdout").open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *wrap,
+                str(sandbox.checkout / "runners/run.sh"),
+                "--no-install",
+                "--out",
+                str(out),
+                *arguments,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+            cwd="/",
+            env={name: value for name, value in changed.items() if value is not None},
+        )
+    return Started(process, out, said, sandbox.checkout)
+
+
+def hit(run: Started, target: psutil.Process | None, name: str) -> bool:
+    """Send a signal to a process, or to the group, as a terminal does; whether it was there."""
+    how = signal.Signals[f"SIG{name}"]
+    try:
+        if target is None:
+            os.killpg(run.process.pid, how)
+        else:
+            target.send_signal(how)
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
+    return True
+
+
+def last_ones_end(row: dict[str, Any]) -> None:
+    """Wait until nothing is left of any run; what outlives it by far is a failure, and killed."""
+    began = time.monotonic()
+    while (left := descendants()) and time.monotonic() - began < OUTLIVE:
+        reap([])
+        time.sleep(TICK)
+    row["lingered"] = round(time.monotonic() - began, 1)
+    if left:
+        names = ", ".join(sorted(role(process) for process in left))
+        row["failures"].append(f"outlives its run by {OUTLIVE:.0f} s: {names}")
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    time.sleep(TICK)
+    reap([])
+
+
+@dataclass(frozen=True)
+class Usual:
+    """An undisturbed run of a command: its seconds, the times of its steps, its lines."""
+
+    seconds: float
+    steps: tuple[float, ...]
+    lines: frozenset[str]
+
+
+def masked(text: str) -> frozenset[str]:
+    """Lines without their numbers."""
+    return frozenset(re.sub(r"\d+(\.\d+)?", "#", line) for line in text.splitlines())
+
+
+def wrong(
+    run: Started,
+    usual: Usual,
+    *,
+    signalled: Sequence[str] = (),
+    statuses: Sequence[int] = (0, 1, 2),
+    heard: bool = True,
+    seen: bool = True,
+) -> Iterator[str]:
+    """What is wrong with the end of a run. `heard`: its output could be written;
+    `seen`: its folder can be looked at.
+    """
+    status, said = run.status, run.text()
+    assert status is not None
+    killed = {-signal.Signals[f"SIG{name}"] for name in signalled}
+    allowed = {*statuses, *killed, *(128 - number for number in killed)}
+    if status not in allowed | ({130} if signalled else set()):
+        yield f"status {status}"
+    if TRACEBACK.search(said + run.text("stdout")):
+        yield "traceback"
+    new = masked(said) - usual.lines
+    if len(new) > MOST_LINES:
+        yield f"{len(new)} lines of complaint"
+    if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", said, re.MULTILINE):
+        yield f"status {status} without a sentence"
+    if seen:
+        yield from wrong_with_folder(run, said)
+
+
+def wrong_with_folder(run: Started, said: str) -> Iterator[str]:
+    """A folder is whole or absent, and its figures are those of its raw files."""
+    out = run.out
+    if not out.is_dir() or not any(out.iterdir()):
+        if run.status == 0:
+            yield "status 0 without a folder"
+        return
+    if not (out / "run.json").exists():
+        yield f"half a folder: {', '.join(sorted(path.name for path in out.iterdir()))}"
+        return
+    again = tool(run.checkout, "-m", "analysis", "--quiet", str(out))
+    if again.returncode not in (0, 1) or TRACEBACK.search(again.stderr):
+        yield f"analysis of its folder: status {again.returncode}: {last(again.stderr)}"
+    elif again.returncode == 1:
+        if run.status == 0:
+            yield f"status 0, and no report: {last(again.stderr)}"
+    else:
+        audit = tool(run.checkout, "tests/audit/audit.py", str(out))
+        if audit.returncode != 0:
+            yield f"audit: {last(audit.stdout + audit.stderr)}"
+        if run.status == 0 and not figures(out):
+            yield f"status 0 without figures: {last(said)}"
+
+
+def figures(out: Path) -> int:
+    """Valid rows of the run's table."""
+    with (out / "measurements.csv").open(encoding="utf-8") as lines:
+        return sum(row["valid"] == "True" for row in csv.DictReader(lines))
+
+
+def tool(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", *arguments],
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        cwd=checkout, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def last(text: str) -> str:
+    """The last line, shortened."""
+    return (text.strip().splitlines() or ["(nothing)"])[-1][:200]
+
+
+def forget(run: Started) -> None:
+    shutil.rmtree(run.out, ignore_errors=True)

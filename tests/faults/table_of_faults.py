@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The faults, as data. Shell text runs as root before run.sh, in a mount namespace of its own.
+
+There $OUT is the folder above --out, $CACHE the cache, $CHECKOUT the repository, $WHO the user,
+and /mnt a small file system that ends with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+# What the lines below use: a small or read-only file system, a folder of programs without some.
+SHELL = r"""
+small() { mount -t tmpfs -o "$2" small "$1"; }
+read_only() { mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; }
+without() {
+	mkdir /mnt/programs
+	ln -s /usr/bin/* /mnt/programs/; ln -sf /usr/sbin/* /mnt/programs/
+	for name; do rm -f "/mnt/programs/$name"; done
+	PATH=/mnt/programs
+}
+fake() {
+	printf '#!/bin/sh\n%s\n' "$2" >/mnt/fake
+	chmod 755 /mnt/fake
+	mount --bind /mnt/fake "$1"
+}
+full_cache() {
+	small "$STATE/small" "size=$1"
+	mkdir "$STATE/small/upper" "$STATE/small/work"
+	chown $WHO "$STATE/small/upper"
+	layers="lowerdir=$WARM,upperdir=$STATE/small/upper,workdir=$STATE/small/work"
+	mount -t overlay -o "$layers" overlay "$CACHE"
+}
+elsewhere() { mkdir -p "$1"; mount --bind "$CACHE" "$1"; export PATHCOST_CACHE="$1"; }
+empty() { for file in "$CACHE"/$1; do : >"$file"; done; }
+cut() { for file in "$CACHE"/$1; do truncate -s 100K "$file"; done; }
+flip() {
+	for file in "$CACHE"/$1; do
+		head -c 1M /dev/urandom | dd of="$file" bs=1M seek=4 conv=notrunc status=none
+	done
+}
+foreign() { for file in "$CACHE"/$1; do echo '[1, "nonsense"]' >"$file"; done; }
+instead() { rm -rf "$CACHE/$1"; $2 "$CACHE/$1"; }
+small /mnt size=50m
+"""
+WORKLOAD = '"$CHECKOUT/runners/workload/build/pathcost-workload"'
+USER = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`when` a process of that role has appeared, `then` is done to it as $PID, or to $RUN."""
+
+    name: str
+    shell: str = ""
+    form: str = "counters"
+    wrap: str = ""
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    out: str = ""
+    when: str = ""
+    whom: str = ""  # the role of $PID, if it is another
+    then: str = ""
+    bound: float = 0.0  # seconds that this end may take longer than others
+    heard: bool = True
+    damages: bool = False  # the cache, so that the next start has to heal it
+    statuses: tuple[int, ...] = (0, 1, 2)
+    refused: bool = False  # no figure can be right
+    group: str = ""
+
+
+def group(name: str, *faults: Fault) -> list[Fault]:
+    return [replace(fault, name=f"{name}: {fault.name}", group=name) for fault in faults]
+
+
+LIMITS = group(
+    "limits",
+    Fault("12 descriptors", "ulimit -n 12"),
+    Fault("16 descriptors, bpftrace", "ulimit -n 16", "bpftrace"),
+    Fault("20 descriptors, exact", "ulimit -n 20", "exact"),
+    Fault("32 descriptors, guest", "ulimit -n 32", "guest"),
+    Fault("64 descriptors, bpftrace", "ulimit -n 64", "bpftrace"),
+    Fault("60 MB of addresses", "ulimit -v 60000"),
+    Fault("200 MB of addresses", "ulimit -v 200000"),
+    Fault("500 MB of addresses, bpftrace", "ulimit -v 500000", "bpftrace"),
+    Fault("500 MB of addresses, exact", "ulimit -v 500000", "exact"),
+    Fault("2 GB of addresses, guest", "ulimit -v 2000000", "guest"),
+    Fault("files of 0 bytes", "ulimit -f 0", heard=False),
+    Fault("files of 4 kB", "ulimit -f 8"),
+    Fault("files of 4 kB, bpftrace", "ulimit -f 8", "bpftrace"),
+    Fault("files of 4 MB, exact", "ulimit -f 8000", "exact"),
+    Fault("1 process", wrap="prlimit --nproc=1 --"),
+    Fault("3 processes, bpftrace", form="bpftrace", wrap="prlimit --nproc=3 --"),
+    Fault("20 processes, exact", form="exact", wrap="prlimit --nproc=20 --"),
+    Fault("64 kB of locked memory", "ulimit -l 64", "bpftrace"),
+    Fault("a stack of 200 kB", "ulimit -s 200"),
+    Fault("no pending signals", wrap="prlimit --sigpending=0 --"),
+    Fault("one CPU", wrap="taskset -c 0"),
+    Fault("one CPU, bpftrace", form="bpftrace", wrap="taskset -c 1"),
+    Fault("one CPU, exact", form="exact", wrap="taskset -c 0"),
+    Fault("one CPU for two", wrap="taskset -c 0", arguments=("--placements", "cross-cpu")),
+)
+PLACES = group(
+    "places",
+    Fault("1 MB at --out", 'small "$OUT" size=1m'),
+    Fault("3 inodes at --out", 'small "$OUT" size=200m,nr_inodes=3'),
+    Fault("20 inodes at --out", 'small "$OUT" size=200m,nr_inodes=20'),
+    Fault(
+        "--out fills up",
+        'small "$OUT" size=120m',
+        "bpftrace",
+        when="workload",
+        then='head -c 1G /dev/zero >"$OUT/filler"',
+    ),
+    Fault("--out read-only", 'read_only "$OUT"'),
+    Fault("--out below a file", 'touch "$OUT/file"', out="file/run"),
+    Fault("--out deep below", out="a/b/c/d/run"),
+    Fault("--out a dangling link", 'ln -s /nowhere/run "$OUT/link"', out="link"),
+    Fault("--out a link to a folder", 'mkdir /mnt/to; ln -s /mnt/to "$OUT/link2"', out="link2"),
+    Fault("--out with a newline", out="two\nlines"),
+    Fault("--out with escapes", out="red \x1b[31m run"),
+    Fault("--out not UTF-8", out="caf\udce9"),
+    Fault("--out with spaces and quotes", out='it\'s a "run" $HOME'),
+    Fault("--out of 255 letters", out="n" * 255),
+    Fault("--out of 300 letters", out="n" * 300),
+    Fault("--out goes", form="bpftrace", when="workload", then='rm -rf "$OUT"/.[!.]*'),
+    Fault(
+        "--out appears",
+        form="bpftrace",
+        when="workload",
+        then='cd "$OUT"; for run in .run*; do run=${run%%.part*}; mkdir -p "${run#.}/mine"; done',
+    ),
+    Fault("cache full", "full_cache 64k"),
+    Fault("cache full, exact", "full_cache 64k", "exact"),
+    Fault("cache full, guest", "full_cache 2m", "guest"),
+    Fault("cache read-only", 'read_only "$CACHE"'),
+    Fault("cache read-only, exact", 'read_only "$CACHE"', "exact"),
+    Fault("cache read-only, guest", 'read_only "$CACHE"', "guest"),
+    Fault("cache a file", "export PATHCOST_CACHE=/etc/hostname"),
+    Fault("cache nowhere", "export PATHCOST_CACHE=/proc/nowhere"),
+    Fault("cache relative", 'cd "$STATE"; export PATHCOST_CACHE=cache', "bpftrace"),
+    Fault("cache with spaces", 'elsewhere "/mnt/my cache"', "exact"),
+    Fault("cache with quotes", 'elsewhere "/tmp/it\'s \\"so\\""', "exact"),
+    Fault("cache with letters", "elsewhere /mnt/кэш-é", "exact"),
+    Fault("cache with a comma", "elsewhere /mnt/a,b=c", "exact"),
+    Fault("/tmp read-only", "read_only /tmp"),
+    Fault("/tmp read-only, exact", "read_only /tmp", "exact"),
+    Fault("/tmp full", "small /tmp size=16k,mode=1777", "bpftrace"),
+    Fault("/tmp full, exact", "small /tmp size=16k,mode=1777", "exact"),
+    Fault("/tmp wiped", form="bpftrace", when="workload", then="rm -rf /tmp/*"),
+    Fault("TMPDIR nowhere", environment={"TMPDIR": "/nowhere"}),
+    Fault("TMPDIR not writable", environment={"TMPDIR": "/proc"}, form="exact"),
+    Fault("/run full", "small /run/pathcost size=4k,nr_inodes=1"),
+    Fault("/run read-only", "read_only /run"),
+    Fault("/run/pathcost a file", "small /run size=1m; touch /run/pathcost"),
+    Fault("/run/pathcost a link", "small /run size=1m; ln -s /etc /run/pathcost"),
+    Fault(
+        "/run/pathcost of the user",
+        "small /run size=1m; mkdir /run/pathcost; chown $WHO /run/pathcost",
+    ),
+    Fault(
+        "/run/pathcost/lock a fifo",
+        "mkfifo /run/pathcost/lock || { rm /run/pathcost/lock; mkfifo /run/pathcost/lock; }",
+    ),
+    Fault("checkout read-only", 'read_only "$CHECKOUT"', "bpftrace"),
+    Fault("the folder one is in is gone", "mkdir /mnt/gone; cd /mnt/gone; rmdir /mnt/gone"),
+)
+# fmt: off
+CACHE = [replace(fault, damages=True) for fault in group(
+    "cache",
+    Fault("empty manifests", "empty '*/manifest.json'", "exact"),
+    Fault("empty manifests, guest", "empty '*/manifest.json'", "guest"),
+    Fault("foreign manifests", "foreign '*/manifest.json'", "exact"),
+    Fault("kernel cut off", "cut 'kernel-*/kernel'", "exact"),
+    Fault("kernel flipped", "flip 'kernel-*/kernel'", "exact"),
+    Fault("disk flipped", "flip 'image-*/root.img'", "guest"),
+    Fault("disk cut off", "cut 'image-*/root.img'", "guest"),
+    Fault("empty snapshots", "empty 'snapshot-*/state'", "exact"),
+    Fault("snapshots cut off", "cut 'snapshot-*/state'", "exact"),
+    Fault("snapshots flipped", "flip 'snapshot-*/state'", "exact"),
+    Fault("emulator cut off", "cut 'qemu-*/root/usr/bin/qemu-system-x86_64'", "exact"),
+    Fault("emulator without a library", "rm $CACHE/qemu-*/root/usr/lib/x86*/libglib*", "guest"),
+    Fault("empty symbols", "empty 'symbols-*/symbols'", "exact"),
+    Fault("foreign symbols", "foreign 'symbols-*/symbols'", "exact"),
+    Fault("rubbish in exact-kept", "instead exact-kept mkdir; foreign exact-kept/a.json", "exact"),
+    Fault("exact-kept a file", "instead exact-kept touch", "exact"),
+    Fault("running a file", "instead running touch"),
+    Fault("a fifo in running", "instead running mkdir; mkfifo $CACHE/running/1"),
+    Fault("rubbish in running", "instead running mkdir; foreign running/99999"),
+    Fault("lock a folder", "instead lock mkdir", "exact"),
+    Fault("lock a fifo", "instead lock mkfifo", "guest"),
+    Fault("kvm.json rubbish", "foreign kvm.json", "guest"),
+    Fault("matplotlib a file", "instead matplotlib touch"),
+    Fault("Python without pandas", "rm -r $CACHE/python-*/lib/python3*/site-packages/pandas"),
+    Fault("Python gone", "rm $CACHE/python-*/bin/python*"),
+)]
+PROGRAMS = group(
+    "programs",
+    *(
+        Fault(f"no {name}", f"without {name}", "bpftrace")
+        for name in (
+            "bpftrace", "setpriv", "mount", "perf", "gcc", "make", "getent", "sha256sum",
+            "dpkg-query",
+        )
+    ),
+    Fault("no tar, exact", "without tar", "exact"),
+    Fault("no ip", "without ip tc nft"),
+    *(
+        Fault(f"{name} not executable", f"mount --bind /dev/null /usr/bin/{name}", "bpftrace")
+        for name in ("bpftrace", "setpriv")
+    ),
+    Fault("bpftrace fails", "fake /usr/bin/bpftrace 'exit 1'", "bpftrace"),
+    Fault("bpftrace crashes", "fake /usr/bin/bpftrace 'kill -SEGV $$'", "bpftrace"),
+    Fault("bpftrace says rubbish", "fake /usr/bin/bpftrace 'echo {nonsense; sleep 2'", "bpftrace"),
+    Fault("bpftrace hangs", "fake /usr/bin/bpftrace 'exec sleep 3600'", "bpftrace", bound=240),
+    Fault(
+        "perf hangs", "fake $(command -v perf) 'exec sleep 3600'",
+        arguments=("--instruments", "perf"), bound=240,
+    ),
+    Fault("workload missing", f"small $(dirname {WORKLOAD}) size=1m", refused=True),
+    Fault("workload not executable", f"mount --bind /dev/null {WORKLOAD}", refused=True),
+    Fault("workload fails", f"fake {WORKLOAD} 'exit 3'", refused=True),
+    Fault("workload says rubbish", f"fake {WORKLOAD} 'echo {{}}'", refused=True),
+    Fault("workload hangs", f"fake {WORKLOAD} 'exec sleep 3600'", refused=True, bound=300),
+)
+KERNEL = group(
+    "kernel",
+    Fault("no tracefs", "mkdir /mnt/e; mount --bind /mnt/e /sys/kernel; ", "bpftrace"),
+    Fault(
+        "tracefs empty",
+        "small /sys/kernel/tracing size=1m; mkdir /sys/kernel/tracing/events",
+        "bpftrace",
+    ),
+    Fault("no BTF", "small /sys/kernel/btf size=1m", "bpftrace"),
+    Fault("no KVM", "mount --bind /dev/null /dev/kvm", "guest"),
+    Fault("no kallsyms", "mount --bind /dev/null /proc/kallsyms", "bpftrace"),
+    Fault(
+        "others' processes hidden",
+        "mount -o remount,hidepid=2 /proc || mount -t proc -o hidepid=2 proc /proc",
+    ),
+    Fault("/sys read-only", "read_only /sys", "bpftrace"),
+    Fault("nobody in passwd", "mount --bind /dev/null /etc/passwd"),
+    Fault("no os-release", "mount --bind /dev/null /etc/os-release"),
+    Fault("lo down", form="bpftrace", wrap="unshare --net --", bound=60),
+    Fault("lo down, tcp", wrap="unshare --net --", arguments=("--transports", "tcp"), bound=60),
+    Fault("a transport that is not there", arguments=("--transports", "sctp")),
+    Fault(
+        "no capabilities", wrap="setpriv --bounding-set -all --inh-caps -all --", form="bpftrace"
+    ),
+    Fault("no CAP_SYS_ADMIN", wrap="setpriv --bounding-set -sys_admin --"),
+    Fault(
+        "no CAP_BPF and others",
+        wrap="setpriv --bounding-set -bpf,-perfmon,-sys_admin --",
+        form="bpftrace",
+    ),
+    Fault("no CAP_SETUID", wrap="setpriv --bounding-set -setuid,-setgid --"),
+    Fault("no CAP_CHOWN", wrap="setpriv --bounding-set -chown,-dac_override,-fowner --"),
+    Fault("no new privileges", wrap="setpriv --no-new-privs --", form="bpftrace"),
+    Fault("root of a user namespace", wrap="unshare --user --map-root-user --"),
+    Fault("not root", wrap=USER),
+    Fault(
+        "not root, exact",
+        wrap=USER,
+        form="exact",
+    ),
+)
+SETTINGS = group(
+    "settings",
+    *(
+        Fault(f"SUDO_UID={value or 'nothing'}", environment={"SUDO_UID": value})
+        for value in ("abc", "-1", "4294967295", "12345", "")
+    ),
+    Fault("SUDO_UID without SUDO_GID", environment={"SUDO_GID": None}),
+    Fault("LC_ALL=C", environment={"LC_ALL": "C"}),
+    Fault(
+        "POSIX, no UTF-8",
+        environment={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ),
+    Fault("LANG=xx_YY.bad", environment={"LANG": "xx_YY.bad", "LC_ALL": None}),
+    Fault("HOME unset", environment={"HOME": None}),
+    Fault("HOME nowhere", environment={"HOME": "/nowhere"}, form="exact"),
+    Fault(
+        "PYTHONPATH with a json.py",
+        "mkdir /mnt/py; echo 'raise SystemExit(9)' | tee /mnt/py/json.py >/mnt/py/pandas.py",
+        environment={"PYTHONPATH": "/mnt/py"},
+    ),
+    Fault("PYTHONHOME", environment={"PYTHONHOME": "/nowhere"}),
+    Fault("PYTHONSTARTUP", environment={"PYTHONSTARTUP": "/etc/passwd", "PYTHONINSPECT": "1"}),
+    Fault("PYTHONWARNINGS=error", environment={"PYTHONWARNINGS": "error"}),
+    Fault("LD_PRELOAD", environment={"LD_PRELOAD": "/nowhere.so"}),
+    Fault("COLUMNS=1", environment={"COLUMNS": "1"}),
+    Fault("COLUMNS=abc", environment={"COLUMNS": "abc", "TERM": "nonsense", "LINES": "-4"}),
+    Fault("MPLBACKEND", environment={"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc"}),
+    Fault("TZ", environment={"TZ": "Nowhere/Never:99"}),
+    Fault("one map key for bpftrace", environment={"BPFTRACE_MAX_MAP_KEYS": "1"}, form="bpftrace"),
+    Fault("BASH_ENV", environment={"BASH_ENV": "/nowhere", "IFS": "o", "CDPATH": "/"}),
+    *(Fault(f"umask {mask}", f"umask {mask}", "bpftrace") for mask in ("077", "000", "777")),
+)
+STREAMS = group(
+    "streams",
+    Fault("input closed", "exec <&-"),
+    Fault("output closed", "exec >&-"),
+    Fault("complaints closed", "exec 2>&-", heard=False),
+    Fault("all closed", "exec <&- >&- 2>&-", heard=False),
+    Fault("output full", "exec >/dev/full"),
+    Fault("complaints full", "exec 2>/dev/full", heard=False),
+    Fault(
+        "output's reader gone", "mkfifo /mnt/f; head -c 1 /mnt/f >/dev/null & exec >/mnt/f",
+        statuses=(0,),  # as after `| head -1`: it is the reader who has seen enough
+    ),
+)
+HALT = "kill -STOP $PID"
+KILL = "kill -KILL $PID"
+PROCESSES = group(
+    "processes",
+    *(
+        Fault(f"{role} killed, {form}", form=form, when=role, then=KILL)
+        for role, form in (
+            ("emulator", "exact"), ("emulator", "guest"), ("bpftrace", "bpftrace"),
+            ("workload", "bpftrace"), ("collector", "bpftrace"), ("collector", "counters"),
+            ("analysis", "counters"), ("set-up", "counters"),
+        )
+    ),
+    Fault(
+        "bpftrace killed in the window", form="bpftrace", arguments=("--messages", "400000"),
+        when="workload", whom="bpftrace", then=KILL,
+    ),
+    *(
+        Fault(f"{role} stopped, {form}", form=form, when=role, then=HALT, bound=300)
+        for role, form in (
+            ("emulator", "exact"), ("emulator", "guest"), ("bpftrace", "bpftrace"),
+            ("workload", "counters"), ("workload", "bpftrace"), ("collector", "bpftrace"),
+        )
+    ),
+)  # fmt: skip
+FAULTS = [*SETTINGS, *STREAMS, *LIMITS, *PLACES, *KERNEL, *PROGRAMS, *PROCESSES, *CACHE]
