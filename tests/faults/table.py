@@ -8,8 +8,8 @@ from typing import Any
 
 Rows = list[dict[str, Any]]
 HEAD = (
-    "| tried | times | 0 | 1, 2 | 130 | killed | with a failure |",
-    "|---|---:|---:|---:|---:|---:|---:|",
+    "| tried | times | 0 | 1, 2 | 130 | killed | other | with a failure |",
+    "|---|---:|---:|---:|---:|---:|---:|---:|",
 )
 
 
@@ -54,12 +54,21 @@ def line(name: str, rows: Rows) -> str:
         statuses = row["status"] if isinstance(row["status"], list) else [row["status"]]
         ends.update(end(status) for status in statuses)
     failed = sum(bool(row["failures"]) for row in rows)
-    counts = [len(rows), ends["0"], ends["1, 2"], ends["130"], ends["killed"], failed]
+    counts = [
+        len(rows),
+        ends["0"],
+        ends["1, 2"],
+        ends["130"],
+        ends["killed"],
+        ends["other"],
+        failed,
+    ]
     return f"| {name} | {' | '.join(map(str, counts))} |"
 
 
 def end(status: int) -> str:
-    return {0: "0", 1: "1, 2", 2: "1, 2", 130: "130"}.get(status, "killed")
+    killed = "killed" if status < 0 else "other"
+    return {0: "0", 1: "1, 2", 2: "1, 2", 130: "130"}.get(status, killed)
 
 
 def named(rows: Rows, name: str) -> str:

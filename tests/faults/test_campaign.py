@@ -129,7 +129,7 @@ def test_the_table_counts_ends_and_names_failures() -> None:
             row | {"name": "limits: two", "status": 0, "failures": ["status 0 without figures"]},
         ]
     )
-    assert "| fault: limits | 2 | 1 | 1 | 0 | 0 | 1 |" in text
+    assert "| fault: limits | 2 | 1 | 1 | 0 | 0 | 0 | 1 |" in text
     assert "- fault limits: two: status 0 without figures" in text
 
 
