@@ -11,6 +11,8 @@ from probes.messages import shown
 from runners.errors import UsageError
 from runners.process import User
 
+NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
+
 
 @dataclass(frozen=True)
 class Invoker:
@@ -47,7 +49,7 @@ def invoker() -> Invoker:
     uid, drop = os.getuid(), None
     if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
         named = os.environ["SUDO_UID"], os.environ.get("SUDO_GID", "")
-        if not all(re.fullmatch("[0-9]{1,9}", number) for number in named):
+        if not all(re.fullmatch("[0-9]{1,10}", n) and int(n) < NOBODY_AT_ALL for n in named):
             raise UsageError(
                 f"SUDO_UID is {shown(named[0])} and SUDO_GID {shown(named[1])}, which are no user "
                 "and group: unset both, or run it with sudo, which sets them."

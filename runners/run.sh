@@ -13,7 +13,7 @@ fi
 
 # -B: run as root, it would leave root's byte code in the user's checkout.
 # -P: modules come from this checkout, and never from the folder where the user happens to be.
-umask u=rwx # what we make, we must be able to use
+umask u=rwx            # what we make, we must be able to use
 unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
 export PYTHONPATH="${here%/*}"
 # A signal waits until Python can answer it with a sentence.

@@ -112,17 +112,10 @@ class Session:
 
     def analyse(self, python: Path, *arguments: str) -> int:
         """Run `python -m analysis`; its exit status. It does not hear the terminal's signals."""
-        status = subprocess.run(
+        return subprocess.run(
             command([str(python), "-B", "-m", "analysis", *arguments]),
             cwd=REPOSITORY,
             env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
             process_group=0,
             check=False,
         ).returncode
-        # Set-up compares sizes: a package that was damaged otherwise shows when it is imported.
-        imports = [python, "-B", "-c", "import analysis.main"]
-        if status != 0 and attempt(imports, cwd=REPOSITORY).returncode != 0:
-            environment = python.parent.parent
-            (environment / "complete").unlink(missing_ok=True)
-            self.progress.note(f"{environment} is damaged: the next run makes it anew")
-        return status

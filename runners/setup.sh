@@ -20,6 +20,7 @@ user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 export PATHCOST_CACHE=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
 cache=$PATHCOST_CACHE
+groups=${home:+init} groups=${groups:-clear} # without an entry the user has no further groups either
 
 packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
@@ -39,8 +40,7 @@ fail() {
 # What the user owns is made by the user: the environment and the workload, not the packages.
 as_user() {
 	if [ "$(id -u)" = 0 ] && [ "$user" != 0 ]; then
-		# Without an entry in passwd(5) the user has no further groups.
-		HOME=$home setpriv --reuid "$user" --regid "$group" "--${home:+init}${home:-clear}-groups" -- "$@"
+		HOME=$home setpriv --reuid "$user" --regid "$group" "--$groups-groups" -- "$@"
 	else
 		"$@"
 	fi
