@@ -57,8 +57,9 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
     ]
     caption = " ".join(
         (
-            "From the sender's system call to the receiver's return from its own: "
-            f"{listed(costs)} ({where}, {comparison.title}). Read it from left to right, and down "
+            "The client's message, from its system call to the server's return from its own: "
+            f"{listed(costs)} ({where}, {comparison.title}). The answer takes another way, so this "
+            "is not what a message costs on average. Read it from left to right, and down "
             "into the kernel: a box lies below the layer that called it and is as wide as its "
             "instructions, both transports on one scale.",
             *(

@@ -51,6 +51,11 @@ class Journey:
     softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
 
     @property
+    def title(self) -> str:
+        """The heading of its figure."""
+        return f"From client to server over {self.transport}: {self.total:,} instructions"
+
+    @property
     def woken_ahead(self) -> bool:
         """Whether the receiver is awake before its message comes: nobody is woken for it."""
         kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]

@@ -29,8 +29,7 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     figure, axes = stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
     transports = [journey.transport for journey in found]
     for ax, journey, depth in zip(axes, found, depths, strict=True):
-        title = f"One message over {journey.transport}: {journey.total:,} instructions"
-        ax.set_title(title, color=colour(journey.transport, transports))
+        ax.set_title(journey.title, color=colour(journey.transport, transports))
         for stage in journey.stages:
             _bar(ax, stage, stage.name, -1, RULE, widest, INK)
         for box in journey.boxes:

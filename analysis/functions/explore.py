@@ -34,7 +34,7 @@ def explored(
 def of_journey(journey: Journey) -> dict[str, Any]:
     """A box: name, layer, depth, start, width, own, copies, function."""
     return {
-        "title": f"One message over {journey.transport}: {journey.total:,} instructions",
+        "title": journey.title,
         "transport": journey.transport,
         "total": journey.total,
         "stages": [(stage.name, stage.start, stage.width) for stage in journey.stages],

@@ -55,8 +55,8 @@ interval 5.00 to 5.00, 6 repeats; 2.25 times as long (2.25 to 2.25)
 
 \\* One connection reached 52,083 on one CPU and 14,286 across two CPUs over TCP.
 
-Below 1 % of a request that takes longer than 500 µs (500 to 500) on one CPU or 2.00 ms (2.00 to \
-2.00) across two CPUs.
+The difference is below 1 % of a request that takes longer than 500 µs (500 to 500) on one CPU or \
+2.00 ms (2.00 to 2.00) across two CPUs.
 
 For a message of 64 B the kernel copies each payload byte 2.00 times over a Unix socket and TCP \
 alike (6.12.9).

@@ -104,7 +104,7 @@ def _matters(answer: Answer) -> Card:
     return Card("Does it matter?", "", "", (), [], [
         Table(caption, ["requests/s", *heads], rows, "narrow"),
         Text("note", mark) if beyond else None,
-        Text("what", f"{capital(_large(answer))}."),
+        Text("what", f"The difference is {_large(answer)}."),
     ])  # fmt: skip
 
 
