@@ -17,7 +17,7 @@ TOTAL = rf"(?P<total>{TIME})(?: \((?P<ends>{ENDS})\))?"
 # "adds 5.21 µs (2.90 to 7.53) to a round trip on one CPU and 21.5 µs (10.8 to 32.2) across …"
 ADDED = rf"(?P<verb>adds|saves|and) {TOTAL}(?: (?:to|of) a [a-z ]+?)? (?P<place>{PLACE})"
 OPEN = rf"makes no difference that this run can tell (?P<place>{PLACE}) \((?P<ends>{ENDS})\)"
-# "The difference is below 1 % of a request that takes longer than 521 µs (290 to 753) on one CPU or 2.15 ms …"
+# "The difference is below 1 % of a request that takes longer than 521 µs (290 to 753) on …"
 LARGE = (
     r"(?:below (?P<percent>\d) % of a request that takes longer than|or) "
     rf"{TOTAL} (?P<place>{PLACE})"
