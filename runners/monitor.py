@@ -90,9 +90,9 @@ class Running:
 class Monitor:
     """Serves one process of the user's until that ends."""
 
-    def __init__(self, who: Invoker, folder: Path) -> None:
+    def __init__(self, who: Invoker) -> None:
         self._who = who
-        self._folder = folder
+        self._folder: Path | None = None
         self._held = ExitStack()
         self._running: dict[int, Running] = {}
         self._selector = selectors.DefaultSelector()
@@ -137,6 +137,7 @@ class Monitor:
             if request["what"] == "mounts":
                 mounts.private()
             elif request["what"] == "lock":
+                self._workspace()
                 self._held.enter_context(measuring())
                 answer["removed"] = sweep() + ftrace.remove_stale()
             else:
@@ -147,10 +148,17 @@ class Monitor:
         held = inherited() if request["what"] == "lock" else ()
         _send(channel, {"number": number} | answer, held)
 
+    def _workspace(self) -> Path:
+        """Our folder, which --help and the like do not need."""
+        if self._folder is None:
+            self._folder = self._held.enter_context(workspace())
+            os.environ["TMPDIR"] = str(self._folder)  # of all that runs as root
+        return self._folder
+
     def _start(
         self, number: int, program: Program, words: list[str], descriptors: Sequence[int]
     ) -> None:
-        out = self._folder / str(number)
+        out = self._workspace() / str(number)
         stdin, stdout, stderr = descriptors
         process = subprocess.Popen(
             command(program.argv(self._who, out, words), bounds=program.bounds),
@@ -191,7 +199,7 @@ def main(argv: list[str]) -> int:
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}
     environment = os.environ | own | ({"HOME": str(who.home)} if who.drop else {})
     umask = os.umask(0o022)  # the user's own holds for what the user's process makes
-    with workspace() as folder, ours:
+    with ours:
         with theirs:
             # It answers signals when it is ready to: see runners.__main__.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -206,9 +214,8 @@ def main(argv: list[str]) -> int:
         for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        os.environ["TMPDIR"] = str(folder)  # of all that runs as root
         try:
-            Monitor(who, folder).serve(ours)
+            Monitor(who).serve(ours)
         finally:
             ours.close()
             status = process.wait()

@@ -29,10 +29,10 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Root]:
+def root() -> Iterator[Root]:
     """Root's process, as a thread of ours."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    monitor = Monitor(invoker(), tmp_path_factory.mktemp("root"))
+    monitor = Monitor(invoker())
     serving = Thread(target=monitor.serve, args=(ours,))
     serving.start()
     client = Root(theirs.detach())
