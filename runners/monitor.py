@@ -152,7 +152,6 @@ class Monitor:
         """Our folder, which --help and the like do not need."""
         if self._folder is None:
             self._folder = self._held.enter_context(workspace())
-            os.environ["TMPDIR"] = str(self._folder)  # of all that runs as root
         return self._folder
 
     def _start(
@@ -166,6 +165,7 @@ class Monitor:
             stdout=stdout,
             stderr=stderr,
             cwd=REPOSITORY,
+            env=os.environ | {"TMPDIR": str(self._workspace())},
             # Not to set-up, whose compilers may leave a server behind.
             pass_fds=inherited() if program.bounds else (),
             start_new_session=True,
