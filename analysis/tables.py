@@ -197,7 +197,7 @@ def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
     if cell.lost:
         by = cell.instruments[-1] if cell.instruments else "ftrace"
         yield Counted(by, "lost", by, cell.lost)
-    if "ftrace" not in cell.instruments:
+    if "functions" not in cell.scripts:
         return
     for function, count in sorted(read_ftrace(target, cell).items()):
         yield Counted("ftrace", "function_calls", function, count)

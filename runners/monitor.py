@@ -34,11 +34,12 @@ from runners.workspace import sweep, workspace
 
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 MODULE = (sys.executable, "-B", "-P", "-m")
-# What attaching probes, reading their counts and becoming the user needs (capabilities(7)); before
+# What attaching probes, reading their counts and becoming the user needs (capabilities(7)), and to
+# read a checkout below a folder that only its owner may enter; before
 # Linux 5.8 bpf(2) and perf_event_open(2) ask for sys_admin, and so does tracefs' first mount.
 MEASURING = (
-    "bpf", "chown", "ipc_lock", "kill", "net_admin", "perfmon", "setgid", "setpcap", "setuid",
-    "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
+    "bpf", "chown", "dac_read_search", "ipc_lock", "kill", "net_admin", "perfmon", "setgid",
+    "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
 # What transports and schedulers need of these: to know what is possible here.
 TRYING = ("net_admin", "bpf", "sys_nice")

@@ -231,7 +231,7 @@ def main(argv: list[str]) -> int:
     given = _parser().parse_args(argv)
     execution = Execution(given.workload, given.user, given.own_kernel)
     try:
-        # Without dac_override root cannot open another user's pipe by its name.
+        # Not by its name: without dac_override root may not open another user's pipe.
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
         Collector(load(plan), execution, given.out).run()
     except (OSError, ValueError) as error:
