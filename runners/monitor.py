@@ -7,6 +7,7 @@ run's folder, the report. So root opens nothing in a place in which a user can w
 process asks for programs by name, over a socket pair; its requests are not trusted.
 """
 
+import itertools
 import json
 import os
 import re
@@ -34,9 +35,9 @@ from runners.workspace import sweep, workspace
 
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 MODULE = (sys.executable, "-B", "-P", "-m")
-# What attaching probes, reading their counts and becoming the user needs (capabilities(7)), and to
-# read a checkout below a folder that only its owner may enter; before
-# Linux 5.8 bpf(2) and perf_event_open(2) ask for sys_admin, and so does tracefs' first mount.
+# What it takes to attach probes, to read their counts and a checkout below a closed home, and to
+# become the user (capabilities(7)). Before Linux 5.8 bpf(2) and perf_event_open(2) ask for
+# sys_admin, and so does tracefs' first mount.
 MEASURING = (
     "bpf", "chown", "dac_read_search", "ipc_lock", "kill", "net_admin", "perfmon", "setgid",
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
@@ -95,6 +96,7 @@ class Monitor:
         self._who = who
         self._folder: Path | None = None
         self._held = ExitStack()
+        self._numbers = itertools.count(1)
         self._running: dict[int, Running] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -158,7 +160,8 @@ class Monitor:
     def _start(
         self, number: int, program: Program, words: list[str], descriptors: Sequence[int]
     ) -> None:
-        out = self._workspace() / str(number)
+        # A number of ours: the folder of an earlier one belongs to the user by now.
+        out = self._workspace() / str(next(self._numbers))
         stdin, stdout, stderr = descriptors
         process = subprocess.Popen(
             command(program.argv(self._who, out, words), bounds=program.bounds),
