@@ -75,7 +75,9 @@ PROGRAMS = {
         lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
     ),
     "list": Program(
-        lambda who, *_: command([str(WORKLOAD), "--list"], who.drop, TRYING if who.drop else ())
+        lambda who, *_: command(
+            ["env", "-u", "TMPDIR", str(WORKLOAD), "--list"], who.drop, TRYING if who.drop else ()
+        )
     ),
 }
 

@@ -78,6 +78,11 @@ class Place:
             env=os.environ | sudo | {"TMPDIR": str(self.home / "tmp")},
         )
 
+    def listed(self, **sudo: str) -> str:
+        argv = [REPOSITORY / "runners/run.sh", "--list"]
+        done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
+        return done.stdout
+
     def user(self, *argv: object) -> None:
         subprocess.run([*AS_USER, *map(str, argv)], check=True)
 
@@ -209,3 +214,10 @@ def test_the_workload_has_no_right_of_roots(place: Place) -> None:
     assert done.returncode == 0, done.stderr
     others = [path for path in place.home.rglob("*") if path.lstat().st_uid != USER]
     assert others == []
+
+
+def test_a_user_is_told_what_root_is_told(place: Place) -> None:
+    """Of what is possible here: each transport is tried as a run would."""
+    sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(place.cache)}
+    assert "tcp-sockmap" in place.listed()
+    assert place.listed(**sudo) == place.listed()
