@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runners.errors import RunError
@@ -23,15 +23,25 @@ ROOT = Path("/run/pathcost")
 def workspace() -> Iterator[Path]:
     """A new folder that others may traverse but not list. Raises RunError."""
     _prepare()
-    folder = Path(tempfile.mkdtemp(dir=ROOT))
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    folder, descriptor = _made()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         folder.chmod(0o711)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # follows no link, whoever owns what is below
         os.close(descriptor)
+
+
+def _made() -> tuple[Path, int]:
+    """A folder, and the descriptor that holds it. A sweep may take it before we hold it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=ROOT))
+        with suppress(FileNotFoundError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)
 
 
 def _prepare() -> None:
