@@ -78,12 +78,15 @@ files_of_environment() {
 # One environment for each lock file and Python. The last step leaves a list of its files: it is whole
 # while all of these are there, with their sizes. To read them all would take seconds at each start.
 make_environment() {
-	local key lost
+	local key list there lost
 	key=$({ cat "$lock" && /usr/bin/python3 --version && echo files; } | sha256sum | cut -c1-12)
 	environment=$cache/python-$key
 	# All as the user: a link in its place would show another's file to root.
 	if as_user test -f "$environment/complete" && as_user test -s "$environment/complete"; then
-		lost=$(export LC_ALL=C && comm --nocheck-order -23 <(as_user cat "$environment/complete") <(files_of_environment) |
+		# What cannot be listed now is not lost.
+		list=$(as_user cat "$environment/complete") && there=$(files_of_environment) && [ -n "$there" ] ||
+			fail "the files of $environment cannot be listed."
+		lost=$(export LC_ALL=C && comm --nocheck-order -23 <(echo "$list") <(echo "$there") |
 			sed -n '1{s/ [0-9]*$//;s/^$/its list/;p}' | tr -c '[:print:]\n' '?')
 		if [ -z "$lost" ]; then
 			as_user touch -c "$environment/complete" 2>/dev/null || true # when it was last used
