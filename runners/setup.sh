@@ -84,8 +84,9 @@ make_environment() {
 	# All as the user: a link in its place would show another's file to root.
 	if as_user test -f "$environment/complete" && as_user test -s "$environment/complete"; then
 		# What cannot be listed now is not lost.
-		list=$(as_user cat "$environment/complete") && there=$(files_of_environment) && [ -n "$there" ] ||
+		if ! list=$(as_user cat "$environment/complete") || ! there=$(files_of_environment) || [ -z "$there" ]; then
 			fail "the files of $environment cannot be listed."
+		fi
 		lost=$(export LC_ALL=C && comm --nocheck-order -23 <(echo "$list") <(echo "$there") |
 			sed -n '1{s/ [0-9]*$//;s/^$/its list/;p}' | tr -c '[:print:]\n' '?')
 		if [ -z "$lost" ]; then
