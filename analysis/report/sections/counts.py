@@ -9,7 +9,7 @@ from analysis.counts.ledger import MOST_TOGETHER, Ledger
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions import crosscheck
-from analysis.functions.table import FunctionTable
+from analysis.functions.table import EXACT_TARGET, FunctionTable
 from analysis.machine import machine_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import (
@@ -138,11 +138,12 @@ def kernel_functions(analysis: Analysis, figures: Figures) -> Blocks:
     yield crosscheck.hits_text(analysis.crosschecks) or None
     yield figures.get("functions")
     for place, found in enumerate(analysis.functions):
-        words = f"{conditions_text(found)} · ftrace · {found.target} {found.kernel}"
+        counter = "exact mode" if found.target == EXACT_TARGET else f"ftrace, {found.target}"
+        words = f"{conditions_text(found)} · {counter} · {found.kernel}"
         blocks = list(_functions(found, place == 0))
         yield Group("closed" if place else "open", words, blocks)
     if not analysis.functions:
-        yield "No function trace in this run."
+        yield "This run counted no calls of functions."
 
 
 def _functions(found: FunctionTable, first: bool) -> Blocks:
