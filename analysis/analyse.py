@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import loopback
 from analysis.answer import build_answer
+from analysis.atlas import build_atlas
 from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
@@ -77,6 +78,7 @@ class Analysis(Figures):
         self.comparisons = compare(tidy)
         self.agreements = agreements(tidy)
         self.switching = switch_modes(self.workload)
+        self.atlas = build_atlas(self.ledgers, self.timings)
         self.parts = decompose(tidy)
         self.disturbed = share_disturbed(run)
         self.functions = function_tables(requested)

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from analysis.analyse import Analysis, Figures, analyse
 from analysis.answer_plot import draw_answer
+from analysis.atlas_plot import draw_atlas
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
@@ -131,6 +132,8 @@ def _draw(analysis: Analysis) -> Iterator[Drawn]:
     exact = in_process(lambda: draw_exact(analysis.exact))
     if analysis.answer:
         yield draw_answer(analysis.answer)
+    if analysis.atlas:
+        yield draw_atlas(analysis.atlas)
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
