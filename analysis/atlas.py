@@ -10,7 +10,7 @@ from analysis.times.timing import Ratio, Times
 
 
 class Column(NamedTuple):
-    """One column: the measures that it sums, its words and unit, and how many digits matter."""
+    """One column: the measures that it sums, its words and its unit."""
 
     id: str
     measures: tuple[str, ...]  # of a ledger; empty: a time
@@ -24,7 +24,7 @@ COLUMNS = (
     Column("syscalls", ("syscalls",), "system calls"),
     Column("wakeups", ("wakeups_per_message",), "wake-ups"),
     Column("switches", ("switches_per_message",), "context switches"),
-    Column("cpu", ("cpu_user", "cpu_system"), "CPU time", "ns"),
+    Column("cpu", ("cpu_user", "cpu_system"), "CPU time a message", "ns"),
     Column("p50", (), "round trip, median", "ns"),
     Column("p99", (), "round trip, p99", "ns"),
 )

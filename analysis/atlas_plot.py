@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from analysis.atlas import COLUMNS, Atlas
 from analysis.drawing import COLOURS, INK, MARKERS, OTHERS, Drawn, axes_row, drawn, not_drawn
-from analysis.wording import amount, listed, place, size_text
+from analysis.wording import amount, capital, listed, place, size_text
 
 PANELS = ("instructions", "cpu", "p50")
 TITLE = "Every transport"
@@ -39,8 +39,8 @@ def draw_atlas(atlases: Sequence[Atlas]) -> Drawn:
     sizes = listed([size_text(atlas.size) for atlas in atlases])
     caption = (
         f"Each mark is one transport, for a message of {sizes} ({place(atlases[0].conditions)}): "
-        f"{listed([words[name].words for name in panels])}. The scale is logarithmic. Transports are "
-        f"in the order of the last panel, at {size_text(atlases[0].size)}."
+        f"{listed([words[name].words for name in panels])}. The scale is logarithmic. The order is "
+        f"that of the last panel, at {size_text(atlases[0].size)}."
     )
     alt = "Dot plot: a row for each transport, a panel for each cost, a colour for each size."
     data = pd.DataFrame(marks)
@@ -65,8 +65,9 @@ def atlas_plot(marks: Sequence[Mark], titles: dict[str, tuple[str, str]]) -> Fig
     sizes = sorted({mark.size for mark in marks})
     figure, axes = axes_row(len(titles), 10, 1.4 + 0.3 * len(names), sharey=True)
     for ax, (panel, (words, unit)) in zip(axes, titles.items(), strict=True):
-        ax.set_title(words)
+        ax.set_title(capital(words))
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         for number, size in enumerate(sizes):
             found = [mark for mark in marks if (mark.panel, mark.size) == (panel, size)]
             ax.plot(

@@ -23,6 +23,7 @@ from analysis.report.sections.counts import Blocks, Figures
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("answer", "", answer.first_screen),
     ("atlas", "Every transport", atlas.atlas),
+    ("choosing", "Which transport to take", atlas.choosing),
     ("colleagues", "Say it to your colleagues", answer.colleagues),
     ("in-words", "The answer in words", lambda found, _: iter(found.summary)),
     ("ledger", "The ledger", counts.first_ledger),

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 from analysis.analyse import Analysis
 from analysis.atlas import COUNTS, Atlas, Column, Entry, crossings
+from analysis.choosing import choices
 from analysis.report.blocks import Block, Group, Items, Row, Table, Text, numbers
 from analysis.report.blocks import Column as Head
+from analysis.report.inline import code, joined, say
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.times.words import interval_text
 from analysis.wording import (
@@ -33,10 +35,32 @@ def atlas(analysis: Analysis, figures: Figures) -> Blocks:
     yield Group("closed", "Each transport in two sentences", [Items(list(_stories(analysis)))])
 
 
+def choosing(analysis: Analysis, _: Figures) -> Blocks:
+    """The decision tree: the first yes decides, and each edge names the rows that it rests on."""
+    found = choices(analysis.atlas)
+    if not found:
+        return
+    rows = []
+    for choice in found:
+        names = dict.fromkeys((choice.edge.take, choice.edge.than))
+        rests = joined(say('<a href="#{}">{}</a>', _row_id(analysis.atlas[0], n), n) for n in names)
+        because = say("{} {} (rows: {})", " ".join(choice.reasons), choice.edge.note, rests)
+        rows.append((choice.edge.question, code(choice.edge.take), because))
+    yield "Go down the questions: the first yes decides."
+    yield Table("Which transport", ["question", "yes: take", Head("because", "from")], rows)
+
+
+def _row_id(found: Atlas, transport: str) -> str:
+    return f"atlas-{found.size}-{transport}"
+
+
 def _table(found: Atlas) -> Table:
     heads = [Head("transport"), *numbers(*(column.words for column in found.columns))]
     rows = [
-        Row([entry.transport, *(_figure(entry, column) for column in found.columns)])
+        Row(
+            [entry.transport, *(_figure(entry, column) for column in found.columns)],
+            id=_row_id(found, entry.transport),
+        )
         for entry in found.entries
     ]
     caption = f"{size_text(found.size)}, {place(found.conditions)}: a message of each transport"
