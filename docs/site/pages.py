@@ -27,7 +27,7 @@ from analysis.verdicts.verdict import by_verdict, tally
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
-FIRST = ("reports/README", "claims/index")
+FIRST = ("docs/site/report", "claims/index", "reports/README")
 OTHERS = ("*.md", "docs/*.md", "probes/**/*.md", "runners/**/*.md")
 PAGE = re.compile(r"\]\((?!http)([^)#]+)\.md\b")
 
@@ -62,7 +62,7 @@ def _write_claims(run: Path, folder: Path) -> None:
     templates.filters |= {
         "plain": text,
         "by_verdict": by_verdict,
-        "figure": lambda figure: text(spanned(figure)),
+        "figure": lambda figure, unit: text(spanned(figure, "" if figure.quotient else unit)),
     }
     folder.mkdir()
     for verdict in analysis.verdicts:
