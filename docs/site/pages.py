@@ -17,10 +17,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.analyse import analyse
+from analysis.analyse import Analysis
 from analysis.machine import machine_text
 from analysis.main import make_report
-from analysis.raw.run import read_run
 from analysis.report.inline import spanned
 from analysis.report.markdown import text
 from analysis.verdicts.verdict import by_verdict, tally
@@ -45,16 +44,14 @@ def prepare(tree: Path) -> None:
     run.mkdir(parents=True)
     shutil.copy(tree / RUN / "run.json", run)
     shutil.unpack_archive(tree / RUN / "raw.tar.xz", run)
-    make_report(run, "quiet")
-    _write_claims(run, tree / "claims")
+    _write_claims(make_report(run, "quiet"), tree / "claims")
     _append(tree / "docs/lessons/README.md", _toctree("The lessons", ["docs/lessons/[0-9]*"]))
     shutil.copy(tree / "README.md", tree / "index.md")
     _append(tree / "index.md", *_contents(tree))
 
 
-def _write_claims(run: Path, folder: Path) -> None:
-    """A page for each claim, and a list of all by source, with the verdicts of a run."""
-    analysis = analyse(read_run(run))
+def _write_claims(analysis: Analysis, folder: Path) -> None:
+    """A page for each claim, and a list of all by source, with its verdict in a run."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
