@@ -18,6 +18,7 @@ myst_heading_anchors = 6  # as a forge has them
 include_patterns = ["*.md", "claims/*.md", "reports/README.md"]
 include_patterns += [f"{folder}/**.md" for folder in ("docs", "probes", "runners")]
 exclude_patterns = ["README.md"]  # which is index.md
+highlight_language = "text"
 smartquotes = False  # of --option it would make a dash
 html_theme = "furo"
 html_show_copyright = html_copy_source = False
