@@ -96,7 +96,7 @@ def _parser() -> Parser:
     return parser
 
 
-def make_report(run: Path, how: str | None = None) -> None:
+def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
     analysis, report = analyse(read_run(run)), run / "report.html"
     output.write_all(run, _files(analysis, tuple(_draw(analysis))))
@@ -115,6 +115,7 @@ def make_report(run: Path, how: str | None = None) -> None:
             f"{shown(str(run))} holds no valid figure: its report.md says what failed; "
             "mend that, and measure again."
         )
+    return analysis
 
 
 def show_first_answer(run: Path) -> None:

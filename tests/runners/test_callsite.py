@@ -38,7 +38,7 @@ def test_hidden_addresses_are_an_error(tmp_path: Path) -> None:
         callsite.read_symbols(table)
 
 
-def test_a_call_with_anothers_kprobe_on_it_is_still_found() -> None:
+def test_a_call_that_already_has_a_kprobe_is_still_found() -> None:
     probed = bytearray(CODE)
     probed[1] = callsite.INT3
     assert callsite.find_calls(bytes(probed), 0x1000, 0x1016) == [1]

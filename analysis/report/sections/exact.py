@@ -167,7 +167,7 @@ def _traffic(cell: ExactCell) -> Table:
 
 
 def _by_function(found: Comparison, first: bool) -> Group:
-    """All functions of the first comparison, in a table to search; of the others the dearest."""
+    """All functions of the first comparison, in a table to search; else the most expensive."""
     rows = [
         (code(name), *(f"{value:,}" for values in by_cell for value in values))
         for name, by_cell in (found.functions(None) if first else found.functions())
