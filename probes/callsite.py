@@ -32,12 +32,15 @@ class CallSiteError(ReasonError):
 
 
 def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, int]]:
-    """Function → (address, bytes up to the next symbol) for the kernel's text, without modules."""
+    """Function → (address, bytes up to the next symbol) for the kernel's text and its modules'.
+
+    Of several functions of one name the first counts, which is the kernel's own.
+    """
     addresses: dict[str, int] = {}
     with path.open(encoding="ascii") as lines:
         for line in lines:
-            address, kind, name, *module = line.split()
-            if kind in "tTwW" and not module:
+            address, kind, name = line.split()[:3]
+            if kind in "tTwW":
                 addresses.setdefault(name, int(address, 16))
     if not any(addresses.values()):
         raise CallSiteError(reason("no-addresses", file=path))
@@ -83,14 +86,22 @@ def find_calls(code: bytes, address: int, target: int) -> list[int]:
 def call_offsets(caller: str, callee: str) -> list[int]:
     """The offsets in `caller` of its calls to `callee` on the running kernel, at least one."""
     symbols = read_symbols()
-    for name in (caller, callee):
-        if name not in symbols:
-            raise CallSiteError(_no_function(name, symbols))
-    address, length = symbols[caller]
-    calls = find_calls(read_memory(address, length), address, symbols[callee][0])
+    start, length = _extent(caller, symbols)
+    calls = find_calls(read_memory(start, length), start, _extent(callee, symbols)[0])
     if not calls:
         raise CallSiteError(reason("no-call", caller=caller, callee=callee))
     return calls
+
+
+def address(name: str) -> int:
+    """Where the running kernel has this function. Raises CallSiteError."""
+    return _extent(name, read_symbols())[0]
+
+
+def _extent(name: str, symbols: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    if name not in symbols:
+        raise CallSiteError(_no_function(name, symbols))
+    return symbols[name]
 
 
 def all_call_offsets(call: str) -> tuple[str, list[int]]:
