@@ -14,6 +14,7 @@ import argparse
 import bisect
 import struct
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,22 +32,24 @@ class CallSiteError(ReasonError):
     """The call site cannot be found."""
 
 
+@cache  # a large file, which an emulated CPU takes seconds to read
 def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, int]]:
-    """Function → (address, bytes up to the next symbol) for the kernel's text and its modules'.
-
-    Of several functions of one name the first counts, which is the kernel's own.
+    """Function → (address, bytes up to the next symbol of its module) for the kernel's text and all
+    modules'. Of several functions of one name the first counts: the kernel's own come first.
     """
-    addresses: dict[str, int] = {}
+    places: dict[str, tuple[str, int]] = {}
+    starts = set()
     with path.open(encoding="ascii") as lines:
         for line in lines:
-            address, kind, name = line.split()[:3]
+            at, kind, name, *module = line.split()
             if kind in "tTwW":
-                addresses.setdefault(name, int(address, 16))
-    if not any(addresses.values()):
+                place = "".join(module), int(at, 16)
+                places.setdefault(name, place)
+                starts.add(place)
+    if not any(at for _, at in places.values()):
         raise CallSiteError(reason("no-addresses", file=path))
-    ordered = sorted(set(addresses.values()))
-    ends = dict(pairwise(ordered))
-    return {name: (at, ends.get(at, at) - at) for name, at in addresses.items()}
+    ends = {at: end for at, end in pairwise(sorted(starts)) if at[0] == end[0]}
+    return {name: (at[1], ends.get(at, at)[1] - at[1]) for name, at in places.items()}
 
 
 def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> bytes:

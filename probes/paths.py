@@ -52,6 +52,11 @@ def read_paths() -> dict[str, TransportPath]:
     return {row["transport"]: _path(row) for row in rows}
 
 
+def holding(check: str) -> tuple[str, ...]:
+    """The transports whose path this check is about."""
+    return tuple(name for name, path in read_paths().items() if check in path.checks)
+
+
 def named(names: Names, functions: Container[str]) -> Place | None:
     """The first of these names that is among a kernel's `functions`; None without any."""
     return next((place for place in names if place.function in functions), None)

@@ -135,21 +135,26 @@ class Bpftrace(Tracers[Group]):
     def _parts(self, rows: Sequence[Script]) -> list[MergedScript]:
         """The rows for this kernel and the run's transports; nothing where no row can run.
 
-        Where a part for some transports cannot run, the script is blind to these.
+        Where no part can run for some transports, the script is blind to them.
         """
         found: list[MergedScript] = []
+        name, seen = rows[0].name, set[str]()
         for variants in parts(rows, self.context.transports):
-            name, transports = variants[0].name, variants[0].transports
             try:
                 script, parameters = choose(variants, self.context.workload)
             except ReasonError as error:
                 self.miss({name: variants[0].quantities}, error)
-                if not transports:
+                if not variants[0].transports:
                     return []
-                self._blind.setdefault(name, set()).update(transports)
+                self._blind.setdefault(name, set()).update(variants[0].transports)
                 continue
             text = script.path.read_text(encoding="utf-8")
             found.append(MergedScript(script, merge.parse(text, parameters)))
+            seen |= set(script.transports or self.context.transports)
+        if unseen := self.context.transports - seen - self._blind.get(name, set()):
+            why = reason("off-path", transports=", ".join(sorted(unseen)), script=name)
+            self.miss({name: rows[0].quantities}, AttachError(why))
+            self._blind.setdefault(name, set()).update(unseen)
         return found
 
     def _start(self, name: str, parts: Sequence[MergedScript]) -> Group:

@@ -4,11 +4,13 @@
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from probes import callsite
 from probes.bcc import frame
+from probes.paths import holding
 from probes.reasons import Reason, ReasonError, reason
 from probes.tables import read_rows
 from runners.collect.instrument import AttachError
@@ -74,6 +76,8 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
     for row in read_rows(PROBES / "scripts.tsv"):
         values: dict[str, Any] = row | {key: tuple(row[key].split()) for key in LISTS}
         name, most = values.pop("script"), values.pop("most")
+        named = (holding(word) or (word,) for word in values["transports"])
+        values["transports"] = tuple(chain.from_iterable(named))
         script = Script(name, most=int(most) if most else None, **values)
         scripts[name] = (*scripts.get(name, ()), script)
     return scripts
