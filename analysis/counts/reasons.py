@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from probes.tables import read_rows
 
+PAGE = 4096
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
@@ -15,7 +16,7 @@ class Allowance(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
     `key` and `only` are empty where they do not matter; `only` names kernels by their series,
-    patterns or transports.
+    patterns, transports, or `large`: messages of more than a page.
     """
 
     instrument: str
@@ -29,8 +30,10 @@ class Allowance(NamedTuple):
 
     def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
         quantity, key = what
+        size = "large" if cell["size"] > PAGE else ""
         place = not self.only or any(
-            name in (cell["pattern"], cell["transport"]) or cell["kernel"].startswith(f"{name}.")
+            name in (cell["pattern"], cell["transport"], size)
+            or cell["kernel"].startswith(f"{name}.")
             for name in self.only.split()
         )
         return (
@@ -58,7 +61,7 @@ def explain(
 ) -> str | None:
     """Why the first count is `difference` events above the second; None if nobody knows.
 
-    `cell` has the kernel, the pattern and the transport.
+    `cell` has the kernel, the pattern, the transport and the size.
     """
     firsts, seconds = ([r for r in read_reasons() if r.holds(name, what, cell)] for name in names)
     # The fewest reasons that are enough: one instrument's, the other's, or both.

@@ -2,17 +2,22 @@
 """Conservation: what must hold in a window for its figures to be used in a verdict."""
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
 from analysis.raw.probe_files import DIFFERENCE
+from probes.hooks import PROBES
 from probes.paths import TransportPath, read_paths
+from probes.tables import read_rows
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
 # /proc is read just outside the window, where the delayed ACK of the warm-up may be sent.
 EDGE_PACKETS = 1
+# What counts a path's own functions or events, and would be 0 on a path that has others.
+OF_A_PATH = ("messages", "payload_bytes", "copy_calls", "copy_bytes")
 Probed = dict[tuple[str, str], float]  # (quantity, key) → value
 # Each must see every message and byte by itself.
 PROBERS = ("bpftrace", "bcc", "perf")
@@ -29,6 +34,20 @@ class Counted(NamedTuple):
     value: float
 
 
+def sees(instrument: str, quantity: str, path: TransportPath) -> bool:
+    """Whether an instrument has hooks on what this path does: bcc by its table, perf by events."""
+    if quantity not in OF_A_PATH or instrument not in PROBERS[1:]:
+        return True
+    if instrument == "perf":
+        return "events" in path.checks
+    return any(place.function in _bcc_hooks() for place in path.sends)
+
+
+@cache
+def _bcc_hooks() -> frozenset[str]:
+    return frozenset(row["hook"] for row in read_rows(PROBES / "bcc/counts.tsv"))
+
+
 def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
@@ -37,9 +56,8 @@ def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> l
     for prober in PROBERS:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
         who = "probes" if prober == PROBERS[0] else prober
-        if prober == PROBERS[0] or "events" in path.checks:
-            reasons += _copies(cell, path, probed, who)
-            reasons += _probed_messages(cell, path, result, probed, who)
+        reasons += _copies(cell, path, probed, who)
+        reasons += _probed_messages(cell, path, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
             reasons += _segments(cell, path, entries, probed, who)
         packets = probed.get((DIFFERENCE, ""), 0)

@@ -128,8 +128,8 @@ def test_each_reason_is_of_an_instrument_and_has_bounds() -> None:
         assert reason.why
 
 
-def place(kernel: str, pattern: str) -> dict[str, str]:
-    return {"kernel": kernel, "pattern": pattern, "transport": "tcp"}
+def place(kernel: str, pattern: str) -> dict[str, str | int]:
+    return {"kernel": kernel, "pattern": pattern, "transport": "tcp", "size": 64}
 
 
 def test_reasons_add_up_only_where_one_is_not_enough() -> None:
@@ -144,6 +144,14 @@ def test_reasons_add_up_only_where_one_is_not_enough() -> None:
     old = explain(("kernel", "bpftrace"), 300, 2000, what, place("5.10.262", "pingpong"))
     assert old is not None
     assert "before 5.18" in old
+
+
+def test_a_reason_may_be_of_large_messages_or_of_a_transport() -> None:
+    names, what = ("bpftrace", "ftrace"), ("function_calls", "tcp_recvmsg")
+    small = place("6.12.1", "pingpong")
+    assert explain(names, 20, 46, what, small) is None
+    for cell in (small | {"size": 65536}, small | {"transport": "tcp-zerocopy"}):
+        assert "another run of the cell" in (explain(names, 20, 46, what, cell) or "")
 
 
 def test_a_reason_may_be_of_one_pattern() -> None:
