@@ -26,6 +26,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             "instructions": window.total.steps.total() - window.total.repeats.total(),
         },
         "iterations": window.iterations,
+        "messages_per_iteration": cell.messages // cell.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
