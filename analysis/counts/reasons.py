@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probes.paths import read_paths
 from probes.tables import read_rows
 
 PAGE = 4096
@@ -16,7 +17,7 @@ class Allowance(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
     `key` and `only` are empty where they do not matter; `only` names kernels by their series,
-    patterns, transports, or `large`: messages of more than a page.
+    patterns, transports, checks of their paths, or `large`: messages of more than a page.
     """
 
     instrument: str
@@ -30,11 +31,10 @@ class Allowance(NamedTuple):
 
     def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
         quantity, key = what
-        size = "large" if cell["size"] > PAGE else ""
+        known = {cell["pattern"], cell["transport"], *read_paths()[cell["transport"]].checks}
+        known |= {"large"} if cell["size"] > PAGE else set()
         place = not self.only or any(
-            name in (cell["pattern"], cell["transport"], size)
-            or cell["kernel"].startswith(f"{name}.")
-            for name in self.only.split()
+            name in known or cell["kernel"].startswith(f"{name}.") for name in self.only.split()
         )
         return (
             place
