@@ -156,7 +156,10 @@ def _by_kernel(
     """Transport and scheduling → kernel series → instructions of the round trip on one CPU."""
     lines: dict[tuple[str, str], dict[str, int]] = {}
     for comparison in comparisons:
-        if (comparison.size, comparison.placement) == (size, "same-cpu"):
+        usual = (comparisons[0].pattern, comparisons[0].unusual)
+        if (comparison.size, comparison.placement) == (size, "same-cpu") and (
+            (comparison.pattern, comparison.unusual) == usual
+        ):
             series = ".".join(comparison.kernel.split(".")[:2])
             for cell in comparison.cells:
                 line = (cell.transport, scheduling_text(comparison.scheduling))
