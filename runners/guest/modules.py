@@ -15,8 +15,6 @@ from runners.guest.debian import PackageSources, unpack
 from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
 
-# By transport. What these depend on comes with them.
-NEEDED = {"vsock": ("vsock_loopback",)}
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prepares the guest for a knob: the machine with its kernel options, and the files it needs.
+"""Prepares the guest for a transport and a knob: the machine with its kernel options, its files.
 
 These are Debian's programs and the kernel's modules, from packages that a private apt unpacks into
 the cache and does not install.
@@ -7,6 +7,7 @@ the cache and does not install.
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,18 +35,24 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 def guest_with_knob(
-    cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None
-) -> tuple[ExactGuest, Knob]:
+    cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None,
+    modules: Sequence[str] = (),
+) -> tuple[ExactGuest, Knob]:  # fmt: skip
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
-    `base` is the guest without the knob. Raises GuestError, and LackingError where this kernel
-    cannot give what the knob needs.
+    `base` is the guest without the knob; the transport needs `modules`. Raises GuestError, and
+    LackingError where this kernel cannot give what the knob needs.
     """
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
-        modules = module_files(cached, sources, base.machine.kernel, knob.modules, module_names())
-        paths = {f"/modules/{path.name}": path for path in modules}
-        if modules:
-            knob = replace(knob, steps=(("run", KNOB, "load", *paths), *knob.steps))
+        kernel = base.machine.kernel
+        theirs = modules if kernel.version else ()  # a kernel of the user's has them built in
+        needed = module_files(cached, sources, kernel, theirs, theirs)
+        needed += module_files(cached, sources, kernel, knob.modules, module_names())
+        paths = {f"/modules/{path.name}": path for path in needed}
+        if needed:
+            steps = (("run", KNOB, "load", *paths), *knob.steps)
+            symbols = () if ("symbols",) in steps else (("symbols",),)
+            knob = replace(knob, steps=(*steps, *symbols))
         for name in knob.programs:
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
