@@ -16,18 +16,25 @@ from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
 
 # By transport. What these depend on comes with them.
-NEEDED = {"vsock": ("vsock_loopback",)}
+NEEDED = {
+    "vsock": ("vsock_loopback",),
+    "tcp-veth": ("veth",),
+    "tcp-bridge-nat": ("veth", "bridge", "nft_chain_nat", "nft_nat"),
+    "tcp-redirect": ("veth", "nft_chain_nat", "nft_redir"),
+    "tcp-ktls": ("tls", "aesni_intel"),
+}
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 def module_files(
     cache: Cache, sources: PackageSources, kernel: Kernel, wanted: Sequence[str],
-    offered: Sequence[str],
+    offered: Sequence[str], *, all_or_none: bool = True,
 ) -> tuple[Path, ...]:  # fmt: skip
     """The files of the `wanted` modules and of all on which they depend, in loading order.
 
     What is built into the kernel has no file. All the `offered` modules are unpacked together.
-    Raises LackingError, GuestError.
+    A kernel may come without a wanted module: where the caller wants `all_or_none`, that raises
+    LackingError. Raises GuestError.
     """
     if not wanted:
         return ()
@@ -51,9 +58,9 @@ def module_files(
     orders = read_manifest(entry)["orders"]
     files: dict[str, None] = {}
     for name in wanted:
-        if orders[name] is None:
+        if orders[name] is None and all_or_none:
             raise LackingError(f"kernel {kernel.release} comes without the module {name}")
-        files |= dict.fromkeys(orders[name])
+        files |= dict.fromkeys(orders[name] or ())
     return tuple(entry / f"{name}.ko" for name in files)
 
 
