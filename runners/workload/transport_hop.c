@@ -9,11 +9,10 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,37 +93,36 @@ static int enter(const char *name)
 	return namespaces[i].fd;
 }
 
-__attribute__((noreturn)) static void become(char **words, int errors)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
-	if (dup2(errors, STDOUT_FILENO) >= 0 && dup2(errors, STDERR_FILENO) >= 0)
-		execvp(words[0], words);
-	dprintf(errors, "%s", strerror(errno));
-	_exit(127);
-}
-
 /* Runs a program to its end. Where it fails, its first line becomes our sentence. */
 static void run_program(const struct setup *setup, char **words, const char *step)
 {
-	char said[256] = "";
-	int errors[2], status;
+	char said[256] = "it failed";
+	posix_spawn_file_actions_t actions;
+	int output[2], error, status = 0;
+	ssize_t length = 0;
 	pid_t child;
 
-	MUST(pipe2(errors, O_CLOEXEC), "pipe");
-	child = MUST(fork(), "fork");
-	if (child == 0)
-		become(words, errors[1]);
-	MUST(close(errors[1]), "close");
-	for (ssize_t there = 0, more = 1; more > 0 && there < (ssize_t)sizeof(said) - 1;
-	     there += more)
-		more = MUST(RETRY(read(errors[0], said + there, sizeof(said) - 1 - there)), "read");
-	MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
-	MUST(close(errors[0]), "close");
+	MUST(pipe2(output, O_CLOEXEC), "pipe");
+	if (posix_spawn_file_actions_init(&actions) ||
+	    posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO) ||
+	    posix_spawn_file_actions_adddup2(&actions, output[1], STDERR_FILENO))
+		call_failed("posix_spawn_file_actions");
+	error = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	MUST(close(output[1]), "close");
+	if (error) {
+		snprintf(said, sizeof(said), "%s", strerror(error));
+	} else {
+		length = MUST(RETRY(read(output[0], said, sizeof(said) - 1)), "read");
+		MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
+	}
+	MUST(close(output[0]), "close");
+	if (length)
+		said[length] = '\0';
 	said[strcspn(said, "\n")] = '\0';
-	if (status != 0)
+	if (error || status != 0)
 		impossible("%s cannot be set up here: %s: %s", setup->options.transport->name, step,
-			   *said ? said : "it failed");
+			   said);
 }
 
 static struct sockaddr_in address_of(char **words)
@@ -215,6 +213,7 @@ static void hop_prepare(struct setup *setup)
 	const char *name = setup->options.transport->name, *next;
 
 	enter_user_namespace();
+	MUST(setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1), "setenv");
 	for (const char *line = hops_table; *line; line = next) {
 		char transport[32], where[16], step[512];
 
