@@ -96,10 +96,11 @@ static int enter(const char *name)
 /* Runs a program to its end. Where it fails, its first line becomes our sentence. */
 static void run_program(const struct setup *setup, char **words, const char *step)
 {
+	const char *transport = setup->options.transport->name;
 	char said[256] = "it failed";
 	posix_spawn_file_actions_t actions;
-	int output[2], error, status = 0;
-	ssize_t length = 0;
+	int output[2], status;
+	ssize_t length;
 	pid_t child;
 
 	MUST(pipe2(output, O_CLOEXEC), "pipe");
@@ -107,22 +108,19 @@ static void run_program(const struct setup *setup, char **words, const char *ste
 	    posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO) ||
 	    posix_spawn_file_actions_adddup2(&actions, output[1], STDERR_FILENO))
 		call_failed("posix_spawn_file_actions");
-	error = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+	errno = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+	if (errno)
+		impossible("%s needs the program %s: %s", transport, words[0], strerror(errno));
 	posix_spawn_file_actions_destroy(&actions);
 	MUST(close(output[1]), "close");
-	if (error) {
-		snprintf(said, sizeof(said), "%s", strerror(error));
-	} else {
-		length = MUST(RETRY(read(output[0], said, sizeof(said) - 1)), "read");
-		MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
-	}
+	length = MUST(RETRY(read(output[0], said, sizeof(said) - 1)), "read");
+	MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
 	MUST(close(output[0]), "close");
 	if (length)
 		said[length] = '\0';
 	said[strcspn(said, "\n")] = '\0';
-	if (error || status != 0)
-		impossible("%s cannot be set up here: %s: %s", setup->options.transport->name, step,
-			   said);
+	if (status != 0)
+		impossible("%s cannot be set up here: %s: %s", transport, step, said);
 }
 
 static struct sockaddr_in address_of(char **words)

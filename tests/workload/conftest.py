@@ -11,7 +11,6 @@ from tests.build import make
 
 from .workload import SOURCE, run
 
-
 # What differs from tcp-veth, unix and tcp is no code of the workload's, but hops.tsv or the kernel.
 REPEATS = {"tcp-bridge-nat", "tcp-redirect", "tcp-ktls", "unix-mounted"}
 
