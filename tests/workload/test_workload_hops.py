@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.tables import read_rows
+
 from .workload import PATIENCE, SOURCE, InWindow, is_gone, run
 
 MESSAGES = 240
@@ -24,7 +26,7 @@ def users_of(namespace: str) -> list[str]:
     found = []
     for path in (*Path("/proc").glob("[0-9]*/ns/net"), *Path("/proc").glob("[0-9]*/fd/*")):
         try:
-            if os.readlink(path) == namespace:
+            if str(path.readlink()) == namespace:
                 found.append(str(path))
         except OSError:
             continue  # it has ended, or is not ours
@@ -49,18 +51,15 @@ def test_nothing_outlives_the_cell(
     need(transport)
     running = InWindow(program, "--transport", transport, "--dir", private)
     client = running.process.pid
-    namespaces = {os.readlink(f"/proc/{client}/ns/net")} | {
-        link
-        for path in Path(f"/proc/{client}/fd").iterdir()
-        if (link := os.readlink(path)).startswith("net:")
-    }
-    assert os.readlink("/proc/self/ns/net") not in namespaces
+    links = [Path(f"/proc/{client}/ns/net"), *Path(f"/proc/{client}/fd").iterdir()]
+    namespaces = {name for path in links if (name := str(path.readlink())).startswith("net:")}
+    assert str(Path("/proc/self/ns/net").readlink()) not in namespaces
     assert all(users_of(namespace) for namespace in namespaces)
     os.kill(client if killed == "client" else running.server, signal.SIGKILL)
     running.end()
     assert is_gone(client) and is_gone(running.server)
     assert [users_of(namespace) for namespace in namespaces] == [[]] * len(namespaces)
-    assert not [line for line in Path("/proc/self/mountinfo").open() if "nsfs" in line]
+    assert "nsfs" not in Path("/proc/self/mountinfo").read_text()
     assert list(private.iterdir()) == []
 
 
@@ -115,5 +114,5 @@ def test_a_forwarder_dies_with_its_cell(program: Path, private: Path, killed: st
 
 
 def test_every_step_belongs_to_a_transport(listed: dict[tuple[str, str], object]) -> None:
-    rows = [line for line in (SOURCE / "hops.tsv").open() if not line.startswith("#")][1:]
-    assert {row.split("\t")[0] for row in rows} == set(HOPS) <= {name for _, name in listed}
+    rows = read_rows(SOURCE / "hops.tsv")
+    assert {row["transport"] for row in rows} == set(HOPS) <= {name for _, name in listed}
