@@ -15,14 +15,6 @@ from runners.guest.debian import PackageSources, unpack
 from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
 
-# By transport. What these depend on comes with them.
-NEEDED = {
-    "vsock": ("vsock_loopback",),
-    "tcp-veth": ("veth",),
-    "tcp-bridge-nat": ("veth", "bridge", "nft_chain_nat", "nft_nat"),
-    "tcp-redirect": ("veth", "nft_chain_nat", "nft_redir"),
-    "tcp-ktls": ("tls", "aesni_intel"),
-}
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 

@@ -118,8 +118,8 @@ static void server_window(const struct setup *setup, struct report *report)
 	window_begin(options->cell, SERVER);
 	options->pattern->server(here, iterations);
 	window_end(options->cell, SERVER);
-	usage_now(&report->after);
 	report->finished = clock_ns();
+	usage_now(&report->after);
 	read_counters(report, AFTER);
 	tell_client(setup, "d", 1);
 	report->counts = counts_of_all();

@@ -26,6 +26,7 @@ class RecordEvent(enum.IntEnum):
     CLIENT_END = 4
     RESUME = 5
     CPU = 6
+    SERVER_END = 7
 
 
 def event_of(word: int) -> tuple[int, int]:
@@ -84,13 +85,13 @@ def classify(code: bytes) -> Jump:
 class InstructionRecord:
     """What ran, in order. Block numbers begin at 1; `blocks[0]` is a placeholder.
 
-    `window` is the number of instructions in the window, as the recorder counted them.
+    `marks` has the instructions that the recorder had counted at each marker; none: 0.
     """
 
     words: "array[int]"
     blocks: list[CodeBlock]
     tasks: dict[int, str]
-    window: int
+    marks: dict[int, int]
 
 
 def read_record(folder: Path) -> InstructionRecord:
@@ -98,13 +99,13 @@ def read_record(folder: Path) -> InstructionRecord:
     words: array[int] = array("I")
     words.frombytes((folder / "trace").read_bytes())
     tasks: dict[int, str] = {}
-    window = 0
+    marks: dict[int, int] = {}
     for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
         kind, number, name = line.split("\t")
         if kind == "task":
             tasks[int(number)] = name
         else:
-            window = int(number)
+            marks[int(number)] = int(name)
     data = (folder / "blocks").read_bytes()
     blocks = [CodeBlock(0, b"\x90", b"\x01")]
     at = 0
@@ -114,4 +115,4 @@ def read_record(folder: Path) -> InstructionRecord:
         lengths = code + size
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count
-    return InstructionRecord(words, blocks, tasks, window)
+    return InstructionRecord(words, blocks, tasks, marks)
