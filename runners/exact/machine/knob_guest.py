@@ -43,9 +43,8 @@ def guest_with_knob(
 ) -> tuple[ExactGuest, Knob]:  # fmt: skip
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
-    `base` is the guest without the knob; the transport needs `modules` and
-    `programs`. Raises GuestError, and
-    LackingError where this kernel cannot give what the knob needs.
+    `base` is the guest without the knob; the transport needs `modules` and `programs`. Raises
+    GuestError, and LackingError where this kernel cannot give what the knob needs.
     """
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         kernel = base.machine.kernel
