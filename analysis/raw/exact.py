@@ -120,7 +120,8 @@ class ExactLine(ExactPlan):
 
     error: None
     window: ExactWindow
-    iterations: Positive  # whole round trips in the window
+    iterations: Positive  # whole ones of the client in the window
+    messages_per_iteration: Positive = 2
     shapes: tuple[Shape, ...]  # the most frequent first
     variants: tuple[Variant, ...]  # the most frequent first, 63 at most
     checks: tuple[ExactCheck, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 from probes.paths import DIRECTIONS
 from runners.exact.cells import ExactCell
-from runners.exact.decode.digest import describe, iteration_lines, tree_lines
+from runners.exact.decode.digest import describe, iteration_lines, steady_lines
 from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.decode.record import read_record
@@ -88,8 +88,7 @@ def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
         except (GuestError, RecordError) as error:
             guest.blame_cache()
             line["payload_error"] = str(error)
-    tree = tree_lines(window.tree, window.steady.counts)
-    return CountedCell(line, "".join(tree), "".join(iteration_lines(window)))
+    return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
 
 
 def payload_is_followed(cell: ExactCell) -> bool:
@@ -165,7 +164,7 @@ def measure(
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         records.append(record)
         window = replayed[record]
-        tree = "".join(tree_lines(window.tree, window.steady.counts))
+        tree = "".join(steady_lines(window))
         if guest.machine.cpus == 1 or tree in steady:
             return window, result, Runs(tuple(records))
         steady.add(tree)

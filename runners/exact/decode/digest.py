@@ -26,6 +26,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             "instructions": window.total.steps.total() - window.total.repeats.total(),
         },
         "iterations": window.iterations,
+        "messages_per_iteration": cell.messages // cell.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
@@ -88,6 +89,11 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     if not apart:
         return "the same functions by other paths"
     return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
+
+
+def steady_lines(window: ReplayedWindow) -> list[str]:
+    """The call tree of the steady iteration."""
+    return tree_lines(window.tree, window.steady.counts)
 
 
 def tree_lines(tree: CallTree, counts: Counts) -> list[str]:

@@ -28,6 +28,7 @@ ACCESS = struct.Struct("<QQIHBB")
 STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
 PAGE = 4096
+BACK = 32  # bytes that a memcpy() goes back at most
 SEARCHED = 3  # the part of the window in which sources are looked for: they stay where they are
 STRING = -1  # the "register" of a string move
 OTHER = -2
@@ -210,7 +211,7 @@ class _Tracker:
         self._sources = sources
         self._registers: dict[int, Loaded] = {}
         self._used: set[int] = set()
-        self._last = (0, 0, 0)  # of the last copy: from where, to where, and its end
+        self._last = (0, 0, 0)  # the last copy: its source's begin and end, and how far it went
         self._decoder = registers
 
     def step(self, access: Access, number: int, function: str) -> None:
@@ -248,14 +249,16 @@ class _Tracker:
             self._here.update(access.addresses[:count])
 
     def _copied_again(self, start: int, target: int, size: int) -> int:
-        """How many of these bytes the copy just before had copied to the same place already.
+        """How many of these bytes have just been copied from there to the same place.
 
-        The kernel's memcpy() moves the first eight bytes, then goes on where the target is aligned.
+        The kernel's memcpy() copies some bytes twice, where the target becomes aligned and at its
+        end.
         """
-        last_start, last_target, last_end = self._last
-        self._last = start, target, start + size
-        if last_start <= start < last_end and target - start == last_target - last_start:
-            return min(last_end - start, size)
+        begin, end, distance = self._last
+        if begin < start <= end < start + BACK and target - start == distance:
+            self._last = begin, max(end, start + size), distance
+            return min(end - start, size)
+        self._last = start, start + size, target - start
         return 0
 
     def _drop(self, register: int) -> None:

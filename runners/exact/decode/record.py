@@ -4,6 +4,7 @@
 import enum
 import struct
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +92,7 @@ class InstructionRecord:
     words: "array[int]"
     blocks: list[CodeBlock]
     tasks: dict[int, str]
-    marks: dict[int, int]
+    marks: Mapping[int, int]
 
 
 def read_record(folder: Path) -> InstructionRecord:
