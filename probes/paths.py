@@ -38,6 +38,7 @@ class TransportPath:
     wakes: Names
     repeats: frozenset[str]
     checks: frozenset[str]
+    legs: int
     through: tuple[Names, ...]
     modules: tuple[str, ...]
     programs: tuple[str, ...]
@@ -56,7 +57,8 @@ def read_paths() -> dict[str, TransportPath]:
 
 def every_module() -> tuple[str, ...]:
     """The kernel modules that any transport needs."""
-    return tuple(sorted({name for path in read_paths().values() for name in path.modules}))
+    wanted = (word for path in read_paths().values() for word in path.modules)
+    return tuple(sorted({name for word in wanted for name in word.split("|")}))
 
 
 def named(names: Names, functions: Container[str]) -> Place | None:
@@ -74,6 +76,7 @@ def _path(row: dict[str, str]) -> TransportPath:
         _names(row["wakes"]),
         frozenset(row["repeats"].split()),
         frozenset(row["checks"].split()),
+        int(row["legs"] or 1),
         tuple(map(_names, row["through"].split())),
         tuple(row["modules"].split()),
         tuple(row["programs"].split()),
