@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Hops: between the two ends lies what real deployments put there. hops.tsv lists the steps that
- * set it up. They need no root: a user namespace of our own owns all the others. A namespace lives
- * as long as a process is in it or has a descriptor of it, so nothing outlives the cell.
+ * set it up. An ordinary user may take them in a user namespace of his own. A namespace lives as
+ * long as a process is in it or has a descriptor of it, so nothing outlives the cell.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,12 +51,17 @@ static void unshare_or_say(int flag, const char *what)
 			   what, strerror(errno));
 }
 
-/* We become root of a user namespace, which has no right outside it. */
+/*
+ * An ordinary user becomes root of a user namespace, which has no right outside it. Root needs
+ * none, and could not make one without CAP_SETFCAP.
+ */
 static void enter_user_namespace(void)
 {
 	unsigned user = geteuid(), group = getegid();
 	char map[32];
 
+	if (user == 0)
+		return;
 	unshare_or_say(CLONE_NEWUSER, "user_namespaces(7)");
 	snprintf(map, sizeof(map), "0 %u 1", user);
 	write_setting("/proc/self/uid_map", map);
@@ -158,7 +163,9 @@ static void mount_directory(struct setup *setup, char **words)
 	const char *directory = setup->options.directory;
 
 	unshare_or_say(CLONE_NEWNS, "mount_namespaces(7)");
-	if (mount(directory, directory, NULL, MS_BIND, NULL) < 0)
+	/* Nothing that is mounted here may appear outside. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+	    mount(directory, directory, NULL, MS_BIND, NULL) < 0)
 		impossible("%s by bind is refused here: %s", words[0], strerror(errno));
 }
 
