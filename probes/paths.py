@@ -38,7 +38,10 @@ class TransportPath:
     wakes: Names
     repeats: frozenset[str]
     checks: frozenset[str]
+    legs: int
+    through: tuple[Names, ...]
     modules: tuple[str, ...]
+    programs: tuple[str, ...]
 
     def times_copied(self, direction: str) -> int:
         """How often each payload byte is copied in this direction."""
@@ -57,6 +60,12 @@ def holding(check: str) -> tuple[str, ...]:
     return tuple(name for name, path in read_paths().items() if check in path.checks)
 
 
+def every_module() -> tuple[str, ...]:
+    """The kernel modules that any transport needs."""
+    wanted = (word for path in read_paths().values() for word in path.modules)
+    return tuple(sorted({name for word in wanted for name in word.split("|")}))
+
+
 def named(names: Names, functions: Container[str]) -> Place | None:
     """The first of these names that is among a kernel's `functions`; None without any."""
     return next((place for place in names if place.function in functions), None)
@@ -72,7 +81,10 @@ def _path(row: dict[str, str]) -> TransportPath:
         _names(row["wakes"]),
         frozenset(row["repeats"].split()),
         frozenset(row["checks"].split()),
+        int(row["legs"] or 1),
+        tuple(map(_names, row["through"].split())),
         tuple(row["modules"].split()),
+        tuple(row["programs"].split()),
     )
 
 

@@ -109,7 +109,8 @@ def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
     expected = messages * cell.size
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
     copied = {direction: flow.copied[direction] for direction in DIRECTIONS}
-    times = {direction: cell.path.times_copied(direction) for direction in DIRECTIONS}
+    legs = cell.path.legs
+    times = {direction: cell.path.times_copied(direction) * legs for direction in DIRECTIONS}
     return {
         "messages": messages,
         **counters,

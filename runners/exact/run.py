@@ -182,8 +182,8 @@ class Station:
         numbers = itertools.count(max(cell.id for cell in cells) + 1)
         for name in ("", *self.knobs):
             knob = find(name) if name else NOTHING
-            for modules, group in _by_modules(cells):
-                around = (base, knob, self.progress.say, self.progress.note, modules)
+            for needs, group in _by_needs(cells):
+                around = (base, knob, self.progress.say, self.progress.note, *needs)
                 try:
                     guest, turned = guest_with_knob(self.who.cache, *around)
                 except LackingError as error:
@@ -200,12 +200,12 @@ class Station:
         return todo, lacking
 
 
-def _by_modules(
+def _by_needs(
     cells: Sequence[ExactCell],
-) -> Iterator[tuple[tuple[str, ...], list[ExactCell]]]:
-    """Cells that need the same kernel modules together."""
-    for modules in dict.fromkeys(cell.path.modules for cell in cells):
-        yield modules, [cell for cell in cells if cell.path.modules == modules]
+) -> Iterator[tuple[tuple[Sequence[str], Sequence[str]], list[ExactCell]]]:
+    """Cells that need the same kernel modules and programs together."""
+    for needs in dict.fromkeys((cell.path.modules, cell.path.programs) for cell in cells):
+        yield needs, [cell for cell in cells if (cell.path.modules, cell.path.programs) == needs]
 
 
 def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from probes.paths import read_paths
+from probes.paths import every_module, read_paths
 from runners.guest.accel import kvm_boots
 from runners.guest.boot import Guest
 from runners.guest.cache import Cache, Say
@@ -58,7 +58,8 @@ def prepare(
         # A kernel of the user's must have them built in.
         paths = [read_paths()[name] for name in transports if chosen.version]
         wanted = [name for path in paths for name in path.modules]
-        modules = module_files(store, sources, chosen, wanted, wanted)
+        # Where the kernel comes without, the workload says what its transport lacks.
+        modules = module_files(store, sources, chosen, wanted, every_module(), all_or_none=False)
         image = prepare_image(store, sources)
         works, why = kvm_boots(store, qemu, chosen, image)
     return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

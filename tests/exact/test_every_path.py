@@ -34,7 +34,8 @@ def prepared(kernel: str) -> ExactGuest:
 
 
 def valid_or_refused(base: ExactGuest, cell: ExactCell) -> None:
-    around = (base, NOTHING, lambda _: None, None, cell.path.modules)
+    needs = (cell.path.modules, cell.path.programs)
+    around = (base, NOTHING, lambda _: None, None, *needs)
     guest, knob = guest_with_knob(invoker().cache, *around)
     line, _, _, refused = count(guest, ExactCell(**{**vars(cell), "knob": knob}))
     if refused:

@@ -8,8 +8,8 @@ import pytest
 from probes.paths import DIRECTIONS, Place, TransportPath, named, read_paths
 from runners.plan.factors import TRANSPORTS
 
-CHECKS = {"calls", "no-calls", "bytes", "segments", "packets"}
-BETWEEN = {"queued", "moved", "pinned", "shared"}
+CHECKS = {"calls", "no-calls", "bytes", "segments", "packets", "through"}
+BETWEEN = {"queued", "moved", "pinned", "shared", "encrypted"}
 
 
 def test_every_transport_has_a_path_and_every_path_a_transport() -> None:
@@ -22,9 +22,11 @@ def test_what_a_path_checks_has_something_to_check(path: TransportPath) -> None:
     assert path.between in BETWEEN
     assert ("calls" in path.checks) == bool(path.sends) == bool(path.receives)
     assert ("no-calls" in path.checks) != ("calls" in path.checks)
-    # Whoever shares memory copies nothing, and who refers to the sender's pages nothing in.
+    assert ("through" in path.checks) == bool(path.through)
+    # Whoever shares memory copies nothing, nor who encrypts it on its way, and who refers to the
+    # sender's pages nothing in.
     copied = {way for way in DIRECTIONS if path.times_copied(way)}
-    expected = {"pinned": {"kernel", "out"}, "shared": set[str]()}
+    expected = {"pinned": {"kernel", "out"}, "shared": set[str](), "encrypted": set[str]()}
     assert copied == expected.get(path.between, {"in", "out"})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from probes.paths import every_module
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import cpu_option, digest
 from runners.exact.machine.guest import ExactGuest, ready_guest
@@ -27,6 +28,8 @@ PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.
 PROGRAMS = {
     "nft": ("nftables", "usr/sbin/nft"),
+    "bin/nft": ("nftables", "usr/sbin/nft"),
+    "bin/ip": ("iproute2", "usr/bin/ip"),
     "auditctl": ("auditd", "usr/sbin/auditctl"),
     "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
     "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
@@ -36,24 +39,24 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 
 def guest_with_knob(
     cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None,
-    modules: Sequence[str] = (),
+    modules: Sequence[str] = (), programs: Sequence[str] = (),
 ) -> tuple[ExactGuest, Knob]:  # fmt: skip
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
-    `base` is the guest without the knob; the transport needs `modules`. Raises GuestError, and
-    LackingError where this kernel cannot give what the knob needs.
+    `base` is the guest without the knob; the transport needs `modules` and `programs`. Raises
+    GuestError, and LackingError where this kernel cannot give what the knob needs.
     """
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = modules if kernel.version else ()  # a kernel of the user's has them built in
-        needed = module_files(cached, sources, kernel, theirs, theirs)
+        needed = module_files(cached, sources, kernel, theirs, every_module())
         needed += module_files(cached, sources, kernel, knob.modules, module_names())
         paths = {f"/modules/{path.name}": path for path in needed}
         if needed:
             steps = (("run", KNOB, "load", *paths), *knob.steps)
             symbols = () if ("symbols",) in steps else (("symbols",),)
             knob = replace(knob, steps=(*steps, *symbols))
-        for name in knob.programs:
+        for name in (*knob.programs, *programs):
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
         for name in knob.image:
