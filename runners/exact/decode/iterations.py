@@ -77,12 +77,10 @@ def replay(
 ) -> ReplayedWindow:
     """Replay a record in which the client iterates so often. Raises RecordError.
 
-    Where messages go one way only, those under way at the client's end belong to the window.
+    Where messages go one way only, the window ends when the server has the last one.
     """
-    begin, last = _find(record, RecordEvent.CLIENT_BEGIN), RecordEvent.CLIENT_END
-    if one_way and _find(record, RecordEvent.SERVER_END) > _find(record, last):
-        last = RecordEvent.SERVER_END
-    end = _find(record, last)
+    last = RecordEvent.SERVER_END if one_way else RecordEvent.CLIENT_END
+    begin, end = _find(record, RecordEvent.CLIENT_BEGIN), _find(record, last)
     machine = Replay(record.blocks, record.tasks, symbols)
     state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK

@@ -29,7 +29,7 @@ STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
 PAGE = 4096
 BACK = 32  # bytes that a memcpy() goes back at most
-SEARCHED = 3  # the part of the window in which sources are looked for: they stay where they are
+SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
 STRING = -1  # the "register" of a string move
 OTHER = -2
 LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
@@ -102,7 +102,7 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     window = [access for access in read if begin < access.position <= end]
     registers = _Registers(record.blocks)
     origins = _Origins()
-    for access in window[: len(window) // SEARCHED]:
+    for access in window[: max(SEARCHED, len(window) // 3)]:
         if kernel[number := numbers[access.position]]:
             origins.step(access, registers.of(access, number))
     tracker = _Tracker(_spans(origins.repeated(), size), registers)
