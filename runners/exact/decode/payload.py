@@ -20,6 +20,7 @@ from runners.exact.decode.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
+    end_of_window,
     event_of,
 )
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
@@ -93,9 +94,11 @@ def register_of(code: bytes, store: bool) -> int:
     return (rest[1] >> 3 & 7) + (8 if prefix in REX and prefix & 4 else 0)
 
 
-def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: int) -> PayloadFlow:
-    """Follow the payload of messages of `size` bytes through the client's window."""
-    numbers, begin, end = _positions(record)
+def follow(
+    record: InstructionRecord, accesses: Path, symbols: Symbols, size: int, *, one_way: bool = False
+) -> PayloadFlow:
+    """Follow the payload of messages of `size` bytes through the window."""
+    numbers, begin, end = _positions(record, end_of_window(one_way))
     functions = [symbols.place(block.address).function for block in record.blocks]
     kernel = [block.address >= USER_LIMIT for block in record.blocks]
     read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
@@ -118,10 +121,10 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     return tracker.flow
 
 
-def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
-    """Block number by position, and the positions between which the client's window lies."""
+def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int]", int, int]:
+    """Block number by position, and the positions between which the window lies."""
     numbers = array("I", [0])
-    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END), 0)
+    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, last), 0)
     for word in record.words:
         if not word & EVENT_BIT:
             numbers.append(word >> COUNT_BITS)
@@ -131,7 +134,7 @@ def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
             numbers.extend([numbers[-1]] * value)
         elif kind in ends:
             ends[RecordEvent(kind)] = len(numbers) - 1
-    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[RecordEvent.CLIENT_END]
+    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
 
 
 def _spans(found: Iterable[int], size: int) -> set[int]:
