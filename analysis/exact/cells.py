@@ -228,11 +228,13 @@ class Comparison:
             for cell in named
         ]
         first, *others = named
-        ratio = f" ({number(others[-1].of_message / first.of_message)} times as many)"
+        ratio = ""
+        if others:
+            ratio = f" ({number(others[-1].of_message / first.of_message)} times as many)"
         spread = " to ".join(takes) if many else listed(takes)
         said = (
             f"A message of {size_text(self.size)} takes {'from ' if many else ''}{spread}"
-            f"{ratio if others else ''} {self.title}"
+            f"{ratio} {self.title}"
         )
         if self.pattern not in WHOLE:
             return f"{said}: the mean of the window, where the two sides run ahead of each other."
