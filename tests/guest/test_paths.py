@@ -20,7 +20,7 @@ from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
 from runners.progress import Progress
 from tests.collected import Collected, datagrams, segments_again
-from tests.guest.exactness import EDGE_PACKETS, missed, total
+from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
 
 pytestmark = pytest.mark.guest
 SIZES = (1, 64, 4096, 65536)
@@ -107,11 +107,12 @@ def test_each_byte_is_copied_where_the_path_says_and_once(found: Found) -> None:
         for way in ("in", "out"):
             assert counts[f"copy_bytes {way}"] == path.times_copied(way) * payload, (*where, way)
         within = counts["copy_bytes kernel"]
-        if path.times_copied(
-            "kernel"
-        ):  # a softirq does it, and again where a segment is sent again
-            seen = within + counts["copy_bytes kernel elsewhere"] - payload
-            assert 0 <= seen <= segments_again(cell) * cell["size"], where
+        if path.times_copied("kernel"):
+            # A softirq copies it; once more where a segment is sent again, or where a small one
+            # finds its socket busy, whose backlog saves memory so (skb_condense).
+            more = within + counts["copy_bytes kernel elsewhere"] - payload
+            small = cell["messages"] * min(cell["size"], PAGE)
+            assert 0 <= more <= small + segments_again(cell) * cell["size"], (*where, more)
         else:  # a queue may be collapsed
             assert within <= payload // 100, where
 
