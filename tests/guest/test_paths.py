@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The exactness test for every transport: what its row of probes/paths.tsv says is what happened.
 
-46 and 2,000 messages of a byte, a line, a page and 64 KiB, where the transport carries them. No
-number was seen first: each follows from the messages, their size and the path.
+46 messages of a byte, a line, a page and 64 KiB, where the transport carries them, and 2,000 of a
+line. No number was seen first: each follows from the messages, their size and the path.
 """
 
 from __future__ import annotations
@@ -12,40 +12,41 @@ from typing import Any
 
 import pytest
 
-from probes.paths import DIRECTIONS, read_paths
+from probes.paths import read_paths
 from runners import guest, options, targets
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
 from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
 from runners.progress import Progress
-from tests.collected import Collected, datagrams
-from tests.guest.exactness import EDGE_PACKETS, missed, total
+from tests.collected import Collected, datagrams, segments_again
+from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
 
 pytestmark = pytest.mark.guest
 SIZES = (1, 64, 4096, 65536)
-FEW, MANY = 46, 2000
+# Many messages of one size only: on an emulated CPU a cell of them takes longer than all others.
+CELLS = ((46, SIZES), (2000, (64,)))
 SCRIPTS = (
     *("switches", "packets", "payload", "syscalls", "copies", "kernel_copies"),
     *("skbs", "copies_elsewhere", "causes", "segments"),
 )
 FIRST = ("unix", "tcp", "pipe", "udp", "shm")
 REST = tuple(name for name in read_paths() if name not in FIRST)
-# A boot: kernel, transports, and the sizes of which there are many messages.
-BOOTS = [pytest.param((DEFAULT, FIRST, (64,)), id=f"{DEFAULT}-first")] + [
-    pytest.param((kernel, names, SIZES), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
+BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
+    pytest.param((kernel, names), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
     for kernel in guest.SERIES
-    for what, names in (("all of first", FIRST), ("rest", REST))
+    for what, names in (("first", FIRST), ("rest", REST))
+    if (kernel, names) != (DEFAULT, FIRST)
 ]
 PATHS = read_paths()
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
-def plan(transports: tuple[str, ...], of_many: tuple[int, ...]) -> Plan:
+def plan(transports: tuple[str, ...]) -> Plan:
     """Every size and number of messages; what needs two CPUs has them."""
     chosen = [
         cell
-        for count, sizes in ((FEW, SIZES), (MANY, of_many))
+        for count, sizes in CELLS
         for cell in cells.cells(
             options.parse(
                 [
@@ -63,11 +64,11 @@ def plan(transports: tuple[str, ...], of_many: tuple[int, ...]) -> Plan:
 @pytest.fixture(scope="module", params=BOOTS)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """(cell, counts) of each cell that its transport can carry, from one boot."""
-    kernel, transports, of_many = request.param
+    kernel, transports = request.param
     folder: Path = tmp_path_factory.mktemp("paths")
     given = options.parse(["--kernel", kernel, "--transports", ",".join(transports)])
     (machine,) = targets.prepare_guests(given, invoker(), Progress())
-    target = targets.run_plan_in_guest(plan(transports, of_many), machine, folder, Progress())
+    target = targets.run_plan_in_guest(plan(transports), machine, folder, Progress())
     return read(Collected(folder / target.entry["folder"]), transports)
 
 
@@ -102,15 +103,18 @@ def test_a_message_enters_and_leaves_the_kernel_once_or_never(found: Found) -> N
 def test_each_byte_is_copied_where_the_path_says_and_once(found: Found) -> None:
     for cell, counts in found:
         path, payload = PATHS[cell["transport"]], payload_of(cell)
-        for way in DIRECTIONS:
-            wanted = path.times_copied(way) * payload
-            own = counts[f"copy_bytes {way}"]
-            elsewhere = counts.get(f"copy_bytes {way} elsewhere", 0) if way == "kernel" else 0
-            where = (cell["transport"], cell["size"], way)
-            if wanted or way != "kernel":
-                assert own + elsewhere == wanted, where
-            else:  # a queue may be collapsed, or a header copied for a segment that is sent again
-                assert own <= payload // 100, where
+        where = (cell["transport"], cell["size"])
+        for way in ("in", "out"):
+            assert counts[f"copy_bytes {way}"] == path.times_copied(way) * payload, (*where, way)
+        within = counts["copy_bytes kernel"]
+        if path.times_copied("kernel"):
+            # A softirq copies it; once more where a segment is sent again, or where a small one
+            # finds its socket busy, whose backlog saves memory so (skb_condense).
+            more = within + counts["copy_bytes kernel elsewhere"] - payload
+            small = cell["messages"] * min(cell["size"], PAGE)
+            assert 0 <= more <= small + segments_again(cell) * cell["size"], (*where, more)
+        else:  # a queue may be collapsed
+            assert within <= payload // 100, where
 
 
 def test_the_socket_layers_events_see_the_same_payload(found: Found) -> None:
