@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -14,6 +15,7 @@ from analysis.exact.cells import DEFAULT, Comparison, ExactCell, inclusive, sche
 from analysis.functions import explore
 from analysis.functions.flame import palette
 from analysis.wording import listed, size_text
+from probes.paths import read_paths
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
@@ -49,12 +51,15 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
     """The cells that are drawn: where they are too many, the first of each family.
 
-    A family's name is what stands before the first dash: unix, tcp, uring.
+    A family's name is the letters with which its transports' names begin: unix, tcp, uring.
     """
     if len(cells) <= MOST_DRAWN:
         return cells
-    families = {cell.transport.partition("-")[0]: cell for cell in reversed(cells)}
-    return tuple(cell for cell in cells if cell in families.values())[:MOST_DRAWN]
+    order = list(read_paths())
+    families: dict[str, ExactCell] = {}
+    for cell in sorted(cells, key=lambda cell: order.index(cell.transport)):
+        families.setdefault(re.split(r"[^a-z]", cell.transport)[0], cell)
+    return tuple(families.values())[:MOST_DRAWN]
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:

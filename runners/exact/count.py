@@ -105,7 +105,7 @@ def payload_is_followed(cell: ExactCell) -> bool:
 
 
 def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
-    messages = min(cell.messages, PAYLOAD_MESSAGES)
+    messages = _shortened(cell).messages
     expected = messages * cell.size
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
     copied = {direction: flow.copied[direction] for direction in DIRECTIONS}
@@ -119,14 +119,22 @@ def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
     }
 
 
+def _shortened(cell: ExactCell) -> ExactCell:
+    """The cell with as few messages as following them needs, in whole iterations."""
+    each = cell.messages // cell.iterations
+    fewest = max(each, PAYLOAD_MESSAGES // each * each)
+    return replace(cell, messages=min(cell.messages, fewest), warmup=PAYLOAD_WARMUP // each * each)
+
+
 def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises GuestError."""
-    short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
+    short = _shortened(cell)
     plugin = guest.plugin | {"memory": "on"}
     with scratch() as folder:
         boot(guest.machine, short.order, folder, plugin, guest.stored, guest.files)
         record, symbols = read_record(folder), _symbols(guest, folder)
-        return follow(record, folder / "accesses", symbols, cell.size)
+        accesses, size = folder / "accesses", cell.size
+        return follow(record, accesses, symbols, size, one_way=cell.one_way)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ static void server_window(const struct setup *setup, struct report *report)
 	start_phase(WINDOW);
 	markers_touch();
 	usage_now(&report->before); /* takes the call's first page faults */
+	report->finished = clock_ns(); /* so does this */
 	read_counters(report, BEFORE);
 	tell_client(setup, "r", 1);
 	usage_now(&report->before);

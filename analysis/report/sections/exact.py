@@ -13,6 +13,7 @@ from analysis.report.inline import above, code, say, signed
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
 
+COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
 MOST_SHAPES = 9  # of iterations: how many have a line
 MOST_BESIDE = 4  # transports side by side in a table; more are rows, or have tables of their own
 
@@ -102,36 +103,34 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
 
 def _by_transport(found: Comparison) -> Table:
     """A row for each transport."""
-    rows = []
     least = min(cell.of_message for cell in found.cells)
-    for cell in found.cells:
-        each = cell.messages_per_iteration
-        switches = [n / each for n in cell.switches()]
-        payload = cell.payload
-        copied = [NOT_MEASURED] * 3
-        if payload:
-            bytes_ = payload.messages * cell.size
-            copied = [number(payload.copied[way] / bytes_) for way in ("in", "kernel", "out")]
-        rows.append(
-            (
-                *(cell.transport, f"{cell.of_message:,.0f}", number(cell.of_message / least)),
-                f"{cell.mean / each:,.0f}",
-                f"{cell.identical} of {cell.iterations}",
-                *(number(cell.system_calls() / each), *map(number, switches), *copied),
-            )
-        )
+    followed = any(cell.payload for cell in found.cells)
     columns = [
         *numbers("instructions", "of the least", "mean of the window"),
         *numbers("exactly so", group=f"steady {found.iteration}"),
         *numbers("system calls", "voluntary switches", "other switches"),
-        *numbers("in", "within", "out", group="copies of each byte"),
+        *(numbers(*COPIES.values(), group="copies of each byte") if followed else ()),
     ]
     caption = (
         f"A message by transport, {found.kernel}, {size_text(found.size)}, {found.title}. Switches "
-        "are those of the two processes. Copies are counted by following the payload's addresses, "
-        "under SCHED_FIFO on one CPU: into the kernel, within it, and out of it"
+        "are those of the two processes"
     )
+    if followed:
+        caption += ". Copies by the addresses that the payload passes through"
+    rows = [(cell.transport, *_costs(cell, least, followed)) for cell in found.cells]
     return Table(caption, ["transport", *columns], rows)
+
+
+def _costs(cell: ExactCell, least: float, followed: bool) -> Iterator[str]:
+    """What a message costs over one of many transports."""
+    each = cell.messages_per_iteration
+    yield from (f"{cell.of_message:,.0f}", number(cell.of_message / least))
+    yield from (f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}")
+    yield from (number(count / each) for count in (cell.system_calls(), *cell.switches()))
+    payload = cell.payload
+    for way in COPIES if followed else ():
+        size = payload.messages * cell.size if payload else 0
+        yield number(payload.copied[way] / size) if payload else NOT_MEASURED
 
 
 def _beside(found: Comparison, first: bool) -> Blocks:

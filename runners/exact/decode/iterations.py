@@ -12,7 +12,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from runners.exact.decode.record import COUNT_BITS, VALUE_MASK, InstructionRecord, RecordEvent
+from runners.exact.decode.record import (
+    COUNT_BITS,
+    VALUE_MASK,
+    InstructionRecord,
+    RecordEvent,
+    end_of_window,
+)
 from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
@@ -75,14 +81,9 @@ class ReplayedWindow:
 def replay(
     record: InstructionRecord, symbols: Symbols, iterations: int, *, one_way: bool = False
 ) -> ReplayedWindow:
-    """Replay a record in which the client iterates so often. Raises RecordError.
-
-    Where messages go one way only, those under way at the client's end belong to the window.
-    """
-    begin, last = _find(record, RecordEvent.CLIENT_BEGIN), RecordEvent.CLIENT_END
-    if one_way and _find(record, RecordEvent.SERVER_END) > _find(record, last):
-        last = RecordEvent.SERVER_END
-    end = _find(record, last)
+    """Replay a record in which the client iterates so often. Raises RecordError."""
+    last = end_of_window(one_way)
+    begin, end = _find(record, RecordEvent.CLIENT_BEGIN), _find(record, last)
     machine = Replay(record.blocks, record.tasks, symbols)
     state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK

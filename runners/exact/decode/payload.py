@@ -20,6 +20,7 @@ from runners.exact.decode.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
+    end_of_window,
     event_of,
 )
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
@@ -29,7 +30,7 @@ STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
 PAGE = 4096
 BACK = 32  # bytes that a memcpy() goes back at most
-SEARCHED = 3  # the part of the window in which sources are looked for: they stay where they are
+SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
 STRING = -1  # the "register" of a string move
 OTHER = -2
 LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
@@ -93,16 +94,18 @@ def register_of(code: bytes, store: bool) -> int:
     return (rest[1] >> 3 & 7) + (8 if prefix in REX and prefix & 4 else 0)
 
 
-def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: int) -> PayloadFlow:
-    """Follow the payload of messages of `size` bytes through the client's window."""
-    numbers, begin, end = _positions(record)
+def follow(
+    record: InstructionRecord, accesses: Path, symbols: Symbols, size: int, *, one_way: bool = False
+) -> PayloadFlow:
+    """Follow the payload of messages of `size` bytes through the window."""
+    numbers, begin, end = _positions(record, end_of_window(one_way))
     functions = [symbols.place(block.address).function for block in record.blocks]
     kernel = [block.address >= USER_LIMIT for block in record.blocks]
     read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
     window = [access for access in read if begin < access.position <= end]
     registers = _Registers(record.blocks)
     origins = _Origins()
-    for access in window[: len(window) // SEARCHED]:
+    for access in window[: max(SEARCHED, len(window) // 3)]:
         if kernel[number := numbers[access.position]]:
             origins.step(access, registers.of(access, number))
     tracker = _Tracker(_spans(origins.repeated(), size), registers)
@@ -118,10 +121,10 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     return tracker.flow
 
 
-def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
-    """Block number by position, and the positions between which the client's window lies."""
+def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int]", int, int]:
+    """Block number by position, and the positions between which the window lies."""
     numbers = array("I", [0])
-    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END), 0)
+    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, last), 0)
     for word in record.words:
         if not word & EVENT_BIT:
             numbers.append(word >> COUNT_BITS)
@@ -131,7 +134,7 @@ def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
             numbers.extend([numbers[-1]] * value)
         elif kind in ends:
             ends[RecordEvent(kind)] = len(numbers) - 1
-    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[RecordEvent.CLIENT_END]
+    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
 
 
 def _spans(found: Iterable[int], size: int) -> set[int]:

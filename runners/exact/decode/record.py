@@ -30,6 +30,11 @@ class RecordEvent(enum.IntEnum):
     SERVER_END = 7
 
 
+def end_of_window(one_way: bool) -> RecordEvent:
+    """The marker at which it ends: where messages go one way, the server has the last one."""
+    return RecordEvent.SERVER_END if one_way else RecordEvent.CLIENT_END
+
+
 def event_of(word: int) -> tuple[int, int]:
     """Kind and value of a word with the event bit."""
     return word >> KIND_SHIFT & KIND_MASK, word & VALUE_MASK
