@@ -61,6 +61,11 @@ def every_module() -> tuple[str, ...]:
     return tuple(sorted({name for word in wanted for name in word.split("|")}))
 
 
+def holding(check: str) -> tuple[str, ...]:
+    """The transports whose path this check is about."""
+    return tuple(name for name, path in read_paths().items() if check in path.checks)
+
+
 def named(names: Names, functions: Container[str]) -> Place | None:
     """The first of these names that is among a kernel's `functions`; None without any."""
     return next((place for place in names if place.function in functions), None)

@@ -152,17 +152,18 @@ def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
     table = rows.pivot_table("value", list(CELL), "instrument", aggfunc="median")
     if not set(APART) <= set(table.columns):
         return
-    watched, traced = (
+    watched, counted, traced = (
         table.groupby(level=level)[name].transform("count") > 0
         for name, level in (
             ("bpftrace", ["target", "kernel", "quantity", "key"]),
+            ("bpftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
             ("ftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are
     # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
     few = int(traced_messages.min())
-    table = table[watched & traced].fillna(0.0).mul(few).round()
+    table = table[watched & counted & traced].fillna(0.0).mul(few).round()
     table = table.assign(repeat=0, cell=0, messages=few)
     table = table.set_index(["repeat", "cell", "messages"], append=True)
     yield from _pairs(table, APART, together=False)
@@ -210,7 +211,7 @@ def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> l
         if abs(difference) >= LEAST_EVENT:
             messages = int(index[-1])
             what = (cell["quantity"], cell["key"].removesuffix(WHOLE_MACHINE))
-            whys.append(explain(names, difference, messages, what, cell["kernel"], cell["pattern"]))
+            whys.append(explain(names, difference, messages, what, cell))
     return whys
 
 

@@ -8,7 +8,7 @@ import pytest
 from probes.paths import DIRECTIONS, Place, TransportPath, named, read_paths
 from runners.plan.factors import TRANSPORTS
 
-CHECKS = {"calls", "no-calls", "bytes", "segments", "packets", "through"}
+CHECKS = {"events", "calls", "no-calls", "bytes", "segments", "packets", "through"}
 BETWEEN = {"queued", "moved", "pinned", "shared", "encrypted"}
 
 
