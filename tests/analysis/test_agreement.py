@@ -49,6 +49,13 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     assert all(counts.equal for counts in rows.values())
 
 
+def test_who_follows_a_forwarder_is_not_compared_with_who_counts_two_ends() -> None:
+    counted = {"perf": {"other": 24}, "bpftrace": {"other": 0}, "bcc": {"other": 0}}
+    (table,) = agreements(window("syscalls", counted).assign(transport="tcp-proxy"))
+    ((_, _, by),) = table.rows
+    assert by["tcp-proxy"].by == {"bpftrace": 0, "bcc": 0}
+
+
 def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
     """One window of a cell: instrument → key → count."""
     where = {"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
