@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run folder → everything that a report says. Pure: reads files, writes none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import loopback
 from analysis.answer import build_answer
+from analysis.atlas import build_atlas
 from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
@@ -42,30 +43,42 @@ from analysis.wording import probes_text, size_text
 pd.options.mode.string_storage = "python"
 
 
-class Analysis:
+class Figures:
+    """A run, its tables and what is counted and timed in them: all that an answer needs."""
+
+    def __init__(self, run: Run, named: Collection[str] = ()) -> None:
+        self.run, self.cells = run, read_exact(run)
+        self.tables = build_tables(run, self.cells)
+        tidy, missing = self.tables.tidy, self.tables.missing
+        invalid = {(found.target.folder, found.cell.id) for found in self.tables.invalid}
+        everything = _requested(run, self.tables, self.cells)
+        self.measured = measure_all(everything, named)
+        # An article's program has a table of its own, and no ledger.
+        self.requested = everything[~everything["pattern"].isin(PROGRAMS)]
+        self.workload = self.measured[~self.measured["pattern"].isin(PROGRAMS)]
+        self.figures = over_repeats(self.workload)
+        self.ledgers = build_ledgers(self.figures, missing)
+        self.iterations = read_iterations(run, invalid)
+        self.timings = build_timings(tidy, self.iterations)
+        self.exact = exact.compare(self.cells)
+        self.answer = build_answer(self)
+
+
+class Analysis(Figures):
     """A run, its tables, ledgers, verdicts, times and all else that a report shows."""
 
     def __init__(self, run: Run) -> None:
-        cells, claims = read_exact(run), load_claims()
-        self.run, self.folders = run, _folders(run)
-        self.tables = build_tables(run, cells)
-        tidy, missing = self.tables.tidy, self.tables.missing
+        claims = load_claims()
+        super().__init__(run, quantities(claims))
+        tidy, missing, requested = self.tables.tidy, self.tables.missing, self.requested
         invalid = {(found.target.folder, found.cell.id) for found in self.tables.invalid}
-        everything = _requested(run, self.tables, cells)
-        self.measured = measure_all(everything, quantities(claims))
-        # An article's program has a table of its own, and no ledger.
-        requested = everything[~everything["pattern"].isin(PROGRAMS)]
-        workload = self.measured[~self.measured["pattern"].isin(PROGRAMS)]
-        figures = over_repeats(workload)
-        self.ledgers = build_ledgers(figures, missing)
-        observed = read_observed(run)
-        verdicts = judge(claims, self.measured, missing, observed)
+        self.folders = _folders(run)
+        verdicts = judge(claims, self.measured, missing, read_observed(run))
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = compare(tidy)
         self.agreements = agreements(tidy)
-        self.switching = switch_modes(workload)
-        self.iterations = read_iterations(run, invalid)
-        self.timings = build_timings(tidy, self.iterations)
+        self.switching = switch_modes(self.workload)
+        self.atlas = build_atlas(self.ledgers, self.timings)
         self.parts = decompose(tidy)
         self.disturbed = share_disturbed(run)
         self.functions = function_tables(requested)
@@ -73,16 +86,14 @@ class Analysis:
         self.wakeups = wakeups.wakeups(tidy)
         self.trees = calltree.all_conditions(calltree.messages(run))
         self.profiles = profiles(run, invalid)
-        self.kernels = compare_kernels(run, figures, requested, missing)
+        self.kernels = compare_kernels(run, self.figures, requested, missing)
         kernel_rows = requested[requested["instrument"] != "exact"]
         self.costs = probe_costs(kernel_rows, self.tables.probes, self.folders)
-        self.exact = exact.compare(cells)
         self.crosschecks = crosschecks(requested)
-        self.knobs = knob_tables(cells)
+        self.knobs = knob_tables(self.cells)
         self.programs = program_rows(self.measured)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)
-        self.answer = build_answer(self)
         self.summary = self._summary()
 
     def _summary(self) -> tuple[str, ...]:

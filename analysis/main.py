@@ -7,14 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from analysis.analyse import Analysis, analyse
+from analysis.analyse import Analysis, Figures, analyse
 from analysis.answer_plot import draw_answer
+from analysis.atlas_plot import draw_atlas
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff
 from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
+from analysis.processes import in_process
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.brief import show_brief
@@ -48,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> None:
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.first_answer is not None:
+        show_first_answer(options.first_answer)
+        return
     if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
         parser.error("name one run, two after --diff, or two and more after --pool.")
     if options.out is not None and options.diff is None:
@@ -79,6 +84,8 @@ def _parser() -> Parser:
     add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
     add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
     add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
+    # run.sh calls this while guests still count: the folder has this machine's times only.
+    add("--first-answer", type=folder, help=argparse.SUPPRESS)
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
         ("full", "print the whole ledger, with every source"),
@@ -89,7 +96,7 @@ def _parser() -> Parser:
     return parser
 
 
-def make_report(run: Path, how: str | None = None) -> None:
+def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
     analysis, report = analyse(read_run(run)), run / "report.html"
     output.write_all(run, _files(analysis, tuple(_draw(analysis))))
@@ -108,17 +115,31 @@ def make_report(run: Path, how: str | None = None) -> None:
             f"{shown(str(run))} holds no valid figure: its report.md says what failed; "
             "mend that, and measure again."
         )
+    return analysis
+
+
+def show_first_answer(run: Path) -> None:
+    """Print what the times say already."""
+    answer = Figures(read_run(run)).answer
+    if answer and len(answer.names) > 1 and answer.decision:
+        print(f"{answer.decision} Counts follow.")
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:
-    """The first ledger's pattern and size are what the report is about."""
+    """The first ledger's pattern and size are what the report is about.
+
+    Exact mode's figures take as long as all others, so a process of their own draws them meanwhile.
+    """
+    exact = in_process(lambda: draw_exact(analysis.exact))
     if analysis.answer:
         yield draw_answer(analysis.answer)
+    if analysis.atlas:
+        yield draw_atlas(analysis.atlas)
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
     yield from draw_profiles(analysis.profiles)
-    yield from draw_exact(analysis.exact)
+    yield from exact()
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:

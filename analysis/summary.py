@@ -27,7 +27,7 @@ from analysis.wording import (
 )
 
 ACROSS, EARLY = "cross-cpu", "wakeups_write_space"
-MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, nineteen are a table
+MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, more are a table
 # Measure, and the words before and after its figure.
 COUNTS = (
     ("payload_copies", "copies each payload byte", "times"),

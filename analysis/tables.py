@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
-from analysis.counts.validity import Counted, invalid_reasons
+from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
 from analysis.programs import records
@@ -24,6 +24,7 @@ from analysis.raw.probe_files import (
 )
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.raw.run import Missing, Run, Target
+from probes.paths import read_paths
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -78,7 +79,12 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
             missing += _missing(target, cell, scripts)
             if cell.result is None:
                 continue
-            figures = list(_figures(target, cell, cell.result, scripts))
+            path = read_paths()[cell.transport]
+            figures = [
+                figure
+                for figure in _figures(target, cell, cell.result, scripts)
+                if sees(figure.instrument, figure.quantity, path)
+            ]
             reasons = invalid_reasons(cell, cell.result, figures)
             if reasons:
                 invalid.append(Invalid(target, cell, tuple(reasons)))

@@ -14,6 +14,7 @@ import argparse
 import bisect
 import struct
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,19 +32,24 @@ class CallSiteError(ReasonError):
     """The call site cannot be found."""
 
 
+@cache  # a large file, which an emulated CPU takes seconds to read
 def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, int]]:
-    """Function → (address, bytes up to the next symbol) for the kernel's text, without modules."""
-    addresses: dict[str, int] = {}
+    """Function → (address, bytes up to the next symbol of its module) for the kernel's text and all
+    modules'. Of several functions of one name the first counts: the kernel's own come first.
+    """
+    places: dict[str, tuple[str, int]] = {}
+    starts = set()
     with path.open(encoding="ascii") as lines:
         for line in lines:
-            address, kind, name, *module = line.split()
-            if kind in "tTwW" and not module:
-                addresses.setdefault(name, int(address, 16))
-    if not any(addresses.values()):
+            at, kind, name, *module = line.split()
+            if kind in "tTwW":
+                place = "".join(module), int(at, 16)
+                places.setdefault(name, place)
+                starts.add(place)
+    if not any(at for _, at in places.values()):
         raise CallSiteError(reason("no-addresses", file=path))
-    ordered = sorted(set(addresses.values()))
-    ends = dict(pairwise(ordered))
-    return {name: (at, ends.get(at, at) - at) for name, at in addresses.items()}
+    ends = {at: end for at, end in pairwise(sorted(starts)) if at[0] == end[0]}
+    return {name: (at[1], ends.get(at, at)[1] - at[1]) for name, at in places.items()}
 
 
 def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> bytes:
@@ -83,14 +89,22 @@ def find_calls(code: bytes, address: int, target: int) -> list[int]:
 def call_offsets(caller: str, callee: str) -> list[int]:
     """The offsets in `caller` of its calls to `callee` on the running kernel, at least one."""
     symbols = read_symbols()
-    for name in (caller, callee):
-        if name not in symbols:
-            raise CallSiteError(_no_function(name, symbols))
-    address, length = symbols[caller]
-    calls = find_calls(read_memory(address, length), address, symbols[callee][0])
+    start, length = _extent(caller, symbols)
+    calls = find_calls(read_memory(start, length), start, _extent(callee, symbols)[0])
     if not calls:
         raise CallSiteError(reason("no-call", caller=caller, callee=callee))
     return calls
+
+
+def address(name: str) -> int:
+    """Where the running kernel has this function. Raises CallSiteError."""
+    return _extent(name, read_symbols())[0]
+
+
+def _extent(name: str, symbols: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    if name not in symbols:
+        raise CallSiteError(_no_function(name, symbols))
+    return symbols[name]
 
 
 def all_call_offsets(call: str) -> tuple[str, list[int]]:

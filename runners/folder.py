@@ -65,8 +65,12 @@ class RunFolder:
 
     def commit(self, manifest: str) -> None:
         """Write run.json, and move the folder."""
-        (self.path / "run.json").write_text(manifest, encoding="utf-8")
+        self.write_manifest(manifest)
         self.path.rename(self.destination)
+
+    def write_manifest(self, manifest: str) -> None:
+        """Write run.json, so that the analysis can read what is there so far."""
+        (self.path / "run.json").write_text(manifest, encoding="utf-8")
 
 
 @dataclass(frozen=True)

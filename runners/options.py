@@ -267,7 +267,8 @@ EFFECTIVE = {
     "--pool": ALWAYS - {"--out"},
     "--exact": ALWAYS
     | SHOWN.keys()
-    | {"--transports", "--sizes", "--placements", "--sched", "--messages", "--kernel", "--knob"},
+    | {"--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched"}
+    | {"--in-flight", "--clients", "--messages", "--kernel", "--knob"},
     "--claims": ALWAYS
     | SHOWN.keys()
     | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},

@@ -48,7 +48,10 @@ def last_line(complaints: IO[bytes]) -> str:
     """What a program of ours said last on stderr, a file; empty where it said nothing."""
     complaints.seek(0)
     lines = complaints.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("pathcost: ") if lines else ""
+    # Python's own word, where a signal came before the program could answer it.
+    if lines and lines[-1] != "KeyboardInterrupt":
+        return lines[-1].removeprefix("pathcost: ")
+    return ""
 
 
 def stop(

@@ -14,37 +14,41 @@ BAR = 20  # characters
 
 
 class Progress:
-    """Prints to stderr: one line that changes on a terminal, plain lines elsewhere."""
+    """Prints to stderr: one line that changes on a terminal, plain lines elsewhere.
+
+    Threads may each be in a step of their own.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._terminal = sys.stderr.isatty()
         self._width = shutil.get_terminal_size().columns
         self._lock = threading.Lock()
-        self._step = self._text = ""
-        self._began = self._spoke = 0.0
+        self._steps: dict[int, tuple[str, str, float]] = {}  # by thread: name, text, began
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """A named piece of work; `seconds` keeps how long it took."""
-        done = threading.Event()
-        self._step, self._text, self._began = name, "", time.monotonic()
-        self._spoke = self._began
-        ticker = threading.Thread(target=self._tick, args=(done,), daemon=True)
+        done, thread, began = threading.Event(), threading.get_ident(), time.monotonic()
+        self._steps[thread] = name, "", began
+        ticker = threading.Thread(target=self._tick, args=(done, thread), daemon=True)
         ticker.start()
         try:
             yield
         finally:
             done.set()
             ticker.join()
-            spent = time.monotonic() - self._began
+            del self._steps[thread]
+            spent = time.monotonic() - began
             self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)
             self._line(f"{name}: {spent:.1f} s", final=True)
 
     def say(self, text: str) -> None:
-        """Set what the step is doing now."""
-        with self._lock:
-            self._text = text
+        """Set what this thread's step is doing now."""
+        thread = threading.get_ident()
+        if thread in self._steps:
+            name, _, began = self._steps[thread]
+            self._steps[thread] = name, text, began
 
     def count(self, done: int, total: int, text: str) -> None:
         """Set what the step is doing and how far it is; a terminal also gets a bar."""
@@ -55,17 +59,20 @@ class Progress:
         """Print a line that stays."""
         self._line(text, final=True)
 
-    def _tick(self, done: threading.Event) -> None:
+    def _tick(self, done: threading.Event, thread: int) -> None:
+        spoke = time.monotonic()
         while not done.wait(0.5):
             now = time.monotonic()
-            if self._terminal:
-                self._line(self._now(now), final=False)
-            elif now - self._spoke >= SIGN_OF_LIFE_SECONDS:
-                self._spoke = now
-                self._line(self._now(now), final=True)
+            name, text, began = self._steps[thread]
+            line = f"{name}: {text} ({now - began:.0f} s)"
+            if self._terminal and thread == max(self._steps, key=self._began):
+                self._line(line, final=False)
+            elif not self._terminal and now - spoke >= SIGN_OF_LIFE_SECONDS:
+                spoke = now
+                self._line(line, final=True)
 
-    def _now(self, now: float) -> str:
-        return f"{self._step}: {self._text} ({now - self._began:.0f} s)"
+    def _began(self, thread: int) -> float:
+        return self._steps[thread][2]
 
     def _line(self, text: str, *, final: bool) -> None:
         with self._lock:

@@ -5,7 +5,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from runners.errors import RunError
 from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
+from runners.guest.machine import stopping
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
@@ -52,7 +55,7 @@ def run(options: Options, argv: list[str]) -> int:
     again = f"the raw files are in {destination}; try again with python -m analysis {destination}."
     shown = [options.shown] if options.shown else []
     try:
-        status = session.analyse(python, str(destination), *shown)
+        status = session.analyse(python, str(destination), *shown).returncode
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
     if status != 0 and not (destination / "report.html").exists():
@@ -68,7 +71,7 @@ def compare(options: Options) -> int:
     out = ["--out", str(options.out.resolve())] if options.out else []
     what = "--diff" if options.diff else "--pool"
     runs = [str(path.resolve()) for path in options.diff or options.pool]
-    return session.analyse(python, what, *runs, *out)
+    return session.analyse(python, what, *runs, *out).returncode
 
 
 def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Path:
@@ -89,7 +92,7 @@ def measure_with_probes(session: Session, destination: Path, argv: list[str]) ->
         folder = RunFolder(destination, journal)
         prepared = prepare(session)
         manifest = Manifest(session.options, argv)
-        parts = collect(session, prepared, root, folder.raw)
+        parts = collect(session, prepared, root, folder, manifest)
         folder.commit(manifest.text(destination, session.progress.seconds, **parts))
     return prepared.python
 
@@ -117,16 +120,25 @@ def prepare(session: Session) -> Prepared:
     return Prepared(python, checks, planner, plans, experiments)
 
 
-def collect(session: Session, prepared: Prepared, root: Root, raw: Path) -> dict[str, list[Any]]:
+def collect(
+    session: Session, prepared: Prepared, root: Root, folder: RunFolder, manifest: Manifest
+) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
-    options, who, progress = session.options, session.invoker, session.progress
+    options, who, progress, raw = session.options, session.invoker, session.progress, folder.raw
+    done, lacks, counted, uncounted = [], list[Any](), list[Any](), list[Any]()
     try:
         guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
-        done = run_targets(session, prepared, guests, root, raw)
-        lacks = prepared.experiments.run(raw / "host", root) if "host" in prepared.plans else []
+        if "host" in prepared.plans:
+            done.append(run_on_host(session, prepared, root, raw))
+            lacks = prepared.experiments.run(raw / "host", root)
         # Claims are settled by probes and times: exact mode is not among what they need.
-        counting = guests and options.claims is None
-        counted, uncounted = count_exactly(session, raw) if counting else ([], [])
+        if guests and options.claims is None:
+            so_far = manifest.text(folder.path, {}, targets=[target.entry for target in done])
+            with beside(exact_counting(session, prepared.python, folder, so_far)) as counting:
+                done += run_in_guests(session, prepared, guests, raw)
+            counted, uncounted = counting.result()
+        else:
+            done += run_in_guests(session, prepared, guests, raw)
     except guest.GuestError as error:
         raise RunError(str(error)) from error
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
@@ -138,36 +150,72 @@ def collect(session: Session, prepared: Prepared, root: Root, raw: Path) -> dict
     }
 
 
-def run_targets(
-    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], root: Root, raw: Path
-) -> list[targets.FinishedTarget]:
-    """Carry out the plan of each target."""
-    done, plans, planner = [], prepared.plans, prepared.planner
-    if "host" in plans:
-        checks = prepared.checks
-        probe_level = preflight.probe_level(checks)
-        uncounted = planner.uncounted("host", probe_level, alone="guest" not in plans)
-        where = (root, probe_level, raw, session.progress, uncounted)
-        emulated = preflight.emulated(checks)
-        done.append(targets.run_plan_on_host(plans["host"], *where, emulated=emulated))
-        if isinstance(planner, ClaimsPlanner):
-            try_tools(planner.needs["tools"], raw / "host")
-    for machine in guests:
-        around = (machine, raw, session.progress)
-        uncounted = planner.uncounted("guest", "function", alone=False)
-        done.append(targets.run_plan_in_guest(plans["guest"], *around, uncounted))
+def run_on_host(
+    session: Session, prepared: Prepared, root: Root, raw: Path
+) -> targets.FinishedTarget:
+    """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
+    checks, planner = prepared.checks, prepared.planner
+    probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
+    uncounted = planner.uncounted("host", probe_level, alone="guest" not in prepared.plans)
+    where = (root, probe_level, raw, session.progress, uncounted)
+    done = targets.run_plan_on_host(prepared.plans["host"], *where, emulated=emulated)
+    if isinstance(planner, ClaimsPlanner):
+        try_tools(planner.needs["tools"], raw / "host")
     return done
 
 
-def count_exactly(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The fast form of exact mode, where there is a guest's QEMU anyway."""
+def run_in_guests(
+    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
+) -> list[targets.FinishedTarget]:
+    """Carry out the guests' plan on each kernel."""
+    uncounted = prepared.planner.uncounted("guest", "function", alone=False)
+    return [
+        targets.run_plan_in_guest(
+            prepared.plans["guest"], machine, raw, session.progress, uncounted
+        )
+        for machine in guests
+    ]
+
+
+Exact = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""The entries of `exact` and of `missing` in run.json."""
+
+
+@contextmanager
+def beside(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
+    """Do `work` in a thread of its own meanwhile. What ends us early ends its QEMUs."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            future = pool.submit(work)
+            yield future
+            future.exception()  # waits, where a signal can still end it
+        except BaseException:
+            stopping.set()
+            raise
+
+
+def exact_counting(
+    session: Session, python: Path, folder: RunFolder, so_far: str
+) -> Callable[[], Exact]:
+    """The first answer, and the fast form of exact mode: counts do not mind what runs beside them.
+
+    Set-up asks root's process, so it does not run in the thread.
+    """
+    failed: Exact | None = None
     try:
         with session.progress.step("set-up for exact counts"):
             session.set_up("--exact")
     except RunError as error:
-        failed = reason("exact-failed", said=str(error).rstrip("."))
-        return [], [missing(["exact counts"], failed)]
-    return exact.run_fast(session, raw)
+        why = reason("exact-failed", said=str(error).rstrip("."))
+        failed = [], [missing(["exact counts"], why)]
+
+    def work() -> Exact:
+        folder.write_manifest(so_far)
+        if first := session.first_answer(python, folder.path):
+            session.progress.note(first)
+        return failed or exact.run_fast(session, folder.raw)
+
+    return work
 
 
 def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:

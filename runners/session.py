@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from runners import leftovers, preflight
 from runners.errors import RunError
@@ -22,6 +22,7 @@ from runners.process import attempt, command, last_line
 from runners.progress import Progress
 from runners.root import OwnProgram, Root, RootProgram
 
+Completed = subprocess.CompletedProcess[str]
 LIST_SECONDS = 60
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
@@ -110,12 +111,19 @@ class Session:
         program.wait()
         return said
 
-    def analyse(self, python: Path, *arguments: str) -> int:
-        """Run `python -m analysis`; its exit status. It does not hear the terminal's signals."""
+    def analyse(self, python: Path, *arguments: str, **streams: Any) -> Completed:
+        """Run `python -m analysis` to its end. It does not hear the terminal's signals."""
         return subprocess.run(
             command([str(python), "-B", "-m", "analysis", *arguments]),
             cwd=REPOSITORY,
             env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
             process_group=0,
             check=False,
-        ).returncode
+            **streams,
+        )
+
+    def first_answer(self, python: Path, run: Path) -> str:
+        """What the times in an unfinished run's folder say; empty where there are none."""
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        done: Completed = self.analyse(python, "--first-answer", str(run), **streams)
+        return (done.stdout or "").strip()

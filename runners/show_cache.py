@@ -7,7 +7,7 @@ from pathlib import Path
 from runners.cli import WIDTH
 from runners.errors import RunError, UsageError
 from runners.guest.cache import hold
-from runners.guest.contents import kept, megabytes, strangers, total
+from runners.guest.contents import foreign, kept, megabytes, total
 from runners.guest.errors import InUseError
 from runners.invoker import invoker
 from runners.options import Options
@@ -28,7 +28,7 @@ def show_cache(_: Options) -> None:
         print(COLUMNS.format(row.kind.what, row.purpose[:50], megabytes(row.size), day))
     print(COLUMNS.format("all", "", total(rows), "").rstrip())
     print("What is not used goes by itself: stored machines after 7 days, the rest after 30.")
-    _name_strangers(folder)
+    _name_foreign(folder)
 
 
 def clear_cache(_: Options) -> None:
@@ -36,7 +36,7 @@ def clear_cache(_: Options) -> None:
     folder = invoker().cache.resolve()
     rows = kept(folder)
     if not rows:
-        if strangers(folder):
+        if foreign(folder):
             raise UsageError(
                 f"{folder} holds nothing of pathcost's, and is left alone: is PATHCOST_CACHE right?"
             )
@@ -50,10 +50,10 @@ def clear_cache(_: Options) -> None:
     if stay := [row.path.name for row in rows if not row.remove()]:
         raise RunError(f"cannot remove all of {folder}: {', '.join(stay)} stays.")
     print(f"removed {len(rows)} entries, {size}, from {folder}")
-    _name_strangers(folder)
+    _name_foreign(folder)
 
 
-def _name_strangers(folder: Path) -> None:
-    if names := strangers(folder):
+def _name_foreign(folder: Path) -> None:
+    if names := foreign(folder):
         line = f"not pathcost's, and left alone: {', '.join(names)}"
         print(line if len(line) <= WIDTH else f"{line[: WIDTH - 2]} …")

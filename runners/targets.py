@@ -112,7 +112,7 @@ def run_plan_in_guest(
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
         order.write_text(plan.text(), encoding="utf-8")
-        modules = [(file, f"modules/{n}-{file.name}") for n, file in enumerate(machine.modules)]
+        modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
         pack(payload, [(order, order.name), *modules])
         with progress.step(f"guest {machine.release}: measuring"):
             machine.run(

@@ -18,7 +18,7 @@ export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
-scripts=(runners/*.sh runners/programs/*.sh runners/box/*.sh .ci/run)
+scripts=(runners/*.sh runners/programs/*.sh runners/box/*.sh docs/build.sh .ci/run)
 pytest=(python -m pytest -o "cache_dir=$cache/pytest")
 machine='root or guest' # these have the machine to themselves
 
@@ -27,6 +27,7 @@ checks() {
 	shfmt -d "${scripts[@]}"
 	clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/programs/*/*.c probes/exact/*.[ch]
 	[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/programs | tee >(cat >&2))"
+	codespell
 	ruff check .
 	ruff format --check .
 	mypy --cache-dir "$cache/mypy"

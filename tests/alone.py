@@ -20,7 +20,7 @@ from pathlib import Path
 from runners.bench.in_guest import GatedWorkload
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.instrument import AttachError
-from runners.collect.scripts import PROBES, Script, read_scripts
+from runners.collect.scripts import PROBES, Script, parts, read_scripts
 from runners.process import command
 
 MESSAGES = 46
@@ -131,7 +131,8 @@ def rows_of(probe_level: str, kernel: str) -> list[Script]:
     """The bpftrace scripts of one probe level, one row of each: that of this series of kernels."""
     return [
         next((row for row in rows if kernel in row.kernels), rows[0])
-        for rows in read_scripts().values()
+        for script in read_scripts().values()
+        for rows in parts(script, CELLS.values())[:1]
         if (rows[0].instrument, rows[0].probe_level) == ("bpftrace", probe_level)
     ]
 

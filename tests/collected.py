@@ -79,11 +79,22 @@ def segments_again(cell: dict[str, Any]) -> int:
     return _tcp_delta(cell, "RetransSegs")
 
 
+def datagrams(cell: dict[str, Any]) -> tuple[int, int]:
+    """UDP datagrams sent and received over the window, by /proc/net/snmp."""
+    return _delta(cell, "Udp", "OutDatagrams"), _delta(cell, "Udp", "InDatagrams")
+
+
 def _tcp_delta(cell: dict[str, Any], counter: str) -> int:
-    before, after = (_tcp_row(text)[counter] for text in cell["result"]["proc"]["/proc/net/snmp"])
+    return _delta(cell, "Tcp", counter)
+
+
+def _delta(cell: dict[str, Any], protocol: str, counter: str) -> int:
+    texts = cell["result"]["proc"]["/proc/net/snmp"]
+    before, after = (_row(text, protocol)[counter] for text in texts)
     return after - before
 
 
-def _tcp_row(text: str) -> dict[str, int]:
-    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:"))
+def _row(text: str, protocol: str) -> dict[str, int]:
+    lines = (line for line in text.splitlines() if line.startswith(f"{protocol}:"))
+    names, values = (line.split()[1:] for line in lines)
     return dict(zip(names, map(int, values), strict=True))

@@ -21,6 +21,7 @@ from analysis.counts.measures import WORKLOAD, groups
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
+from probes.paths import read_paths
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
@@ -121,7 +122,13 @@ def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
         & ~tidy["quantity"].isin(NOT_COMPARED)
         & tidy["instrument"].isin(INSTRUMENTS)
         & ~tidy["quantity"].isin(TIMES)
+        & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(_forwarded()))
     ]
+
+
+def _forwarded() -> list[str]:
+    """Transports with a third process: perf follows it too, the probes count the two ends."""
+    return [name for name, path in read_paths().items() if path.legs > 1]
 
 
 def _together(rows: pd.DataFrame) -> pd.DataFrame:
@@ -152,17 +159,18 @@ def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
     table = rows.pivot_table("value", list(CELL), "instrument", aggfunc="median")
     if not set(APART) <= set(table.columns):
         return
-    watched, traced = (
+    watched, counted, traced = (
         table.groupby(level=level)[name].transform("count") > 0
         for name, level in (
             ("bpftrace", ["target", "kernel", "quantity", "key"]),
+            ("bpftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
             ("ftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are
     # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
     few = int(traced_messages.min())
-    table = table[watched & traced].fillna(0.0).mul(few).round()
+    table = table[watched & counted & traced].fillna(0.0).mul(few).round()
     table = table.assign(repeat=0, cell=0, messages=few)
     table = table.set_index(["repeat", "cell", "messages"], append=True)
     yield from _pairs(table, APART, together=False)
@@ -210,7 +218,7 @@ def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> l
         if abs(difference) >= LEAST_EVENT:
             messages = int(index[-1])
             what = (cell["quantity"], cell["key"].removesuffix(WHOLE_MACHINE))
-            whys.append(explain(names, difference, messages, what, cell["kernel"], cell["pattern"]))
+            whys.append(explain(names, difference, messages, what, cell))
     return whys
 
 

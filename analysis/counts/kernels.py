@@ -20,6 +20,7 @@ from analysis.counts.ledger import (
 )
 from analysis.counts.measures import round_trips
 from analysis.counts.quantities import MEASURES
+from analysis.functions.table import EXACT_TARGET, called
 from analysis.raw.run import Missing, Run
 
 TARGET = "guest"  # kernels are compared in guests: the host is one machine with one kernel
@@ -64,7 +65,8 @@ def compare_kernels(
     tables = tuple(
         _table(figures, conditions, kernels, missing) for conditions in all_conditions(figures)
     )
-    return Kernels(tables, _changes(tidy[tidy["target"] == TARGET], kernels))
+    in_guests = tidy[tidy["target"].isin([TARGET, EXACT_TARGET])]
+    return Kernels(tables, _changes(in_guests, kernels))
 
 
 def _table(
@@ -96,7 +98,7 @@ def _entry(row: Row | None, conditions: str, transport: str) -> Entry | None:
 
 
 def _changes(tidy: pd.DataFrame, kernels: list[str]) -> tuple[FunctionChange, ...]:
-    rows = tidy[tidy["valid"] & (tidy["instrument"] == "ftrace")]
+    rows = called(tidy)
     rows = rows[rows["value"] >= round_trips(rows)]
     if rows.empty:
         return ()

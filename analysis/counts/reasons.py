@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Known reasons why two instruments differ, and by how much at most: reasons.tsv."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probes.paths import read_paths
 from probes.tables import read_rows
 
+PAGE = 4096
 TABLE = Path(__file__).with_name("reasons.tsv")
 
 
 class Allowance(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
-    `key` and `only` are empty where they do not matter; `only` names kernels by their series, or
-    patterns.
+    `key` and `only` are empty where they do not matter; `only` names kernels by their series,
+    patterns, transports, checks of their paths, or `large`: messages of more than a page.
     """
 
     instrument: str
@@ -27,10 +29,12 @@ class Allowance(NamedTuple):
     each: float
     why: str
 
-    def holds(self, instrument: str, what: tuple[str, str], kernel: str, pattern: str) -> bool:
+    def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
         quantity, key = what
+        known = {cell["pattern"], cell["transport"], *read_paths()[cell["transport"]].checks}
+        known |= {"large"} if cell["size"] > PAGE else set()
         place = not self.only or any(
-            name == pattern or kernel.startswith(f"{name}.") for name in self.only.split()
+            name in known or cell["kernel"].startswith(f"{name}.") for name in self.only.split()
         )
         return (
             place
@@ -53,13 +57,13 @@ def explain(
     difference: float,
     messages: int,
     what: tuple[str, str],
-    kernel: str,
-    pattern: str,
+    cell: Mapping[str, Any],
 ) -> str | None:
-    """Why the first count is `difference` events above the second; None if nobody knows."""
-    firsts, seconds = (
-        [r for r in read_reasons() if r.holds(name, what, kernel, pattern)] for name in names
-    )
+    """Why the first count is `difference` events above the second; None if nobody knows.
+
+    `cell` has the kernel, the pattern, the transport and the size.
+    """
+    firsts, seconds = ([r for r in read_reasons() if r.holds(name, what, cell)] for name in names)
     # The fewest reasons that are enough: one instrument's, the other's, or both.
     for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
         low, high = _bounds(ones, messages)

@@ -2,23 +2,27 @@
 """Conservation: what must hold in a window for its figures to be used in a verdict."""
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
 from analysis.raw.probe_files import DIFFERENCE
+from probes.hooks import PROBES
+from probes.paths import TransportPath, read_paths
+from probes.tables import read_rows
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
 # /proc is read just outside the window, where the delayed ACK of the warm-up may be sent.
 EDGE_PACKETS = 1
+# What counts a path's own functions or events, and would be 0 on a path that has others.
+OF_A_PATH = ("messages", "payload_bytes", "copy_calls", "copy_bytes")
 Probed = dict[tuple[str, str], float]  # (quantity, key) → value
 # Each must see every message and byte by itself.
 PROBERS = ("bpftrace", "bcc", "perf")
-# The transports whose paths bcc and perf have hooks on; on another's they see no message.
-HOOKED = ("unix", "tcp")
-# Their messages pass through no call: no probe sees one, and there is nothing to compare.
-MAPPED = ("shm", "shm-spin")
+# A returned call that brought bytes is a message received, however often the path was entered.
+REPEATED = {"sent": "sends"}
 
 
 class Counted(NamedTuple):
@@ -30,18 +34,32 @@ class Counted(NamedTuple):
     value: float
 
 
+def sees(instrument: str, quantity: str, path: TransportPath) -> bool:
+    """Whether an instrument has hooks on what this path does: bcc by its table, perf by events."""
+    if quantity not in OF_A_PATH or instrument not in PROBERS[1:]:
+        return True
+    if instrument == "perf":
+        return "events" in path.checks
+    return any(place.function in _bcc_hooks() for place in path.sends)
+
+
+@cache
+def _bcc_hooks() -> frozenset[str]:
+    return frozenset(row["hook"] for row in read_rows(PROBES / "bcc/counts.tsv"))
+
+
 def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
+    path = read_paths()[cell.transport]
     reasons = [*_payload(cell, result), *_window(cell, result), *_backwards(entries)]
-    for prober in PROBERS if cell.transport in HOOKED else PROBERS[:1]:
+    for prober in PROBERS:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
         who = "probes" if prober == PROBERS[0] else prober
-        if cell.transport not in MAPPED:
-            reasons += _copies(cell, probed, who)
-            reasons += _probed_messages(cell, result, probed, who)
+        reasons += _copies(cell, path, probed, who)
+        reasons += _probed_messages(cell, path, result, probed, who)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
-            reasons += _segments(cell, entries, probed, who)
+            reasons += _segments(cell, path, entries, probed, who)
         packets = probed.get((DIFFERENCE, ""), 0)
         if packets > 0:
             reasons.append(f"other programs sent {packets:.0f} packets over lo in the window")
@@ -86,31 +104,47 @@ def _backwards(entries: list[Counted]) -> Iterator[str]:
             yield f"{instrument} counted {value:.0f} {quantity} {key}".rstrip()
 
 
-def _copies(cell: Cell, probed: Probed, who: str) -> Iterator[str]:
-    """Payload copied in = copied out = messages x size, and so what the socket calls returned."""
+def _copies(cell: Cell, path: TransportPath, probed: Probed, who: str) -> Iterator[str]:
+    """The payload is copied where the path says, each byte once, and nowhere else on its way."""
     payload = cell.messages * cell.size
-    for quantity, way, seen_as in (
-        ("payload_bytes", "sent", "sent"),
-        ("payload_bytes", "received", "received"),
-        ("copy_bytes", "in", "copied in"),
-        ("copy_bytes", "out", "copied out"),
-    ):
-        seen = probed.get((quantity, way))
+    for way in ("sent", "received"):
+        seen = probed.get(("payload_bytes", way))
         if seen is not None and seen != payload:
-            yield f"{who} saw {seen:.0f} bytes {seen_as}, and messages x size is {payload}"
+            yield f"{who} saw {seen:.0f} bytes {way}, and messages x size is {payload}"
+    for way, times in ((way, path.times_copied(way)) for way in ("in", "out")):
+        seen = probed.get(("copy_bytes", way))
+        if seen is not None and seen != times * payload:
+            yield f"{who} saw {seen:.0f} bytes copied {way}, and {_law(times, payload)}"
+    seen = _sum(probed, "copy_bytes", "kernel", f"kernel{ELSEWHERE}")
+    # A path without such a copy may have some all the same, when it collapses its queue, say.
+    if seen is not None and seen < path.times_copied("kernel") * payload:
+        yield f"{who} saw {seen:.0f} bytes copied within the kernel, and {_law(1, payload)}"
 
 
-def _probed_messages(cell: Cell, result: Result, probed: Probed, who: str) -> Iterator[str]:
-    """The entry functions ran once a message, and once more for each partial call."""
+def _law(times: int, payload: int) -> str:
+    return f"messages x size is {payload}" if times else "this path copies none"
+
+
+def _probed_messages(
+    cell: Cell, path: TransportPath, result: Result, probed: Probed, who: str
+) -> Iterator[str]:
+    """The entry functions ran once a message, and once more for each partial call.
+
+    Where a path may enter them again, more entries break nothing.
+    """
     for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
         counted = probed.get(("messages", way))
         partial = result.both(again)
-        if counted is not None and counted != cell.messages + partial:
-            calls = f" and {partial} partial calls" if partial else ""
-            yield (
-                f"{who} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
-                f"messages{calls}"
-            )
+        wanted = 0 if "no-calls" in path.checks else cell.messages + partial
+        if counted is None or counted == wanted:
+            continue
+        if counted > wanted and REPEATED.get(way) in path.repeats:
+            continue
+        calls = f" and {partial} partial calls" if partial else ""
+        yield (
+            f"{who} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
+            f"messages{calls}"
+        )
 
 
 def _calls_missed(cell: Cell) -> Iterator[str]:
@@ -121,7 +155,9 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
         yield f"probes were not run for some calls, which happened inside another probe: {each}"
 
 
-def _segments(cell: Cell, entries: list[Counted], probed: Probed, who: str) -> Iterator[str]:
+def _segments(
+    cell: Cell, path: TransportPath, entries: list[Counted], probed: Probed, who: str
+) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
     Only where nothing is under way when the window ends. Before Linux 6.7 nobody counts the calls
@@ -132,24 +168,27 @@ def _segments(cell: Cell, entries: list[Counted], probed: Probed, who: str) -> I
     kernel = {(q, k): v for instrument, q, k, v in entries if instrument == "kernel"}
     data = _sum(probed, "segments", "data", f"data{ELSEWHERE}")
     counted = _sum(kernel, "segments", "data", "again")
-    if data is not None and counted is not None and data != counted:
+    if "segments" in path.checks and None not in (data, counted) and data != counted:
         yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
     packets = probed.get(("lo_packets", ""))
     if packets is None:
         return
-    yield from _packets(probed, packets)
+    yield from _packets(cell, path, probed, packets)
     passed = kernel.get(("lo_packets", ""))
     if passed is not None and abs(passed - packets) > EDGE_PACKETS:
         yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
-def _packets(probed: Probed, packets: float) -> Iterator[str]:
+def _packets(cell: Cell, path: TransportPath, probed: Probed, packets: float) -> Iterator[str]:
     """Two probes count the packets of one window; background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
+    if "packets" in path.checks and "segments" not in path.checks:  # a datagram is a packet
+        segments.append(cell.messages)
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
     alone = probed.get((DIFFERENCE, "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
-        yield f"probes counted {sum(segments):.0f} segments, and {packets:.0f} packets on lo"
+        what = "segments" if "segments" in path.checks else "packets of this path"
+        yield f"probes counted {sum(segments):.0f} {what}, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
     if received and sum(received) != packets:
         yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"

@@ -34,7 +34,7 @@ Key = tuple[Any, ...]
 Kernels = Mapping[str, Mapping[str, str]]  # target → kernel of the first run → the second's
 Alone = list[tuple[str, Key]]
 Measured = TypeVar("Measured")
-same_conditions = attrgetter("after.size", "after.placement", "after.scheduling")
+same_conditions = attrgetter("after.size", "after.where", "after.scheduling")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ExactPair(Change):
     @property
     def words(self) -> str:
         return (
-            f"{self.after.transport}, {size_text(self.after.size)}, {self.after.placement}, "
+            f"{self.after.transport}, {size_text(self.after.size)}, {self.after.where}, "
             f"{scheduling_text(self.after.scheduling)}"
         )
 
@@ -267,16 +267,16 @@ def _exact_pairs(
 
 def _exact_cells(analysis: Analysis) -> dict[Key, ExactCell]:
     return {
-        (cell.transport, cell.size, cell.placement, cell.scheduling, "exact", cell.kernel): cell
+        (cell.transport, cell.size, cell.where, cell.scheduling, "exact", cell.kernel): cell
         for comparison in analysis.exact
         for cell in comparison.cells
     }
 
 
 def _exact_words(
-    transport: str, size: int, placement: str, scheduling: str, target: str, kernel: str
+    transport: str, size: int, where: str, scheduling: str, target: str, kernel: str
 ) -> str:
-    return f"{target}, {transport}, {size} B, {placement}, {scheduling} ({kernel})"
+    return f"{target}, {transport}, {size} B, {where}, {scheduling} ({kernel})"
 
 
 def _settings(

@@ -57,7 +57,7 @@ def folded(pair: ExactPair) -> tuple[str, str]:
     """A file's name and its lines, as difffolded.pl writes them: path, first count, second."""
     before, after = own(pair.before), own(pair.after)
     cell = pair.after
-    name = f"{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+    name = f"{cell.transport}-{cell.size}-{cell.scheduling}-{cell.where.replace(' ', '-')}"
     lines = [f"{';'.join(p)} {before[p]} {after[p]}\n" for p in sorted({*before, *after})]
     return f"folded/{name}.diff.folded", "".join(lines)
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exact mode's cells: the steady round trip by function and by layer, unix beside tcp.
+"""Exact mode's cells: the steady round trip by function and by layer, transports side by side.
 
-In the tidy table a row of the instrument `exact` is the steady round trip, so `messages` is 2
-whatever the window held (for copies, a short window of its own); the two schedulings are the
+In the tidy table a row of the instrument `exact` is the steady iteration, so `messages` is 2 for a
+round trip, whatever the window held (for copies, a short window of its own); of patterns that are
+not WHOLE there is the window alone. The two schedulings are the
 targets `exact-fifo` and `exact-other`.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from analysis.conditions import Conditions
@@ -22,11 +23,15 @@ from analysis.raw.run import Run
 from analysis.wording import listed, number, size_text, transport_text
 
 Name = TypeVar("Name", str, tuple[str, ...])
-MESSAGES = 2  # of a round trip
+# Patterns in which an iteration of the client has all the work of its messages; in the others the
+# two sides run ahead of each other, and only the whole window has it.
+WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
 TOP = 30
+MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
 SWITCH = "__switch_to_asm"
+SYSTEM_CALL = "do_syscall_64"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 
@@ -89,7 +94,20 @@ class ExactCell(ExactLine):
 
     @property
     def conditions(self) -> Conditions:
-        return Conditions(self.placement, knob=self.knob.name if self.knob else "")
+        usual = Conditions(self.placement)
+        return replace(
+            usual,
+            wait=self.wait,
+            in_flight=self.in_flight or usual.in_flight,
+            clients=self.clients or usual.clients,
+            knob=self.knob.name if self.knob else "",
+        )
+
+    @property
+    def where(self) -> str:
+        """Its conditions but for the knob, with the pattern where it is not the usual one."""
+        words = [self.pattern] if self.pattern != "pingpong" else []
+        return " ".join([*words, str(replace(self.conditions, knob=""))])
 
     @property
     def total(self) -> int:
@@ -108,8 +126,14 @@ class ExactCell(ExactLine):
 
     @property
     def mean(self) -> float:
-        """Instructions of a round trip, of all that the window held: ticks, other tasks."""
-        return self.window.instructions * MESSAGES / self.messages
+        """Instructions of an iteration, of all that the window held: ticks, other tasks."""
+        return self.window.instructions * self.messages_per_iteration / self.messages
+
+    @property
+    def of_message(self) -> float:
+        """Instructions of a message: its part of the steady iteration, or of the window."""
+        whole = self.total if self.pattern in WHOLE else self.mean
+        return whole / self.messages_per_iteration
 
     def repeated(self) -> Counter[str]:
         """Steps of each function beyond its instructions."""
@@ -143,6 +167,10 @@ class ExactCell(ExactLine):
                 for layer in {**loaded, **stored}]  # fmt: skip
         return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
 
+    def system_calls(self) -> int:
+        """How many both processes make in the steady iteration."""
+        return self.calls()[SYSTEM_CALL]
+
     def switches(self) -> tuple[int, int]:
         """Voluntary and other switches of the two processes in a round trip.
 
@@ -168,28 +196,56 @@ class Comparison:
     size: int
     placement: str
     cells: tuple[ExactCell, ...]
+    pattern: str = "pingpong"
+    unusual: str = ""
 
     @property
     def title(self) -> str:
-        words = scheduling_text(self.scheduling)
-        return words if self.placement == "same-cpu" else f"{words}, {self.placement}"
+        words = [scheduling_text(self.scheduling)]
+        words += [self.placement] if self.placement != "same-cpu" else []
+        words += [self.pattern] if self.pattern != "pingpong" else []
+        return ", ".join([*words, self.unusual] if self.unusual else words)
+
+    @property
+    def iteration(self) -> str:
+        """What an iteration is."""
+        return "round trip" if self.pattern in ("pingpong", "selfecho") else "iteration"
+
+    def together(self, most: int) -> Iterator["Comparison"]:
+        """The same transports, so many at a time."""
+        for first in range(0, len(self.cells), most):
+            yield replace(self, cells=self.cells[first : first + most])
 
     @property
     def sentence(self) -> str:
         """What a message takes over each transport, and what part of the window that stands for."""
+        by_cost = sorted(self.cells, key=lambda cell: cell.of_message)
+        many = len(self.cells) > MOST_IN_SENTENCE
+        named = [by_cost[0], by_cost[-1]] if many else self.cells
         takes = [
-            f"{cell.total / MESSAGES:,.1f}".removesuffix(".0")
+            f"{cell.of_message:,.1f}".removesuffix(".0")
             + f" instructions over {transport_text(cell.transport)}"
-            for cell in self.cells
+            for cell in named
         ]
-        first, *others = self.cells
-        ratio = f" ({number(others[0].total / first.total)} times as many)" if others else ""
+        first, *others = named
+        ratio = ""
+        if others:
+            ratio = f" ({number(others[-1].of_message / first.of_message)} times as many)"
+        spread = " to ".join(takes) if many else listed(takes)
+        said = (
+            f"A message of {size_text(self.size)} takes {'from ' if many else ''}{spread}"
+            f"{ratio} {self.title}"
+        )
+        if self.pattern not in WHOLE:
+            return f"{said}: the mean of the window, where the two sides run ahead of each other."
+        if many:
+            return f"{said}: its part of the steady {self.iteration}."
         exactly = [f"{cell.identical} of {cell.iterations}" for cell in self.cells]
-        means = [f"{cell.mean / MESSAGES:,.0f}" for cell in self.cells]
+        means = [f"{cell.mean / cell.messages_per_iteration:,.0f}" for cell in self.cells]
+        part = "half" if self.cells[0].messages_per_iteration == 2 else "its part"
         return (
-            f"A message of {size_text(self.size)} takes {listed(takes)}{ratio} {self.title}: half "
-            f"of the steady round trip, which {listed(exactly)} iterations are exactly. The mean "
-            f"of the window, ticks and all, is {listed(means)}."
+            f"{said}: {part} of the steady {self.iteration}, which {listed(exactly)} iterations "
+            f"are exactly. The mean of the window, ticks and all, is {listed(means)}."
         )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -222,14 +278,15 @@ def _beside(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
 
 def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
-    groups: dict[tuple[str, str, int, str], list[ExactCell]] = {}
+    groups: dict[Comparison, list[ExactCell]] = {}
     for cell in cells:
         if not cell.knob:
-            key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
-            groups.setdefault(key, []).append(cell)
+            where = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+            words = ", ".join(cell.conditions.unusual)
+            groups.setdefault(Comparison(*where, (), cell.pattern, words), []).append(cell)
     return tuple(
-        Comparison(*key, tuple(sorted(group, key=lambda cell: transport_order(cell.transport))))
-        for key, group in groups.items()
+        replace(found, cells=tuple(sorted(group, key=lambda c: transport_order(c.transport))))
+        for found, group in groups.items()
     )
 
 
@@ -247,31 +304,37 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
-        counts = [
-            ("instructions", "total", cell.total),
-            *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
-            *(("instructions", name, n) for name, n in cell.functions().items()),
-            ("steps", "total", cell.steps),
-            ("steady_share", "", cell.identical / cell.iterations),
-            *(("function_calls", name, n) for name, n in cell.calls().items() if n),
-        ]
         where = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         valid = not cell.broken
-        yield from ((*where, *what, *count, "count", MESSAGES, valid) for count in counts)
-        mean = ("instructions", "window", cell.window.instructions, "count", cell.messages, valid)
-        yield (*where, *what, *mean)
+        for count in _counts(cell) if cell.pattern in WHOLE else ():
+            yield (*where, *what, *count, "count", cell.messages_per_iteration, valid)
+        for key in ("window",) if cell.pattern in WHOLE else ("window", "total"):
+            mean = ("instructions", key, cell.window.instructions, "count", cell.messages, valid)
+            yield (*where, *what, *mean)
         if payload := cell.payload:
             for way, size in payload.copied.items():
                 copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)
                 yield (*where, *what, *copies)
             for name, functions in (("loaded", payload.loaded), ("stored", payload.stored)):
                 layers = _by_layer(functions).items()
-                keys = [(name, sum(functions.values()))]
-                keys += [(f"{name} layer:{layer}", size) for layer, size in layers]
-                for key, size in keys:
+                sizes = [(name, sum(functions.values()))]
+                sizes += [(f"{name} layer:{layer}", size) for layer, size in layers]
+                for key, size in sizes:
                     traffic = ("memory_bytes", key, size, "bytes", payload.messages, valid)
                     yield (*where, *what, *traffic)
+
+
+def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:
+    """Quantity, key and value of the steady iteration."""
+    return [
+        ("instructions", "total", cell.total),
+        *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
+        *(("instructions", name, n) for name, n in cell.functions().items()),
+        ("steps", "total", cell.steps),
+        ("steady_share", "", cell.identical / cell.iterations),
+        *(("function_calls", name, n) for name, n in cell.calls().items() if n),
+    ]
 
 
 def _by_layer(functions: dict[str, int]) -> Counter[str]:

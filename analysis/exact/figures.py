@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What exact mode draws and exports: captions, folded stacks, the call tree side by side."""
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import pandas as pd
 
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.exact import journey, journey_plot, plots
-from analysis.exact.cells import DEFAULT, Comparison, inclusive, scheduling_text
+from analysis.exact.cells import DEFAULT, Comparison, ExactCell, inclusive, scheduling_text
 from analysis.functions import explore
 from analysis.functions.flame import palette
 from analysis.wording import listed, size_text
+from probes.paths import read_paths
 
+MOST_DRAWN = 4  # transports in one figure of call stacks
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 
 
@@ -28,15 +33,33 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
     """The figures of the first kernel and size, and the trend where there are several kernels."""
     if not comparisons:
         return ()
-    kernel, size = comparisons[0].kernel, comparisons[0].size
-    alike = [c for c in comparisons if (c.kernel, c.size) == (kernel, size)]
+    first = comparisons[0]
+    kernel, size = first.kernel, first.size
+    what = attrgetter("kernel", "size", "pattern", "unusual")
+    alike = [compared for compared in comparisons if what(compared) == what(first)]
     alike.sort(key=usual_first)
-    where = f"{kernel}, pingpong, {size_text(size)}"
-    found = [_journey(alike, where), _layers(tuple(alike), where), _flame(alike, where)]
+    where = ", ".join(filter(None, (kernel, first.pattern, first.unusual, size_text(size))))
+    few = [replace(compared, cells=one_of_each_family(compared.cells)) for compared in alike]
+    bars = alike if len(first.cells) <= MOST_DRAWN else alike[:1]
+    found = [_journey(few, where), _layers(tuple(bars), where), _flame(few, where)]
     lines = _by_kernel(comparisons, size)
     if any(len(values) > 1 for values in lines.values()):
         found.append(_kernels(lines, size_text(size)))
     return tuple(found)
+
+
+def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
+    """The cells that are drawn: where they are too many, the first of each family.
+
+    A family's name is the letters with which its transports' names begin: unix, tcp, uring.
+    """
+    if len(cells) <= MOST_DRAWN:
+        return cells
+    order = list(read_paths())
+    families: dict[str, ExactCell] = {}
+    for cell in sorted(cells, key=lambda cell: order.index(cell.transport)):
+        families.setdefault(re.split(r"[^a-z]", cell.transport)[0], cell)
+    return tuple(families.values())[:MOST_DRAWN]
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
@@ -61,7 +84,7 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
             f"{listed(costs)} ({where}, {comparison.title}). The answer takes another way, so this "
             "is not what a message costs on average. Read it from left to right, and down "
             "into the kernel: a box lies below the layer that called it and is as wide as its "
-            "instructions, both transports on one scale.",
+            "instructions, all on one scale.",
             *(
                 f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
                 f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
@@ -101,7 +124,7 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
     caption = (
         f"A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
-        "what both transports share is of one length in both. Helpers (locks, lists, memcpy) are "
+        "what two transports share is of one length in both. Helpers (locks, lists, memcpy) are "
         "given to the layer that calls them where probes/functions.tsv says so."
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."
@@ -138,7 +161,10 @@ def _by_kernel(
     """Transport and scheduling → kernel series → instructions of the round trip on one CPU."""
     lines: dict[tuple[str, str], dict[str, int]] = {}
     for comparison in comparisons:
-        if (comparison.size, comparison.placement) == (size, "same-cpu"):
+        usual = (comparisons[0].pattern, comparisons[0].unusual)
+        if (comparison.size, comparison.placement) == (size, "same-cpu") and (
+            (comparison.pattern, comparison.unusual) == usual
+        ):
             series = ".".join(comparison.kernel.split(".")[:2])
             for cell in comparison.cells:
                 line = (cell.transport, scheduling_text(comparison.scheduling))

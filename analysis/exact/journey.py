@@ -13,8 +13,17 @@ from itertools import accumulate, pairwise
 import pandas as pd
 
 from analysis.exact.cells import PREEMPTION, Comparison, ExactCell, copiers, summed
-from analysis.exact.iteration import Slice, Span, first_layer, layers, message, slices
-from analysis.functions.calltree import RECEIVE, SEND, SOFTIRQ
+from analysis.exact.iteration import (
+    RECEIVE,
+    SEND,
+    Slice,
+    Span,
+    first_layer,
+    layers,
+    message,
+    slices,
+)
+from analysis.functions.calltree import SOFTIRQ
 from analysis.functions.layers import layer_of
 
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken

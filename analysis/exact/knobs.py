@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from analysis.counts.ledger import transport_order
-from analysis.exact.cells import MESSAGES, ExactCell
+from analysis.exact.cells import ExactCell
 from analysis.wording import MINUS
 
 TOP = 12
@@ -54,13 +54,17 @@ class Change:
         return self.after.transport
 
     @property
+    def _messages(self) -> int:
+        return self.after.messages_per_iteration
+
+    @property
     def valid(self) -> bool:
         return not self.before.broken and not self.after.broken
 
     @property
     def difference(self) -> float:
         """Instructions of a message, more."""
-        return (self.after.total - self.before.total) / MESSAGES
+        return (self.after.total - self.before.total) / self._messages
 
     @property
     def share(self) -> float:
@@ -70,11 +74,11 @@ class Change:
     @property
     def steps(self) -> float:
         """Steps of a message, more."""
-        return (self.after.steps - self.before.steps) / MESSAGES
+        return (self.after.steps - self.before.steps) / self._messages
 
     def per_message(self) -> tuple[float, float]:
         """Instructions without and with."""
-        return self.before.total / MESSAGES, self.after.total / MESSAGES
+        return self.before.total / self._messages, self.after.total / self._messages
 
     @property
     def events(self) -> float:
@@ -83,7 +87,8 @@ class Change:
         if not (knob and knob.event):
             return 0
         calls = self.after.calls()
-        return sum(n for name, n in calls.items() if fnmatchcase(name, knob.event)) / MESSAGES
+        found = sum(n for name, n in calls.items() if fnmatchcase(name, knob.event))
+        return found / self._messages
 
     @property
     def of_an_event(self) -> float | None:
@@ -182,7 +187,7 @@ def knob_tables(cells: tuple[ExactCell, ...]) -> tuple[KnobTable, ...]:
 
 
 def _where(cell: ExactCell) -> tuple[str, int, str, str]:
-    return cell.kernel, cell.size, cell.placement, cell.scheduling
+    return cell.kernel, cell.size, cell.where, cell.scheduling
 
 
 def _moved(without: Counts, with_: Counts) -> list[Moved]:

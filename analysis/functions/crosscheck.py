@@ -17,9 +17,9 @@ from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import transport_order, version
 from analysis.counts.measures import groups
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
+from analysis.functions.table import EXACT_TARGET
 from analysis.wording import size_text, transport_text
 
-EXACT_TARGET = "exact-other"  # probed guests use the default scheduler
 PROBES = ("bpftrace", "ftrace")
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
 # comes with it, happens before the tracer is switched off.
@@ -43,7 +43,8 @@ EDGE = "the tracer's window is wider by some system calls"
 AGE = "exact mode's connection has had more messages"
 OPEN = "not explained"
 DIFFERENT = (OPEN, AGE, EDGE, CONDITIONS, HELPER)
-UNSEEN = "no probe sees it"
+BLIND = " Out of ftrace's sight: functions of lib/, entry code, all that is marked notrace."
+UNSEEN = "no probe watched it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
 
@@ -112,8 +113,8 @@ def hits_text(found: Sequence[Crosscheck]) -> str:
     ]
     return (
         f"Different kernel functions that each round trip of {size_text(size)} calls "
-        f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}. "
-        "Out of ftrace's sight: functions of lib/, entry code, all that is marked notrace."
+        f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}."
+        f"{BLIND if any(check.traced for check in found) else ''}"
     )
 
 

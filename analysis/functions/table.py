@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernel functions a message calls, by transport, as ftrace counted them."""
+"""Which kernel functions a message calls, by transport: as ftrace counted them, or exact mode."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,10 @@ import pandas as pd
 from analysis.conditions import KernelKey, KernelWorkload
 from analysis.counts.ledger import all_conditions, in_conditions, transport_order
 from analysis.counts.measures import groups, round_trips
+from analysis.exact.cells import DEFAULT
 
 TOP = 24
+EXACT_TARGET = f"exact-{DEFAULT}"  # guests use the default scheduler
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class FunctionTable(KernelWorkload):
 
 
 def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
-    """One table for each kernel and conditions that ftrace watched, valid runs only."""
-    rows = tidy[tidy["valid"] & (tidy["instrument"] == "ftrace")]
+    """One table for each kernel and conditions, valid runs only."""
+    rows = called(tidy)
     # A function belongs to a path when it is called at least once a round trip.
     hit = rows["value"] >= round_trips(rows)
     rows = rows.assign(per_message=rows["value"] / rows["messages"], hit=hit)
@@ -35,6 +37,15 @@ def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
             where = (*conditions, *kernel)
             tables.append(_table(in_conditions(group, conditions), TOP if tables else None, where))
     return tuple(tables)
+
+
+def called(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The rows with calls of all functions: ftrace's, else exact mode's of the same kernel."""
+    rows = tidy[tidy["valid"] & (tidy["quantity"] == "function_calls")]
+    traced = rows[rows["instrument"] == "ftrace"]
+    watched = set(traced.loc[traced["target"] == "guest", "kernel"])
+    counted = (rows["target"] == EXACT_TARGET) & ~rows["kernel"].isin(watched)
+    return pd.concat([traced, rows[counted]])
 
 
 def _table(rows: pd.DataFrame, top: int | None, where: KernelKey) -> FunctionTable:

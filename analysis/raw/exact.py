@@ -103,6 +103,9 @@ class ExactPlan(Model):
     messages: Positive
     warmup: Count
     scheduling: Word  # `fifo`: SCHED_FIFO; `other`: the default scheduler
+    wait: Word = "block"
+    in_flight: Count | None = None  # of pipeline
+    clients: Count | None = None  # of clients
     knob: Knob | None
 
 
@@ -117,7 +120,8 @@ class ExactLine(ExactPlan):
 
     error: None
     window: ExactWindow
-    iterations: Positive  # whole round trips in the window
+    iterations: Positive  # whole ones of the client in the window
+    messages_per_iteration: Positive = 2
     shapes: tuple[Shape, ...]  # the most frequent first
     variants: tuple[Variant, ...]  # the most frequent first, 63 at most
     checks: tuple[ExactCheck, ...]
@@ -125,6 +129,8 @@ class ExactLine(ExactPlan):
     payload: Payload | None = None
     payload_error: str | None = None  # why the payload could not be followed
     record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs
+    # How often the cell was run, and how many of these records were not as that of the last run
+    records: tuple[Positive, Count] = (1, 0)
     result: Result  # what the workload printed; its times are virtual
 
 

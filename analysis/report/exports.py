@@ -25,7 +25,8 @@ def exports(analysis: Analysis) -> dict[str, output.Write]:
 
 
 def cell_name(cell: ExactCell) -> str:
-    return f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{cell.placement}"
+    where = cell.where.replace(" ", "-")
+    return f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{where}"
 
 
 def folded(cell: ExactCell) -> str:

@@ -6,12 +6,24 @@ from collections.abc import Callable, Sequence
 from analysis.analyse import Analysis
 from analysis.drawing import Drawn
 from analysis.report.blocks import Page, Section
-from analysis.report.sections import answer, claims, counts, exact, programs, run, times, unasked
+from analysis.report.sections import (
+    answer,
+    atlas,
+    claims,
+    counts,
+    exact,
+    programs,
+    run,
+    times,
+    unasked,
+)  # fmt: skip
 from analysis.report.sections.counts import Blocks, Figures
 
 # In the order in which a reader asks: the answer, what it costs, and how that was found.
 SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("answer", "", answer.first_screen),
+    ("atlas", "Every transport", atlas.atlas),
+    ("choosing", "Which transport to take", atlas.choosing),
     ("colleagues", "Say it to your colleagues", answer.colleagues),
     ("in-words", "The answer in words", lambda found, _: iter(found.summary)),
     ("ledger", "The ledger", counts.first_ledger),

@@ -32,7 +32,7 @@ static uint64_t position;
 static uint64_t tasks[MAX_TASKS];
 static unsigned int task_count;
 
-static uint64_t edges[2];
+static uint64_t marks[EVENT_COUNT]; /* instructions that had run at each marker */
 
 _Noreturn void fail(const char *format, ...)
 {
@@ -239,8 +239,7 @@ void record_switch(unsigned int cpu, uint64_t task)
 void record_marker(unsigned int cpu, enum event event, uint64_t task)
 {
 	record_event(cpu, event, task);
-	if (event != EVENT_SERVER_BEGIN)
-		edges[event == EVENT_CLIENT_END] = *executed;
+	marks[event] = *executed;
 }
 
 uint64_t record_position(void)
@@ -251,8 +250,10 @@ uint64_t record_position(void)
 void record_close(void)
 {
 	end_repeats();
-	if (fprintf(names.file, "window\t%llu\t\n", (unsigned long long)(edges[1] - edges[0])) < 0)
-		fail_to_write(names.path);
+	for (unsigned int event = 0; event < EVENT_COUNT; event++) /* a record begins at 0 */
+		if (marks[event] && fprintf(names.file, "mark\t%u\t%llu\n", event,
+					    (unsigned long long)marks[event]) < 0)
+			fail_to_write(names.path);
 	output_close(&trace);
 	output_close(&blocks);
 	output_close(&names);

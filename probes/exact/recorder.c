@@ -36,6 +36,7 @@ static qemu_plugin_u64 executed_entry;
 static uint64_t *executed; /* instructions since the recording began, of all CPUs */
 static qemu_plugin_id_t self;
 static bool recording;
+static unsigned int inside; /* how many of the two are between their markers */
 static struct qemu_plugin_register *rdi, *rsi, *rdx, *gs, *kernel_gs;
 static array_t *bytes;
 
@@ -175,6 +176,7 @@ static void on_begin(unsigned int vcpu, void *data)
 		qemu_plugin_reset(self, translate_to_record);
 		recording = true;
 	}
+	inside++;
 	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, task);
 }
 
@@ -184,10 +186,11 @@ static void on_end(unsigned int vcpu, void *data)
 	uint64_t role = reg(rsi);
 
 	(void)vcpu, (void)data;
-	if (!recording || role != ROLE_CLIENT)
+	if (!recording)
 		return;
-	record_marker(cpu, EVENT_CLIENT_END, current_task[cpu]);
-	recording = false;
+	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_END : EVENT_CLIENT_END,
+		      current_task[cpu]);
+	recording = --inside > 0;
 }
 
 /* The guest hands over a file: rdi is its name, rsi its bytes, rdx its size. */

@@ -19,7 +19,7 @@ from probes.bcc import frame, headers
 from runners.collect import merge
 from runners.collect.bpftrace import NOTIFY
 from runners.collect.ftrace import remove_instance
-from runners.collect.scripts import TRACEFS, Script, read_scripts
+from runners.collect.scripts import TRACEFS, Script, parts, read_scripts
 from runners.process import command, stop
 
 SECONDS = 120
@@ -267,7 +267,8 @@ def each_script(kernel: str) -> tuple[type[CountingTool], ...]:
     """A tool for each bpftrace script, in the variant for this series of kernels."""
     chosen = [
         next((row for row in rows if kernel in row.kernels), rows[0])
-        for rows in read_scripts().values()
+        for script in read_scripts().values()
+        for rows in parts(script, ("unix", "tcp"))[:1]
         if rows[0].instrument == "bpftrace"
     ]
     return tuple(

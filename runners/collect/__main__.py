@@ -113,7 +113,8 @@ class Collector:
         began = time.monotonic()
         miss, table = partial(reasons.add, self._missing), read_scripts()
         workload, own_kernel = self._execution.workload, self._execution.own_kernel
-        context = Context(workload, self._out, number, miss, own_kernel)
+        transports = frozenset(cell.transport for cell in self._plan.cells)
+        context = Context(workload, transports, self._out, number, miss, own_kernel)
         for kind in new:
             scripts = [table[name] for name in wanted[kind]]
             held[kind] = Attached(wanted[kind], KINDS[kind](scripts, context))
@@ -157,7 +158,12 @@ class Collector:
     def _run_cell(self, run: CellRun, held: list[Attached]) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
         attached = [holder.instrument for holder in held]
-        scripts = [name for holder in held for name in holder.scripts]
+        scripts = [
+            name
+            for holder in held
+            for name in holder.scripts
+            if run.cell.transport not in holder.instrument.blind(name)
+        ]
         scripts.sort(key=list(read_scripts()).index)  # whichever was attached first
         record: dict[str, Any] = {
             "id": run.id,

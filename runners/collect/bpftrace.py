@@ -2,7 +2,7 @@
 """bpftrace scripts, merged into one process a probe level, which prints its maps when it ends."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from probes.reasons import Reason, ReasonError, reason
 from runners.collect import merge
 from runners.collect.instrument import AttachError, Context
-from runners.collect.scripts import Script, choose
+from runners.collect.scripts import Script, choose, parts
 from runners.collect.tracer import Child, Tracers
 from runners.process import attempt
 
@@ -53,7 +53,9 @@ class Group(Child):
         files = ", ".join(part.script.file_name for part in parts)
         super().__init__(name, files, out / f"{name}.maps", out / f"{name}.words")
         self.parts = parts
-        self.quantities = {part.name: part.script.quantities for part in parts}
+        self.quantities: dict[str, tuple[str, ...]] = {}
+        for part in parts:  # a script's first part has all its quantities
+            self.quantities.setdefault(part.name, part.script.quantities)
         self._out = out
 
     def argv(self) -> list[str]:
@@ -88,8 +90,8 @@ class Group(Child):
 
     def scripts_of(self, program: str) -> Sequence[str]:
         """Names of programs are cut, so a program may belong to several scripts."""
-        found = [part.name for part in self.parts if program in part.programs]
-        return found or super().scripts_of(program)
+        found = dict.fromkeys(part.name for part in self.parts if program in part.programs)
+        return list(found) or super().scripts_of(program)
 
     def finish(self) -> None:
         """Then turn what it printed into what each script would have printed alone."""
@@ -111,13 +113,17 @@ class Bpftrace(Tracers[Group]):
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         super().__init__(context)
         self._scripts = scripts
+        self._blind: dict[str, set[str]] = {}
+
+    def blind(self, script: str) -> Container[str]:
+        return self._blind.get(script, ())
 
     def attach(self) -> None:
         """One bpftrace a probe level: two compile side by side, and a third would only wait."""
-        parts = [part for rows in self._scripts for part in self._part(rows)]
-        for probe_level in dict.fromkeys(part.script.probe_level for part in parts):
+        merged = [part for rows in self._scripts for part in self._parts(rows)]
+        for probe_level in dict.fromkeys(part.script.probe_level for part in merged):
             self._start(
-                probe_level, [part for part in parts if part.script.probe_level == probe_level]
+                probe_level, [part for part in merged if part.script.probe_level == probe_level]
             )
 
     def wait(self) -> list[str]:
@@ -126,15 +132,30 @@ class Bpftrace(Tracers[Group]):
         names = {name for group in self.attached for name in group.quantities}
         return [rows[0].name for rows in self._scripts if rows[0].name in names]
 
-    def _part(self, rows: Sequence[Script]) -> list[MergedScript]:
-        """The row for this kernel; nothing where none fits."""
-        try:
-            script, parameters = choose(rows, self.context.workload)
-        except ReasonError as error:
-            self.miss({rows[0].name: rows[0].quantities}, error)
-            return []
-        text = script.path.read_text(encoding="utf-8")
-        return [MergedScript(script, merge.parse(text, parameters))]
+    def _parts(self, rows: Sequence[Script]) -> list[MergedScript]:
+        """The rows for this kernel and the run's transports; nothing where no row can run.
+
+        Where no part can run for some transports, the script is blind to them.
+        """
+        found: list[MergedScript] = []
+        name, seen = rows[0].name, set[str]()
+        for variants in parts(rows, self.context.transports):
+            try:
+                script, parameters = choose(variants, self.context.workload)
+            except ReasonError as error:
+                self.miss({name: variants[0].quantities}, error)
+                if not variants[0].transports:
+                    return []
+                self._blind.setdefault(name, set()).update(variants[0].transports)
+                continue
+            text = script.path.read_text(encoding="utf-8")
+            found.append(MergedScript(script, merge.parse(text, parameters)))
+            seen |= set(script.transports or self.context.transports)
+        if unseen := self.context.transports - seen - self._blind.get(name, set()):
+            why = reason("off-path", transports=", ".join(sorted(unseen)), script=name)
+            self.miss({name: rows[0].quantities}, AttachError(why))
+            self._blind.setdefault(name, set()).update(unseen)
+        return found
 
     def _start(self, name: str, parts: Sequence[MergedScript]) -> Group:
         group = Group(name, parts, self.context.folder(self.name))
@@ -150,7 +171,7 @@ class Bpftrace(Tracers[Group]):
         except AttachError as error:
             group.stop()
             absent = group.absent()
-            if not absent and len(group.parts) == 1:
+            if not absent and len(group.quantities) == 1:
                 absent = {group.parts[0].name: error.reasons[0]}
         for name, why in absent.items():
             self.miss({name: group.quantities[name]}, AttachError(why))
@@ -158,5 +179,8 @@ class Bpftrace(Tracers[Group]):
         if absent:
             again = [self._start(group.name, left)] if left else []
         else:
-            again = [self._start(part.name, [part]) for part in left]
+            again = [
+                self._start(name, [part for part in left if part.name == name])
+                for name in group.quantities
+            ]
         return [attached for started in again for attached in self._settle(started)]

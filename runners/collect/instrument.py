@@ -6,7 +6,7 @@ of calls is the same: `attach`, `wait`, for each cell `before` and `after`, `ask
 `finish`; `stop` on every way out. An instrument reports what it cannot count by `miss`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ class AttachError(ReasonError):
 class Context:
     """What an instrument knows of the run.
 
+    transports  of all cells of the run
     out         the folder for its files
     number      which pass this is
     miss        reports what cannot be counted: an entry made by probes.reasons.missing
@@ -30,6 +31,7 @@ class Context:
     """
 
     workload: str
+    transports: frozenset[str]
     out: Path
     number: int
     miss: Callable[[dict[str, Any]], None]
@@ -74,6 +76,10 @@ class Instrument:
     """The base class: does nothing. `name` is the instrument's name in every table."""
 
     name = ""
+
+    def blind(self, script: str) -> Container[str]:
+        """Transports whose messages a script that is attached does not see on this kernel."""
+        return ()
 
     def attach(self) -> None:
         """Begin to attach, so that several instruments do so side by side."""

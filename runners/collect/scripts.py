@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """probes/scripts.tsv: what can be attached, by which instrument, and what it needs of a kernel."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from probes import callsite
 from probes.bcc import frame
+from probes.paths import holding
 from probes.reasons import Reason, ReasonError, reason
 from probes.tables import read_rows
 from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
 TRACEFS = frame.TRACEFS
-LISTS = ("headline", "kernels", "quantities", "needs")  # columns of words
+LISTS = ("headline", "kernels", "transports", "quantities", "needs")  # columns of words
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Script:
     group: str
     most: int | None
     kernels: tuple[str, ...]
+    transports: tuple[str, ...]
     quantities: tuple[str, ...]
     needs: tuple[str, ...]
 
@@ -56,10 +59,12 @@ class Script:
 
 
 def _offsets(need: str) -> list[int]:
-    """The offsets of the calls that a script needs; none for a tracepoint that is there."""
+    """The offsets of the calls that a script needs; none for what only has to be there."""
     if ">" in need:
         return callsite.all_call_offsets(need)[1]
-    if not frame.has_event(need):
+    if ":" not in need:
+        callsite.address(need)
+    elif not frame.has_event(need):
         raise AttachError(reason("no-tracepoint", event=need))
     return []
 
@@ -71,6 +76,8 @@ def read_scripts() -> dict[str, tuple[Script, ...]]:
     for row in read_rows(PROBES / "scripts.tsv"):
         values: dict[str, Any] = row | {key: tuple(row[key].split()) for key in LISTS}
         name, most = values.pop("script"), values.pop("most")
+        named = (holding(word) or (word,) for word in values["transports"])
+        values["transports"] = tuple(chain.from_iterable(named))
         script = Script(name, most=int(most) if most else None, **values)
         scripts[name] = (*scripts.get(name, ()), script)
     return scripts
@@ -81,6 +88,18 @@ def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:
     table = read_scripts()
     chosen = table if names is None else names
     return tuple(dict.fromkeys(table[name][0].instrument for name in chosen))
+
+
+def parts(rows: Sequence[Script], transports: Container[str]) -> list[list[Script]]:
+    """The rows of a script that a run of these transports needs: for each part of it, its variants.
+
+    What every run takes comes first.
+    """
+    found: dict[tuple[str, ...], list[Script]] = {}
+    for row in sorted(rows, key=lambda row: row.transports != ()):
+        if not row.transports or any(name in transports for name in row.transports):
+            found.setdefault(row.transports, []).append(row)
+    return list(found.values())
 
 
 def choose(rows: Sequence[Script], workload: str) -> tuple[Script, list[str]]:

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
+from probes.paths import TransportPath, read_paths
+from probes.reasons import Reason, reason
 from runners.exact.knobs import NOTHING, Knob
+from runners.plan import factors
+from runners.plan.cells import ONE_THREAD, unit
 
 SCHEDULINGS = ("fifo", "other")
 CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by placement
@@ -15,6 +19,7 @@ WARMUP = 3_000
 MESSAGES = 600
 TOLD = ("name", "what", "one", "number", "event", "cpu")  # of a knob, to the analysis
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
+ONE_WAY = ("stream",)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class ExactCell:
     warmup: int = WARMUP
     pattern: str = "pingpong"
     placement: str = "same-cpu"
+    wait: str = "block"
+    in_flight: int | None = None  # pipeline
+    clients: int | None = None  # clients
     knob: Knob = NOTHING
 
     @property
@@ -41,9 +49,25 @@ class ExactCell:
         return CPUS[self.placement]
 
     @property
-    def round_trips(self) -> int:
-        """How many the window has."""
-        return self.messages // 2
+    def path(self) -> TransportPath:
+        """Its transport's way through the kernel."""
+        return read_paths()[self.transport]
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the client receives nothing."""
+        return self.pattern in ONE_WAY
+
+    @property
+    def iterations(self) -> int:
+        """How many the client makes in the window; of several clients, the first."""
+        return self.messages // unit(self.pattern, self.clients)
+
+    @property
+    def impossible(self) -> Reason | None:
+        """Why no emulated machine can count it; None where one may."""
+        spins = self.wait == "spin" or not self.path.wakes
+        return reason("emulator-slice") if spins else None
 
     @property
     def order(self) -> list[tuple[str, ...]]:
@@ -51,21 +75,23 @@ class ExactCell:
         words = {
             "--transport": self.transport,
             "--pattern": self.pattern,
-            "--size": str(self.size),
-            "--messages": str(self.messages),
-            "--warmup": str(self.warmup),
+            "--size": self.size,
+            "--messages": self.messages,
+            "--warmup": self.warmup,
             "--placement": self.placement,
-            "--cell": str(self.id),
-            "--timeout": str(TIMEOUT),
+            "--wait": self.wait,
+            "--in-flight": self.in_flight,
+            "--clients": self.clients,
+            "--cell": self.id,
+            "--timeout": TIMEOUT,
             "--dir": "/run",
         }
-        if self.transport == "tcp":
-            del words["--dir"]
+        given = [(name, str(value)) for name, value in words.items() if value is not None]
         fifo = [("fifo",)] if self.scheduling == "fifo" else []
         return [
             *self.knob.steps,
             *fifo,
-            ("workload", *(word for pair in words.items() for word in pair)),
+            ("workload", *(word for pair in given for word in pair)),
         ]
 
     def fields(self) -> dict[str, object]:
@@ -74,9 +100,17 @@ class ExactCell:
         return asdict(self) | {"knob": knob}
 
     def __str__(self) -> str:
-        where = "" if self.cpus == 1 else f", {self.placement}"
-        knob = f", {self.knob.name}" if self.knob.name else ""
-        return f"{self.transport} {self.size} B, {self.scheduling}{where}{knob}"
+        unusual = [
+            word
+            for word, usual in (
+                (self.pattern, "pingpong"),
+                (self.wait, "block"),
+                (self.placement, "same-cpu"),
+                (self.knob.name, ""),
+            )
+            if word != usual
+        ]
+        return ", ".join([f"{self.transport} {self.size} B, {self.scheduling}", *unusual])
 
 
 def plan(
@@ -85,10 +119,33 @@ def plan(
     messages: int | None = None,
     placements: Sequence[str] = ("same-cpu",),
     schedulings: Sequence[str] = SCHEDULINGS,
+    *,
+    patterns: Sequence[str] = ("pingpong",),
+    waits: Sequence[str] = ("block",),
+    in_flight: int = factors.USUAL_IN_FLIGHT,
+    clients: int = factors.USUAL_CLIENTS,
 ) -> list[ExactCell]:
-    """Every combination; transports vary fastest."""
-    wanted = enumerate(product(placements, schedulings, sizes, transports), 1)
-    return [
-        ExactCell(number, transport, size, scheduling, messages or MESSAGES, placement=placement)
-        for number, (placement, scheduling, size, transport) in wanted
-    ]
+    """Every combination; transports vary fastest.
+
+    One thread has no second CPU: beside another placement, cross-cpu is left out for it.
+    """
+    cells: list[ExactCell] = []
+    for pattern, wait, placement, scheduling, size, transport in product(
+        patterns, waits, placements, schedulings, sizes, transports
+    ):
+        if pattern in ONE_THREAD and placement == "cross-cpu" and len(placements) > 1:
+            continue
+        each = unit(pattern, clients)
+        cells.append(
+            ExactCell(
+                *(len(cells) + 1, transport, size, scheduling),
+                messages=messages or MESSAGES // each * each,
+                warmup=WARMUP // each * each,
+                pattern=pattern,
+                placement=placement,
+                wait=wait,
+                in_flight=in_flight if pattern == "pipeline" else None,
+                clients=clients if pattern == "clients" else None,
+            )
+        )
+    return cells

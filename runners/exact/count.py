@@ -5,24 +5,25 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from probes.paths import DIRECTIONS
 from runners.exact.cells import ExactCell
-from runners.exact.decode.digest import describe, iteration_lines, tree_lines
+from runners.exact.decode.digest import describe, iteration_lines, steady_lines
 from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.decode.record import read_record
-from runners.exact.machine.boot import boot, digest
+from runners.exact.machine.boot import RefusedError, boot, digest
 from runners.exact.machine.checkpoints import Checkpoints, CountedCell
 from runners.exact.machine.guest import ExactGuest, scratch
-from runners.exact.machine.symbols import read_symbols
+from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.guest import GuestError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
 RECORD = ("trace", "blocks", "tasks")
-RUNS = 6  # at most, until two give the same record
+RUNS = 6  # at most, until two give the same steady iteration
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 
@@ -33,13 +34,16 @@ def count_cells(
     out: Path,
     checkpoints: Checkpoints,
     on_cell: Callable[[int, ExactCell], None],
-) -> None:
+) -> dict[ExactCell, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
+
+    Returns the cells that cannot be run, each with the reason. They have no line.
 
     The folder describes `guest`; each cell comes with the guest in which it is counted. As many
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Cells in `checkpoints` are not counted again. Raises GuestError.
     """
+    refused: dict[ExactCell, str] = {}
     for name in TABLES:
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
@@ -54,6 +58,9 @@ def count_cells(
             for number, ((_, cell), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, cell)
                 result = future.result()
+                if result.refused:
+                    refused[cell] = result.refused
+                    continue
                 lines.write(json.dumps(result.line) + "\n")
                 for name in TABLES:
                     if text := getattr(result, name):
@@ -61,25 +68,27 @@ def count_cells(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    return refused
 
 
 def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
     """Count one cell."""
     line: dict[str, Any] = {**cell.fields(), "error": None}
     try:
-        window, result, sha256 = measure(guest, cell)
+        window, result, runs = measure(guest, cell)
+    except RefusedError as error:
+        return CountedCell(line, "", "", error.sentence)
     except (GuestError, RecordError) as error:
         guest.blame_cache()
         return CountedCell(line | {"error": str(error)}, "", "")
-    line |= describe(cell, window, result) | {"record_sha256": sha256, "result": result}
+    line |= describe(cell, window, result) | runs.fields() | {"result": result}
     if payload_is_followed(cell):
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, cell))
         except (GuestError, RecordError) as error:
             guest.blame_cache()
             line["payload_error"] = str(error)
-    tree = tree_lines(window.tree, window.steady.counts)
-    return CountedCell(line, "".join(tree), "".join(iteration_lines(window)))
+    return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
 
 
 def payload_is_followed(cell: ExactCell) -> bool:
@@ -96,48 +105,90 @@ def payload_is_followed(cell: ExactCell) -> bool:
 
 
 def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
-    messages = min(cell.messages, PAYLOAD_MESSAGES)
+    messages = _shortened(cell).messages
     expected = messages * cell.size
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
-    copied = {direction: flow.copied[direction] for direction in ("in", "out", "kernel")}
+    copied = {direction: flow.copied[direction] for direction in DIRECTIONS}
+    legs = cell.path.legs
+    times = {direction: cell.path.times_copied(direction) * legs for direction in DIRECTIONS}
     return {
         "messages": messages,
         **counters,
         "copied": copied,
-        "valid": copied["in"] == expected == copied["out"],
+        "valid": all(copied[way] == times[way] * expected for way in DIRECTIONS),
     }
+
+
+def _shortened(cell: ExactCell) -> ExactCell:
+    """The cell with as few messages as following them needs, in whole iterations."""
+    each = cell.messages // cell.iterations
+    fewest = max(each, PAYLOAD_MESSAGES // each * each)
+    return replace(cell, messages=min(cell.messages, fewest), warmup=PAYLOAD_WARMUP // each * each)
 
 
 def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises GuestError."""
-    short = replace(cell, messages=min(cell.messages, PAYLOAD_MESSAGES), warmup=PAYLOAD_WARMUP)
+    short = _shortened(cell)
     plugin = guest.plugin | {"memory": "on"}
     with scratch() as folder:
-        boot(guest.machine, short.order, folder, plugin, guest.stored)
-        return follow(read_record(folder), folder / "accesses", guest.symbols, cell.size)
+        boot(guest.machine, short.order, folder, plugin, guest.stored, guest.files)
+        record, symbols = read_record(folder), _symbols(guest, folder)
+        accesses, size = folder / "accesses", cell.size
+        return follow(record, accesses, symbols, size, one_way=cell.one_way)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The digests of a cell's records, run by run; the last run is the one that is reported."""
+
+    records: tuple[str, ...]
+
+    def fields(self) -> dict[str, Any]:
+        """What the cell's line says of them."""
+        return {"record_sha256": self.records[-1], "records": [len(self.records), self.differing]}
+
+    @property
+    def differing(self) -> int:
+        """How many of the records are not as the last one."""
+        return sum(digest != self.records[-1] for digest in self.records)
 
 
 def measure(
     guest: ExactGuest, cell: ExactCell, *, fresh: bool = False
-) -> tuple[ReplayedWindow, dict[str, Any], str]:
-    """The replayed window, the workload's result, and the record's sha256.
+) -> tuple[ReplayedWindow, dict[str, Any], Runs]:
+    """The replayed window, the workload's result, and how often the cell was run.
 
     The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
-    runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs
-    must give the same record. Raises GuestError, RecordError.
+    runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs must give the same
+    steady iteration. Raises GuestError, RecordError.
     """
-    seen: set[str] = set()
+    records: list[str] = []
+    replayed: dict[str, ReplayedWindow] = {}  # by record
+    steady: set[str] = set()
     for _ in range(RUNS):
         with scratch() as folder:
-            sha256 = _record(guest, cell, folder, None if fresh else guest.stored)
-            if guest.machine.cpus == 1 or sha256 in seen:
-                result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-                # A knob may have brought functions that the stored machine did not have.
-                now = folder / "symbols"
-                symbols = read_symbols(now) if now.exists() else guest.symbols
-                return replay(read_record(folder), symbols, cell.round_trips), result, sha256
-        seen.add(sha256)
-    raise GuestError(f"no two of {RUNS} runs of the cell executed the same instructions")
+            record = _record(guest, cell, folder, None if fresh else guest.stored)
+            if record not in replayed:
+                replayed[record] = _replay(guest, cell, folder)
+            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        records.append(record)
+        window = replayed[record]
+        tree = "".join(steady_lines(window))
+        if guest.machine.cpus == 1 or tree in steady:
+            return window, result, Runs(tuple(records))
+        steady.add(tree)
+    raise GuestError(f"no two of {RUNS} runs of the cell had the same steady iteration")
+
+
+def _replay(guest: ExactGuest, cell: ExactCell, folder: Path) -> ReplayedWindow:
+    symbols = _symbols(guest, folder)
+    return replay(read_record(folder), symbols, cell.iterations, one_way=cell.one_way)
+
+
+def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
+    """Modules may have brought functions that the stored machine did not have."""
+    now = folder / "symbols"
+    return read_symbols(now) if now.exists() else guest.symbols
 
 
 def _record(guest: ExactGuest, cell: ExactCell, folder: Path, stored: Path | None) -> str:

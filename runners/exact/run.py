@@ -2,20 +2,19 @@
 """run.sh --exact: build, boot, count. It needs no root, no probe and nothing of this kernel."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from probes import reasons
-from probes.reasons import reason
+from probes.reasons import Reason, reason
 from runners import guest as guests
 from runners.errors import RunError, UsageError
 from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
 from runners.exact.count import count_cells
-from runners.exact.decode.digest import SEND
 from runners.exact.decode.payload import LEAST_SIZE
-from runners.exact.knobs import find
+from runners.exact.knobs import NOTHING, find
 from runners.exact.machine.boot import UnknownCpuError
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
@@ -33,6 +32,12 @@ LARGEST = 64 << 10
 FAST_SIZES = (64,)
 
 
+Work = tuple[str, int, tuple[ExactCell, ...]]
+"""A kernel, a number of CPUs, and the cells to count on such a machine."""
+Counted = tuple[dict[str, Any], dict[ExactCell, Reason]]
+"""The machine's entry in run.json, and the cells that it cannot run."""
+
+
 def run(session: Session, destination: Path, journal: Journal, argv: list[str]) -> None:
     """Count every exact cell of the options into `destination`. Raises UsageError, RunError."""
     options = session.options
@@ -42,14 +47,18 @@ def run(session: Session, destination: Path, journal: Journal, argv: list[str]) 
     kept = stored_results(session.invoker)
     station = Station(folder.raw, session.invoker, kept, session.progress, options.knobs)
     try:
-        entries = [station.count(work) for work in by_machine(options.kernels, cells)]
+        counted = [station.count(work) for work in by_machine(options.kernels, cells)]
     except KeyboardInterrupt:
         if not kept.count:
             raise
         raise KeyboardInterrupt(
             f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
         ) from None
-    lacks = missing(options, entries)
+    entries = [entry for entry, _ in counted]
+    lacks = missing(options, counted)
+    if not any(entry["runs"] for entry in entries):
+        first = next(why for cells in [absent for _, absent in counted] for why in cells.values())
+        raise UsageError(f"no cell can be counted: {first}.")
     text = manifest.text(destination, session.progress.seconds, exact=entries, missing=lacks)
     folder.commit(text)
     kept.forget()
@@ -62,9 +71,6 @@ def stored_results(who: Invoker) -> Checkpoints:
 
 def plan_cells(options: Options) -> list[ExactCell]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
-    for transport in options.transports:
-        if transport not in SEND:
-            raise UsageError(f"--exact counts {', '.join(SEND)} so far, not {transport}.")
     for size in options.sizes:
         if size > LARGEST:
             raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {size} B.")
@@ -81,10 +87,20 @@ def plan_cells(options: Options) -> list[ExactCell]:
         # A knob's difference is one of the path; what the fair scheduler decides would hide it.
         schedulings = schedulings if options.sched_given else ("fifo",)
         placements = placements[:1]
-    return plan(options.transports, options.sizes, options.messages, placements, schedulings)
+    cells = plan(
+        *(options.transports, options.sizes, options.messages, placements, schedulings),
+        patterns=options.patterns,
+        waits=options.waits,
+        in_flight=options.in_flight,
+        clients=options.clients,
+    )
+    reasons_against = [cell.impossible for cell in cells]
+    if all(reasons_against):
+        raise UsageError(f"no cell can be counted: {reasons_against[0]}.")
+    return cells
 
 
-def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def missing(options: Options, counted: list[Counted]) -> list[dict[str, Any]]:
     """What the options name and exact mode does not give, for each kernel."""
     found = [
         (f"exact cells, {placement}", reason("unpinned"))
@@ -97,21 +113,13 @@ def missing(options: Options, entries: list[dict[str, Any]]) -> list[dict[str, A
     if any(size < LEAST_SIZE for size in options.sizes):
         why = reason("small-payload", size=LEAST_SIZE)
         found.append(("exact copies of the smallest messages", why))
-    return [
-        reasons.missing([what], why) | {"target": entry["folder"]}
-        for entry in entries
-        for what, why in (
-            *found,
-            *(
-                (f"knob {name}", reason("knob-refused", said=why))
-                for name, why in entry["lacking"].items()
-            ),
-        )
-    ]
-
-
-Work = tuple[str, int, tuple[ExactCell, ...]]
-"""A kernel, a number of CPUs, and the cells to count on such a machine."""
+    lacks: list[dict[str, Any]] = []
+    for entry, absent in counted:
+        knobs = [(f"knob {name}", reason("knob-refused", said=why))
+                 for name, why in entry["lacking"].items()]  # fmt: skip
+        for what, why in (*found, *knobs, *((f"exact cell {c}", why) for c, why in absent.items())):
+            reasons.add(lacks, reasons.missing([what], why) | {"target": entry["folder"]})
+    return lacks
 
 
 def by_machine(kernels: Sequence[str], cells: Sequence[ExactCell]) -> list[Work]:
@@ -121,6 +129,7 @@ def by_machine(kernels: Sequence[str], cells: Sequence[ExactCell]) -> list[Work]
         for kernel in kernels
         for cpus in sorted(set(CPUS.values()))
         if (chosen := tuple(cell for cell in cells if cell.cpus == cpus))
+        if not all(cell.impossible for cell in chosen)
     ]
 
 
@@ -134,20 +143,22 @@ class Station:
     progress: Progress
     knobs: tuple[str, ...] = ()
 
-    def count(self, work: Work) -> dict[str, Any]:
-        """Count the cells of a machine; their entry in run.json. Raises UsageError, RunError."""
+    def count(self, work: Work) -> Counted:
+        """Count the cells of a machine. Raises UsageError, RunError."""
         kernel, cpus, cells = work
         progress, cache = self.progress, self.who.cache
         name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
+        absent = {cell: cell.impossible for cell in cells if cell.impossible}
         try:
             with progress.step(f"exact {name}: preparing"):
                 guest = prepare_guest(*(cache, kernel, progress.say), note=progress.note, cpus=cpus)
-                todo, lacking = self._todo(cells, guest)
+                possible = [cell for cell in cells if cell not in absent]
+                todo, lacking = self._todo(possible, guest, absent)
             release = guest.machine.kernel.release
             out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
             total = len(todo)
             with progress.step(f"exact {name}: counting"):
-                count_cells(
+                refused = count_cells(
                     *(guest, todo, out, self.kept),
                     lambda number, cell: progress.count(number, total, str(cell)),
                 )
@@ -155,44 +166,67 @@ class Station:
             raise UsageError(f"{error}.") from error
         except guests.GuestError as error:
             raise RunError(str(error)) from error
-        return {"folder": out.name, "kernel": release, "runs": total, "lacking": lacking}
+        absent |= {cell: reason("exact-refused", said=why) for cell, why in refused.items()}
+        runs = total - len(refused)
+        return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
 
     def _todo(
-        self, cells: Sequence[ExactCell], base: ExactGuest
+        self, cells: Sequence[ExactCell], base: ExactGuest, absent: dict[ExactCell, Reason]
     ) -> tuple[list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
-        """The cells and their guests, without and then with each knob; knob → why it is missing."""
-        todo = [(base, cell) for cell in cells]
+        """The cells and their guests, without and then with each knob; knob → why it is missing.
+
+        A cell whose transport needs what the kernel lacks goes to `absent`.
+        """
+        todo: list[tuple[ExactGuest, ExactCell]] = []
         lacking: dict[str, str] = {}
         numbers = itertools.count(max(cell.id for cell in cells) + 1)
-        for name in self.knobs:
-            around = (base, find(name), self.progress.say, self.progress.note)
-            try:
-                guest, knob = guest_with_knob(self.who.cache, *around)
-            except LackingError as error:
-                lacking[name] = error.sentence
-                continue
-            for cell in cells:
-                most = min(cell.messages, knob.messages or cell.messages)
-                todo.append((guest, replace(cell, id=next(numbers), messages=most, knob=knob)))
+        for name in ("", *self.knobs):
+            knob = find(name) if name else NOTHING
+            for needs, group in _by_needs(cells):
+                around = (base, knob, self.progress.say, self.progress.note, *needs)
+                try:
+                    guest, turned = guest_with_knob(self.who.cache, *around)
+                except LackingError as error:
+                    if name:
+                        lacking[name] = error.sentence
+                    else:
+                        why = reason("exact-refused", said=error.sentence)
+                        absent |= dict.fromkeys(group, why)
+                    continue
+                for cell in group:
+                    number = next(numbers) if name else cell.id
+                    most = min(cell.messages, turned.messages or cell.messages)
+                    todo.append((guest, replace(cell, id=number, messages=most, knob=turned)))
         return todo, lacking
 
 
+def _by_needs(
+    cells: Sequence[ExactCell],
+) -> Iterator[tuple[tuple[Sequence[str], Sequence[str]], list[ExactCell]]]:
+    """Cells that need the same kernel modules and programs together."""
+    for needs in dict.fromkeys((cell.path.modules, cell.path.programs) for cell in cells):
+        yield needs, [cell for cell in cells if (cell.path.modules, cell.path.programs) == needs]
+
+
 def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the main job counts beside its probes: unix and tcp on one CPU, where the options do.
+    """What the main job counts beside its probes: its transports on one CPU, in ping-pong.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
     options = session.options
-    transports = [name for name in options.transports if name in SEND]
     sizes = [size for size in options.sizes if size in FAST_SIZES]
-    if not (transports and sizes and "pingpong" in options.patterns):
+    if not (sizes and "pingpong" in options.patterns):
         return [], []
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    for work in by_machine(options.kernels, plan(transports, sizes)):
+    for work in by_machine(options.kernels, plan(options.transports, sizes)):
         try:
-            done.append(station.count(work))
+            entry, absent = station.count(work)
+            done.append(entry)
+            for cell, why in absent.items():
+                found = reasons.missing([f"exact cell {cell}"], why)
+                reasons.add(missing, found | {"target": entry["folder"]})
         except (RunError, UsageError) as error:
             why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
             missing.append(reasons.missing([f"exact counts on {work[0]}"], why))

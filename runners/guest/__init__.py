@@ -11,6 +11,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
+from probes.paths import every_module, read_paths
 from runners.guest.accel import kvm_boots
 from runners.guest.boot import Guest
 from runners.guest.cache import Cache, Say
@@ -18,7 +19,7 @@ from runners.guest.debian import PackageSources
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
 from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
-from runners.guest.modules import NEEDED, module_files
+from runners.guest.modules import module_files
 from runners.guest.qemu import prepare_qemu
 
 __all__ = [
@@ -55,8 +56,10 @@ def prepare(
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)
         # A kernel of the user's must have them built in.
-        wanted = [name for word in transports for name in NEEDED.get(word, ()) if chosen.version]
-        modules = module_files(store, sources, chosen, wanted, wanted)
+        paths = [read_paths()[name] for name in transports if chosen.version]
+        wanted = [name for path in paths for name in path.modules]
+        # Where the kernel comes without, the workload says what its transport lacks.
+        modules = module_files(store, sources, chosen, wanted, every_module(), all_or_none=False)
         image = prepare_image(store, sources)
         works, why = kvm_boots(store, qemu, chosen, image)
     return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)

@@ -96,7 +96,7 @@ def kept(folder: Path) -> list[Kept]:
     )
 
 
-def strangers(folder: Path) -> list[str]:
+def foreign(folder: Path) -> list[str]:
     """The names in a cache that are not ours."""
     return sorted(p.name for p in folder.glob("*") if p.name not in LOCKS and not _kind(p))
 

@@ -16,8 +16,8 @@ from runners.guest.process import environment, run
 
 PACKAGES = (
     "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
-    "bpfcc-tools", "iproute2", "kmod", "linux-perf", "procps", "python3", "python3-bpfcc", "sed",
-    "tar", "util-linux",
+    "bpfcc-tools", "iproute2", "kmod", "linux-perf", "nftables", "procps", "python3",
+    "python3-bpfcc", "sed", "tar", "util-linux",
 )  # fmt: skip
 UNUSED = (
     "./usr/share/doc", "./usr/share/man", "./usr/share/info", "./usr/share/locale",

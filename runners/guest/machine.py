@@ -6,6 +6,7 @@ import re
 import selectors
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from runners.guest.qemu import Qemu
 from runners.lock import inherited
 from runners.process import command
 
+# Set when the run ends early: every QEMU then ends, whichever thread watches it.
+stopping = threading.Event()
+STOPS_WITHIN = 0.5  # seconds
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -110,8 +114,8 @@ def watch(
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
     It inherits the disks and `descriptors`. After `timeout` seconds, or `quiet_timeout` seconds
-    without a first line, it is killed, and GuestError raised. It dies with the thread that called,
-    whatever kills that thread.
+    without a first line, it is killed, and GuestError raised; once `stopping` is set, it is killed,
+    and KeyboardInterrupt raised. It dies with the thread that called, whatever kills that thread.
     """
     began = time.monotonic()
     ended = Ended(0)
@@ -158,7 +162,10 @@ def _lines(
         selector.register(stream, selectors.EVENT_READ)
         while True:
             limit = timeout if quiet is None else min(quiet, timeout)
-            if not selector.select(max(0.0, began + limit - time.monotonic())):
+            left = began + limit - time.monotonic()
+            if not selector.select(max(0.0, min(left, STOPS_WITHIN))):
+                if stopping.is_set():
+                    raise KeyboardInterrupt
                 if time.monotonic() < began + limit:
                     continue
                 if quiet is None:

@@ -15,19 +15,19 @@ from runners.guest.debian import PackageSources, unpack
 from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
 
-# By transport. What these depend on comes with them.
-NEEDED = {"vsock": ("vsock_loopback",)}
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 def module_files(
     cache: Cache, sources: PackageSources, kernel: Kernel, wanted: Sequence[str],
-    offered: Sequence[str],
+    offered: Sequence[str], *, all_or_none: bool = True,
 ) -> tuple[Path, ...]:  # fmt: skip
     """The files of the `wanted` modules and of all on which they depend, in loading order.
 
+    Of names with a bar between them the first is meant that the kernel has.
     What is built into the kernel has no file. All the `offered` modules are unpacked together.
-    Raises LackingError, GuestError.
+    A kernel may come without a wanted module: where the caller wants `all_or_none`, that raises
+    LackingError. Raises GuestError.
     """
     if not wanted:
         return ()
@@ -50,10 +50,13 @@ def module_files(
     entry = cache.entry("modules", recipe, build)
     orders = read_manifest(entry)["orders"]
     files: dict[str, None] = {}
-    for name in wanted:
-        if orders[name] is None:
-            raise LackingError(f"kernel {kernel.release} comes without the module {name}")
-        files |= dict.fromkeys(orders[name])
+    for names in wanted:
+        order = next(
+            (found for name in names.split("|") if (found := orders[name]) is not None), None
+        )
+        if order is None and all_or_none:
+            raise LackingError(f"kernel {kernel.release} comes without the module {names}")
+        files |= dict.fromkeys(order or ())
     return tuple(entry / f"{name}.ko" for name in files)
 
 

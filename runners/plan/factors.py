@@ -24,6 +24,12 @@ TRANSPORTS = {
     "tcp-zerocopy": "TCP with MSG_ZEROCOPY",
     "uring-unix": "Unix stream socket, sent and received through io_uring",
     "uring-tcp": "TCP with TCP_NODELAY, sent and received through io_uring",
+    "tcp-veth": "TCP between two network namespaces, joined by a veth pair",
+    "tcp-bridge-nat": "TCP to a container's published port: routing, DNAT, conntrack, a bridge",
+    "tcp-redirect": "TCP whose port an nftables REDIRECT changes, as for a sidecar",
+    "tcp-proxy": "TCP through a forwarder in user space: two connections for each message",
+    "tcp-ktls": "TCP whose records the kernel encrypts and decrypts (AES-128-GCM)",
+    "unix-mounted": "Unix stream socket whose folder a bind mount shares with a container",
 }
 PATTERNS = {
     "pingpong": "the client sends, the server answers; a round trip is two messages",

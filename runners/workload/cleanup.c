@@ -15,6 +15,16 @@ void cleanup_own(void)
 	owner = getpid();
 }
 
+static void end_child(pid_t child)
+{
+	/* Once it is no longer our child, its number may belong to another process. */
+	if (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
+		kill(child, SIGKILL);
+		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+}
+
 /* Called from signal handlers too: only async-signal-safe calls here. */
 void cleanup(void)
 {
@@ -26,11 +36,7 @@ void cleanup(void)
 		unlink(leftovers.socket_path);
 	if (leftovers.samples_path)
 		unlink(leftovers.samples_path);
-	/* Once it is no longer our child, its number may belong to another process. */
-	if (leftovers.server > 0 && waitpid(leftovers.server, NULL, WNOHANG) == 0) {
-		kill(leftovers.server, SIGKILL);
-		while (waitpid(leftovers.server, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	end_child(leftovers.server);
+	end_child(leftovers.forwarder);
 	leftovers = (struct leftovers){.open_gate = -1};
 }

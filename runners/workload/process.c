@@ -16,7 +16,7 @@
 #include "signals.h"
 #include "transport.h"
 
-/* Makes the server die with the client, whatever kills the client. */
+/* Makes a child die with the client, whatever kills the client. */
 static void follow_parent(const struct setup *setup)
 {
 	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl PR_SET_PDEATHSIG");
@@ -24,7 +24,7 @@ static void follow_parent(const struct setup *setup)
 		give_up(1); /* the client died before the prctl above */
 }
 
-bool server_fork(struct setup *setup)
+bool child_fork(const struct setup *setup, volatile pid_t *number)
 {
 	pid_t child;
 
@@ -36,8 +36,15 @@ bool server_fork(struct setup *setup)
 		follow_parent(setup);
 		return true;
 	}
-	leftovers.server = child;
+	*number = child;
 	signals_release();
+	return false;
+}
+
+bool server_fork(struct setup *setup)
+{
+	if (child_fork(setup, &leftovers.server))
+		return true;
 	/* While we held the server's end open, we would never see it close. */
 	if (close(setup->reports[1]) < 0 || close(setup->words[0]) < 0)
 		call_failed("close");

@@ -4,6 +4,11 @@
 
 #include "cell.h"
 
+/*
+ * Forks a process that dies with the client, and stores its number before any signal can come. True
+ * in the child.
+ */
+bool child_fork(const struct setup *setup, volatile pid_t *number);
 /* Forks the server, which dies with the client. True in the server. */
 bool server_fork(struct setup *setup);
 /* Pins the calling process to the CPU of its role. */

@@ -111,15 +111,16 @@ static void server_window(const struct setup *setup, struct report *report)
 
 	start_phase(WINDOW);
 	markers_touch();
-	usage_now(&report->before); /* takes the call's first page faults */
+	usage_now(&report->before);    /* takes the call's first page faults */
+	report->finished = clock_ns(); /* so does this */
 	read_counters(report, BEFORE);
 	tell_client(setup, "r", 1);
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
 	options->pattern->server(here, iterations);
 	window_end(options->cell, SERVER);
-	usage_now(&report->after);
 	report->finished = clock_ns();
+	usage_now(&report->after);
 	read_counters(report, AFTER);
 	tell_client(setup, "d", 1);
 	report->counts = counts_of_all();

@@ -36,11 +36,13 @@ static void say_parts(const char *const *parts)
 	(void)!writev(STDERR_FILENO, line, count);
 }
 
-static void say_killed(int signal_number)
+static void say_killed(const char *who, int signal_number)
 {
 	char digits[] = {'0' + signal_number / 10, '0' + signal_number % 10, '\0'};
 	const char *name = sigdescr_np(signal_number);
-	const char *const parts[] = {"pathcost-workload: the server was killed by signal ",
+	const char *const parts[] = {"pathcost-workload: the ",
+				     who,
+				     " was killed by signal ",
 				     digits + (signal_number < 10),
 				     " (",
 				     name ? name : "unknown",
@@ -50,25 +52,32 @@ static void say_killed(int signal_number)
 	say_parts(parts);
 }
 
+static void end_if_failed(pid_t pid, const char *who)
+{
+	siginfo_t child = {0};
+
+	if (pid > 0 && waitid(P_PID, pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    child.si_pid != 0 && !(child.si_code == CLD_EXITED && child.si_status == 0)) {
+		cleanup();
+		if (child.si_code == CLD_EXITED)
+			_exit(child.si_status); /* it has printed why */
+		say_killed(who, child.si_status);
+		_exit(1);
+	}
+}
+
 /*
- * The server ended while the client waits for a message. Datagram sockets and shared memory would
- * not report that. A server that ended well has sent its report, which the client will read.
+ * A child ended while the client waits for a message. Datagram sockets and shared memory would not
+ * report that. A server that ended well has sent its report, which the client will read. Without
+ * its forwarder the server ends too, so the forwarder is the cause.
  */
 static void on_child(int signal_number)
 {
 	int saved = errno;
-	siginfo_t child = {0};
 
 	(void)signal_number;
-	if (leftovers.server > 0 &&
-	    waitid(P_PID, leftovers.server, &child, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-	    child.si_pid != 0 && !(child.si_code == CLD_EXITED && child.si_status == 0)) {
-		cleanup();
-		if (child.si_code == CLD_EXITED)
-			_exit(child.si_status); /* the server has printed why */
-		say_killed(child.si_status);
-		_exit(1);
-	}
+	end_if_failed(leftovers.forwarder, "forwarder");
+	end_if_failed(leftovers.server, "server");
 	errno = saved;
 }
 

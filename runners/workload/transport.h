@@ -79,6 +79,8 @@ void unix_settle(const struct setup *setup, struct link *link);
 void tcp_prepare(struct setup *setup);
 void tcp_tune(const struct setup *setup, int fd);
 void tcp_settle(const struct setup *setup, struct link *link);
+/* Makes close() reset the connection. */
+void tcp_linger_none(int fd);
 void tcp_describe(const struct link *link, char *text, size_t size);
 /* The longest message of a unix socket that keeps message boundaries. */
 size_t unix_limit(void);

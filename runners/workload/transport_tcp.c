@@ -38,6 +38,13 @@ void tcp_tune(const struct setup *setup, int fd)
 		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
 }
 
+void tcp_linger_none(int fd)
+{
+	const struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), "setsockopt SO_LINGER");
+}
+
 /*
  * A connection that ends by FIN keeps timers: a FIN is repeated, an ACK is delayed, and both may
  * fall into the next cell's window. When our ends close, everything has been read and checked, so
@@ -45,12 +52,9 @@ void tcp_tune(const struct setup *setup, int fd)
  */
 void tcp_settle(const struct setup *setup, struct link *link)
 {
-	const struct linger none = {.l_onoff = 1, .l_linger = 0};
-
 	(void)setup;
-	if (setsockopt(link->out, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0 ||
-	    setsockopt(link->in, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0)
-		call_failed("setsockopt SO_LINGER");
+	tcp_linger_none(link->out);
+	tcp_linger_none(link->in);
 }
 
 void tcp_describe(const struct link *link, char *text, size_t size)

@@ -49,6 +49,13 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     assert all(counts.equal for counts in rows.values())
 
 
+def test_who_follows_a_forwarder_is_not_compared_with_who_counts_two_ends() -> None:
+    counted = {"perf": {"other": 24}, "bpftrace": {"other": 0}, "bcc": {"other": 0}}
+    (table,) = agreements(window("syscalls", counted).assign(transport="tcp-proxy"))
+    ((_, _, by),) = table.rows
+    assert by["tcp-proxy"].by == {"bpftrace": 0, "bcc": 0}
+
+
 def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
     """One window of a cell: instrument → key → count."""
     where = {"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
@@ -128,22 +135,37 @@ def test_each_reason_is_of_an_instrument_and_has_bounds() -> None:
         assert reason.why
 
 
+def place(kernel: str, pattern: str) -> dict[str, str | int]:
+    return {"kernel": kernel, "pattern": pattern, "transport": "tcp", "size": 64}
+
+
 def test_reasons_add_up_only_where_one_is_not_enough() -> None:
     names, what = ("kernel", "perf"), ("switches", "voluntary")
-    assert "getrusage" in (explain(names, 3, 2000, what, "6.12.1", "pingpong") or "")
-    assert "perf's answer" in (explain(names, -4, 2000, what, "6.12.1", "pingpong") or "")
-    assert explain(names, 100, 2000, what, "6.12.1", "pingpong") is None
-    assert explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), "6.12.1", "pingpong") is None
-    old = explain(("kernel", "bpftrace"), 300, 2000, what, "5.10.262", "pingpong")
+    assert "getrusage" in (explain(names, 3, 2000, what, place("6.12.1", "pingpong")) or "")
+    assert "perf's answer" in (explain(names, -4, 2000, what, place("6.12.1", "pingpong")) or "")
+    assert explain(names, 100, 2000, what, place("6.12.1", "pingpong")) is None
+    assert (
+        explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), place("6.12.1", "pingpong"))
+        is None
+    )
+    old = explain(("kernel", "bpftrace"), 300, 2000, what, place("5.10.262", "pingpong"))
     assert old is not None
     assert "before 5.18" in old
+
+
+def test_a_reason_may_be_of_large_messages_or_of_a_transport() -> None:
+    names, what = ("bpftrace", "ftrace"), ("function_calls", "tcp_recvmsg")
+    small = place("6.12.1", "pingpong")
+    assert explain(names, 20, 46, what, small) is None
+    for cell in (small | {"size": 65536}, small | {"transport": "tcp-zerocopy"}):
+        assert "another run of the cell" in (explain(names, 20, 46, what, cell) or "")
 
 
 def test_a_reason_may_be_of_one_pattern() -> None:
     """Five segments of a connection are kept until acknowledged; the kernel counts four as sent."""
     names, what = ("kernel", "bpftrace"), ("segments", "data")
-    said = explain(names, -1000, 2000, what, "6.12.1", "connect")
+    said = explain(names, -1000, 2000, what, place("6.12.1", "connect"))
     assert said is not None and "the SYN of a connection" in said
-    assert explain(names, -1000, 2000, what, "6.12.1", "pingpong") is None
-    said = explain(names, 98, 1024, what, "6.12.1", "stream")
+    assert explain(names, -1000, 2000, what, place("6.12.1", "pingpong")) is None
+    said = explain(names, 98, 1024, what, place("6.12.1", "stream"))
     assert said is not None and "as one buffer (GSO)" in said

@@ -101,6 +101,19 @@ def test_a_source_that_says_no_more_than_another_shares_its_line() -> None:
     assert not says_no_more(shown, ("2.00", "2.00", NOT_MEASURED))
 
 
+def test_a_first_answer_needs_only_the_times_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path, MadeUp(guest=False))
+    before = sorted(run.rglob("*"))
+    assert main(["--first-answer", str(run)]) == 0
+    assert sorted(run.rglob("*")) == before
+    said = capsys.readouterr().out
+    assert main([str(run), "--json"]) == 0
+    decision = json.loads(capsys.readouterr().out)["answer"]["decision"]
+    assert said == f"{decision} Counts follow.\n"
+
+
 @pytest.mark.parametrize("claims", [None, []])
 @pytest.mark.parametrize("stderr", ["", "Lost 5 events\n"])
 def test_the_answer_fits_a_small_terminal(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The reference run, reports/reference/default, and all that is made from it.
+"""The reference runs in reports/reference, and all that is made from them.
 
-    python -m tests.docs.reference        # make report, tables, README's picture, notebooks again
-    python -m tests.docs.reference --run  # as root: record a new run first
+    python -m tests.docs.reference              # make reports, tables, pages, pictures again
+    python -m tests.docs.reference --run NAME   # as root: record this run anew first
 
 Run the first when a change makes the analysis print something else from the stored raw files; a
 reviewer reads its diff. Both need the environment that `runners/setup.sh --dev` names, and Chromium
@@ -30,19 +30,31 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from analysis.main import main as analyse
+from analysis.report.pages import SECTIONS
 from runners.paths import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
 from tests.docs.transcripts import clone
 
-RUN = Path("reports/reference/default")
+RUNS = Path("reports/reference")
+RUN, TRANSPORTS = RUNS / "default", RUNS / "transports"
+# Name → the options that it was recorded with.
+OPTIONS = {
+    RUN.name: [],
+    TRANSPORTS.name: ["--transports", "all", "--sizes", "64,64K", "--placements", "same-cpu",
+                      "--kernel", "all"],
+}  # fmt: skip
 PICTURE = Path("docs/report.png")
-COMMAND = ["./runners/run.sh", "--out", str(RUN)]
 REFRESH = "python -m tests.docs.reference"
 ARCHIVE, DIGESTS = "raw.tar.xz", "digests.tsv"
 # Products that are stored as they are: report.md shows the drawings.
-READ = ("report.md", "claims.csv", "measurements.csv")
-DRAWINGS = "figures/*.svg"
+READ = {
+    RUN.name: ("report.md", "claims.csv", "measurements.csv"),
+    TRANSPORTS.name: (),
+}
+DRAWINGS = {RUN.name: "figures/*.svg", TRANSPORTS.name: "figures/atlas.svg"}
+# Pages that show a section of a run's report, between a mark with its name and another.
+PAGES = ("docs/atlas.md", "docs/choosing.md")
 TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
 UNSEEN = {"svg", "style", "script"}
 INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
@@ -97,14 +109,14 @@ def pictured(picture: Path) -> str:
         return str(image.info.get("first-screen"))
 
 
-def stored(texts: Mapping[str, str]) -> dict[str, str]:
-    """What the repository holds of a run's products, by file."""
+def stored(texts: Mapping[str, str], name: str = RUN.name) -> dict[str, str]:
+    """What the repository holds of the products of this run, by file."""
     digests = [
-        f"{name}\t{hashlib.sha256(text.encode()).hexdigest()}\n"
-        for name, text in sorted(texts.items())
-        if name not in READ
+        f"{file}\t{hashlib.sha256(text.encode()).hexdigest()}\n"
+        for file, text in sorted(texts.items())
+        if file not in READ[name]
     ]
-    return {name: texts[name] for name in READ} | {DIGESTS: "".join(digests)}
+    return {file: texts[file] for file in READ[name]} | {DIGESTS: "".join(digests)}
 
 
 def unpack(kept: Path, run: Path) -> None:
@@ -139,11 +151,13 @@ def analyse_again(kept: Path, run: Path) -> None:
 
 
 def complete(kept: Path, tree: Path) -> Path:
-    """Copy the tree to `tree`, with all of the reference run in its place. Return that place."""
-    clone(tree)
-    shutil.rmtree(tree / RUN, ignore_errors=True)
-    analyse_again(kept, tree / RUN)
-    return tree / RUN
+    """Copy the tree to `tree`, with all of a reference run in its place. Return that place."""
+    if not tree.exists():
+        clone(tree)
+    place = tree / RUNS / kept.name
+    shutil.rmtree(place, ignore_errors=True)
+    analyse_again(kept, place)
+    return place
 
 
 def store(run: Path, kept: Path) -> None:
@@ -154,21 +168,23 @@ def store(run: Path, kept: Path) -> None:
     kept.mkdir(parents=True)
     shutil.copy(run / "run.json", kept)
     shutil.copy(archive, kept)
-    for name, text in stored(products(run)).items():
+    for name, text in stored(products(run), kept.name).items():
         (kept / name).write_text(text, encoding="utf-8", newline="")
-    (kept / DRAWINGS).parent.mkdir()
-    for drawing in run.glob(DRAWINGS):
+    (kept / "figures").mkdir()
+    for drawing in run.glob(DRAWINGS[kept.name]):
         shutil.copy(drawing, kept / drawing.relative_to(run))
 
 
-def measure(copy: Path) -> Path:
+def measure(name: str, copy: Path) -> Path:
     """A run of today in a copy of the tree, so that no path of this machine is its command's."""
     clone(copy)
-    shutil.rmtree(copy / RUN, ignore_errors=True)
-    if subprocess.run(COMMAND, cwd=copy).returncode != 0:
-        raise SystemExit(f"pathcost: {RUN} is as it was, since a new run failed.")
-    _forget(copy / RUN, copy)
-    return copy / RUN
+    run = RUNS / name
+    shutil.rmtree(copy / run, ignore_errors=True)
+    command = ["./runners/run.sh", *OPTIONS[name], "--out", str(run)]
+    if subprocess.run(command, cwd=copy).returncode != 0:
+        raise SystemExit(f"pathcost: {run} is as it was, since a new run failed.")
+    _forget(copy / run, copy)
+    return copy / run
 
 
 def _forget(run: Path, copy: Path) -> None:
@@ -194,19 +210,41 @@ def draw(page: Path, picture: Path, place: Path) -> None:
         shot.convert("RGB").quantize(256).save(picture, optimize=True, pnginfo=said)
 
 
+def section(report: str, title: str) -> str:
+    """A section of report.md, without its heading, as a page in docs/ shows it."""
+    _, _, rest = report.partition(f"\n## {title}\n")
+    body = rest.split("\n## ", 1)[0].strip()
+    return body.replace("](figures/", f"](../{TRANSPORTS}/figures/")
+
+
+def page(text: str, report: str) -> str:
+    """A page of PAGES, with what stands between its marks made anew from the report."""
+    for id_, title, _ in SECTIONS:
+        begin, end = f"<!-- {TRANSPORTS}: {id_} -->", "<!-- end -->"
+        if begin in text:
+            before, _, rest = text.partition(begin)
+            after = rest.partition(end)[2]
+            text = f"{before}{begin}\n\n{section(report, title)}\n\n{end}{after}"
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog=REFRESH, description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--run", action="store_true", help="measure anew, by " + " ".join(COMMAND))
+    parser.add_argument("--run", choices=[*OPTIONS], help="measure this one anew")
     options = parser.parse_args()
-    kept = REPOSITORY / RUN
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        recorded = measure(place / "pathcost") if options.run else kept
-        run = complete(recorded, place / "tree")
-        draw(run / "report.html", REPOSITORY / PICTURE, place)
-        store(run, kept)
-        for page in notebooks.PAGES:
-            notebooks.refresh(page, place / "tree")
+        for run in OPTIONS:
+            kept = REPOSITORY / RUNS / run
+            recorded = measure(run, place / "pathcost") if options.run == run else kept
+            store(complete(recorded, place / "tree"), kept)
+        draw(place / "tree" / RUN / "report.html", REPOSITORY / PICTURE, place)
+        report = (place / "tree" / TRANSPORTS / "report.md").read_text(encoding="utf-8")
+        for file in PAGES:
+            made = page((REPOSITORY / file).read_text(encoding="utf-8"), report)
+            (REPOSITORY / file).write_text(made, encoding="utf-8")
+        for notebook in notebooks.PAGES:
+            notebooks.refresh(notebook, place / "tree")
 
 
 if __name__ == "__main__":

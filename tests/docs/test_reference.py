@@ -40,17 +40,41 @@ def differing(kept: dict[str, str], now: dict[str, str]) -> str:
 @pytest.fixture(scope="module")
 def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reference run, unpacked and analysed."""
-    run = tmp_path_factory.mktemp("again") / reference.RUN.name
-    reference.analyse_again(KEPT, run)
+    return made_again(tmp_path_factory, reference.RUN.name)
+
+
+@pytest.fixture(scope="module")
+def transports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of all transports, in the same way."""
+    return made_again(tmp_path_factory, reference.TRANSPORTS.name)
+
+
+def made_again(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    run = tmp_path_factory.mktemp("again") / name
+    reference.analyse_again(REPOSITORY / reference.RUNS / name, run)
     return run
 
 
 @pytest.mark.slow
-def test_the_analysis_makes_the_reference_report_again(again: Path) -> None:
-    now = reference.stored(reference.products(again))
-    kept = {name: (KEPT / name).read_text(encoding="utf-8") for name in now}
+@pytest.mark.parametrize("name", ["again", "transports"])
+def test_the_analysis_makes_the_reference_reports_again(
+    request: pytest.FixtureRequest, name: str
+) -> None:
+    run = request.getfixturevalue(name)
+    now = reference.stored(reference.products(run), run.name)
+    folder = REPOSITORY / reference.RUNS / run.name
+    kept = {file: (folder / file).read_text(encoding="utf-8") for file in now}
     wrong = differing(kept, now)
     assert not wrong, f"{wrong}\n\n{FORGOTTEN} {reference.REFRESH}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", reference.PAGES)
+def test_a_page_shows_what_its_report_says(transports: Path, file: str) -> None:
+    kept = (REPOSITORY / file).read_text(encoding="utf-8")
+    report = (transports / "report.md").read_text(encoding="utf-8")
+    assert f"<!-- {reference.TRANSPORTS}: " in kept
+    assert reference.page(kept, report) == kept, f"the page is older: {reference.REFRESH}"
 
 
 def test_a_changed_missing_or_new_file_is_seen() -> None:

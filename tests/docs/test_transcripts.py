@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.pages import SECTIONS
 from runners.folder import place
 from runners.paths import REPOSITORY
 from tests.build import make
@@ -104,10 +103,3 @@ def test_a_refreshed_page_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         transcripts.differences(s, transcripts.run(s, tmp_path)) == ""
         for s in transcripts.steps(page)
     )
-
-
-def test_how_to_read_the_report_names_each_part() -> None:
-    page = (REPOSITORY / "docs/how-to-read-the-report.md").read_text(encoding="utf-8")
-    parts = [title for _, title, _ in SECTIONS if title]
-    assert len(parts) > 10
-    assert [title for title in parts if title.lower() not in page.lower()] == []

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from runners.exact.cells import ExactCell
+from runners.exact.cells import ExactCell, plan
 from runners.exact.count import measure
-from runners.exact.decode.digest import describe
+from runners.exact.decode.digest import describe, steady_lines
 from runners.exact.machine import boot as booting
 from runners.exact.machine import snapshot
 from runners.exact.machine.guest import ExactGuest
@@ -38,12 +39,34 @@ def two_busy_processes() -> Iterator[None]:
             hog.wait()
 
 
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-@pytest.mark.parametrize("scheduling", ["fifo", "other"])
+@pytest.mark.parametrize(
+    ("transport", "scheduling"),
+    [
+        *product(("unix", "tcp"), ("fifo", "other")),
+        ("pipe", "fifo"),
+        ("udp", "fifo"),
+        ("shm", "fifo"),
+    ],
+)
 def test_a_cell_conserves(exact_guest: ExactGuest, transport: str, scheduling: str) -> None:
     cell = replace(CELL, transport=transport, scheduling=scheduling)
     # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
     assert _conserved(exact_guest, cell)[0] == {"client", "server"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wait"), [("stream", "block"), ("connect", "block"), ("pingpong", "epoll")]
+)
+def test_a_cell_of_another_pattern_or_wait_conserves(
+    exact_guest: ExactGuest, pattern: str, wait: str
+) -> None:
+    (cell,) = plan(["unix"], [64], 46, schedulings=["fifo"], patterns=[pattern], waits=[wait])
+    _conserved(exact_guest, cell)
+
+
+def test_what_the_workload_refuses_is_refused_in_its_words(exact_guest: ExactGuest) -> None:
+    with pytest.raises(booting.RefusedError, match="connects many times, and pipe is joined"):
+        measure(exact_guest, replace(CELL, transport="pipe", pattern="connect"))
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -51,20 +74,21 @@ def test_a_cell_on_two_cpus_conserves_and_repeats(
     two_cpu_guest: ExactGuest, transport: str
 ) -> None:
     cell = replace(CELL, transport=transport, placement="cross-cpu")
-    tasks, digest = _conserved(two_cpu_guest, cell)
+    tasks, steady = _conserved(two_cpu_guest, cell)
     assert tasks == {"client", "server", "swapper/0", "swapper/1"}
-    assert _conserved(two_cpu_guest, cell) == (tasks, digest)
+    assert _conserved(two_cpu_guest, cell) == (tasks, steady)
 
 
 def _conserved(guest: ExactGuest, cell: ExactCell) -> tuple[set[str], str]:
-    """The tasks of the steady round trip, and the record's sha256."""
-    window, result, digest = measure(guest, cell)
+    """The tasks of the steady iteration, and its call tree."""
+    window, result, _ = measure(guest, cell)
     described = describe(cell, window, result)
     assert described["valid"], described["checks"]
-    assert window.iterations == cell.round_trips - 1
+    assert window.iterations == cell.iterations - 1
     assert window.total.steps.total() == window.counted
-    assert result["client"]["sent_messages"] == cell.round_trips
-    return {window.tree.path(node)[0] for node in window.steady.counts.steps}, digest
+    assert result["client"]["sent_messages"] == cell.iterations
+    tasks = {window.tree.path(node)[0] for node in window.steady.counts.steps}
+    return tasks, "".join(steady_lines(window))
 
 
 @pytest.mark.parametrize(("transport", "scheduling"), [("unix", "fifo"), ("tcp", "other")])

@@ -59,8 +59,8 @@ PROOFS = {"expect", "log", "bpftrace"}
 def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
     entry = {"folder": "raw/exact", "lacking": {}}
     argv = ["--exact", "--placements", "same-cpu,cross-cpu"]
-    assert missing(options.parse(argv), [entry]) == []
-    (left_out,) = missing(options.parse([*argv, "--knob", "nft=1"]), [entry])
+    assert missing(options.parse(argv), [(entry, {})]) == []
+    (left_out,) = missing(options.parse([*argv, "--knob", "nft=1"]), [(entry, {})])
     assert left_out["what"] == ["exact cells, cross-cpu"]
 
 

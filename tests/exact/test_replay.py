@@ -210,14 +210,52 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> I
             machine.run("asm_sysvec_tick", IRET)
         machine.run("entry_SYSCALL_64", SYSRET, offset=3)
     machine.event(RecordEvent.CLIENT_END, 0)
-    steps = 2 + round_trips * 8 + 2
-    return InstructionRecord(machine.words, machine.blocks, {0: "client", 1: "server"}, steps)
+    marks: dict[int, int] = {RecordEvent.CLIENT_END: 2 + round_trips * 8 + 2}
+    return InstructionRecord(machine.words, machine.blocks, {0: "client", 1: "server"}, marks)
 
 
 def test_the_steady_iteration_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
     window = replay(a_record(23, extra_in=7), SYMBOLS, 23)
     assert [(len(shape.iterations), shape.steps) for shape in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].iterations == [7]
+    assert window.total.steps.total() == window.counted
+
+
+def after_the_servers_end(record: InstructionRecord, ends_last: bool) -> InstructionRecord:
+    """The record, in which the server ends and then calls g, before or after the client's end."""
+    words = record.words[:] if ends_last else record.words[:-1]
+    machine = RecordWriter()
+    machine.blocks, machine.words = record.blocks, words
+    machine.event(RecordEvent.SWITCH, 1)
+    machine.run("", SYSCALL)
+    if ends_last:
+        marks = {**record.marks, RecordEvent.SERVER_END: record.marks[RecordEvent.CLIENT_END] + 2}
+        machine.event(RecordEvent.SERVER_END, 1)
+        return InstructionRecord(words, machine.blocks, record.tasks, marks)
+    machine.event(RecordEvent.SERVER_END, 1)
+    machine.run("entry_SYSCALL_64", CALL)
+    machine.run("g")
+    machine.event(RecordEvent.SWITCH, 0)
+    machine.event(RecordEvent.CLIENT_END, 0)
+    marks = {RecordEvent.CLIENT_END: record.marks[RecordEvent.CLIENT_END] + 6}
+    return InstructionRecord(words, machine.blocks, record.tasks, marks)
+
+
+def test_what_the_server_calls_after_its_end_is_told_apart() -> None:
+    window = replay(after_the_servers_end(a_record(23, 7), ends_last=False), SYMBOLS, 23)
+    assert window.tree.by_function(window.total.calls)["g"] == 1
+    assert window.tree.by_function(window.outside.calls)["g"] == 1
+    assert window.tree.by_function(window.outside.calls)["f"] == 0
+    assert window.total.steps.total() == window.counted
+
+
+@pytest.mark.parametrize(("one_way", "later"), [(False, 0), (True, 2)])
+def test_messages_that_go_one_way_belong_to_the_window_until_the_server_has_them(
+    one_way: bool, later: int
+) -> None:
+    record = after_the_servers_end(a_record(23, 7), ends_last=True)
+    window = replay(record, SYMBOLS, 23, one_way=one_way)
+    assert window.counted == record.marks[RecordEvent.CLIENT_END] + later
     assert window.total.steps.total() == window.counted
 
 
@@ -265,7 +303,7 @@ def test_iterations_that_call_the_same_are_of_one_shape_whatever_their_branches_
 
 
 def test_a_record_without_iterations_says_so() -> None:
-    with pytest.raises(RecordError, match="once per round trip"):
+    with pytest.raises(RecordError, match="once per iteration"):
         replay(a_record(23, extra_in=7), SYMBOLS, 29)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from runners.collect.scripts import read_scripts
+from runners.collect.scripts import parts, read_scripts
 from tests.collected import Collected, out_segments, segments_again, switches
 from tests.guest.exactness import (
     EDGE_PACKETS,
@@ -22,7 +21,9 @@ from tests.guest.exactness import (
     LONGEST_HEADER,
     PAGE,
     SMALL,
+    missed,
     of,
+    total,
 )
 
 pytestmark = pytest.mark.guest
@@ -40,23 +41,10 @@ OF_OTHER_TRANSPORTS = {
     "unix": ("tcp_sendmsg", "loopback_xmit", "ip_rcv", "net_rx_action"),
     "tcp": ("unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space"),
 }
-# Calls in a window that an interrupt's softirq makes while a probe runs are missed, with large
-# messages; 5.10 and 6.1 do not count them. Conservation then makes the cell invalid.
-UNKNOWN = 2
-
-
-def total(counts: dict[str, int], quantity: str) -> int:
-    return sum(value for name, value in counts.items() if name.partition(" ")[0] == quantity)
 
 
 def total_of(counts: dict[str, int], quantity: str, ending: str) -> int:
     return sum(v for name, v in counts.items() if name.startswith(quantity) and ending in name)
-
-
-def missed(cell: dict[str, Any], *scripts: str, which: str = "calls_missed") -> int:
-    """What these scripts' probes missed in a cell: by the kernel's count, where it keeps one."""
-    counts = [cell[which].get(script, 0) for script in scripts]
-    return UNKNOWN if None in counts else sum(counts)
 
 
 def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
@@ -65,11 +53,13 @@ def test_every_cell_ran_and_lost_nothing(collected: Collected) -> None:
 
 
 def test_every_script_attaches_where_the_table_says_so(collected: Collected, kernel: str) -> None:
-    rows = [row for rows in read_scripts().values() for row in rows if row.group == "counts"]
-    wanted = [row.name for row in rows if kernel in row.kernels or row.kernels == ("all",)]
+    table = read_scripts().values()
+    rows = [row for script in table for part in parts(script, ("unix", "tcp")) for row in part]
+    rows = [row for row in rows if row.group == "counts"]
+    wanted = {row.name for row in rows if kernel in row.kernels or row.kernels == ("all",)}
     for cell in collected.probed():
         assert sorted(cell["scripts"]) == sorted(wanted)
-    absent = {row.name for row in rows} - set(wanted)
+    absent = {row.name for row in rows} - wanted
     lacking = {lack["by"] for lack in collected.missing if lack["by"].startswith("bpftrace")}
     assert lacking == {f"bpftrace {name}" for name in absent}
 
@@ -90,8 +80,10 @@ def test_each_byte_is_copied_once_in_and_once_out(collected: Collected, transpor
         assert counts["copy_bytes in"] == counts["copy_bytes out"] == payload
         # Never payload. A segment that is sent again has its header copied, and a slow guest's
         # timers send one again now and then, which the window's RetransSegs need not know.
-        assert counts["copy_bytes kernel"] <= LONGEST_HEADER * counts["copy_calls kernel"]
-        assert counts["copy_calls kernel"] <= messages // 100 + 1 + counts["segments again"]
+        for part in ("kernel", "linear"):
+            copies = counts[f"copy_calls {part}"]
+            assert counts[f"copy_bytes {part}"] <= LONGEST_HEADER * copies
+            assert copies <= messages // 100 + 1 + counts["segments again"]
         assert counts["copy_calls in"] >= messages
         assert counts["copy_calls out"] >= messages
 

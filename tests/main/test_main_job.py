@@ -91,6 +91,18 @@ def test_it_ends_with_the_ledger_and_the_reports_path(job: Job) -> None:
     assert len(re.findall("^(?:REFUTED|CONFIRMED).*: ", job.output, re.MULTILINE)) == 2
 
 
+def test_a_first_answer_comes_while_the_guest_still_counts(job: Job) -> None:
+    """The times decide; what they say is what the end says as well."""
+    lines = job.complaint.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.endswith(" Counts follow."))
+    ended = next(
+        n for n, line in enumerate(lines) if re.match(r"guest \S+: measuring: [\d.]+ s", line)
+    )
+    assert first < ended
+    decision = " ".join(job.output.split("\n\n", 1)[0].split())
+    assert lines[first] == f"{decision} Counts follow."
+
+
 def test_everything_is_in_its_folder_and_belongs_to_the_user(job: Job) -> None:
     assert {entry.name for entry in job.run.iterdir()} == FILES
     others = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]

@@ -63,7 +63,7 @@ def test_a_reader_who_leaves_is_no_failure(option: str) -> None:
         (["--out", "/etc/passwd/run"], "/etc/passwd is not a folder"),
         (["--kernel", "4.19"], 'no Debian suite offers a kernel "4.19"'),
         (["--sched", "fifo", "--wait", "spin", "--placements", "same-cpu"], "no cell can be run"),
-        (["--exact", "--transports", "udp"], "--exact counts unix, tcp so far"),
+        (["--exact", "--transports", "shm-spin"], "no cell can be counted: two emulated CPUs"),
     ],
 )
 def test_dry_run_refuses_what_a_run_refuses(arguments: list[str], sentence: str) -> None:

@@ -181,7 +181,7 @@ def background_traffic() -> Iterator[None]:
         thread.join()
 
 
-def test_a_stranger_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
+def test_background_traffic_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
     with background_traffic():
         analysis = collect(tmp_path, ("background",), paths.REPOSITORY, {})
     reasons = " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)

@@ -24,10 +24,12 @@ def test_symbols_end_where_the_next_begins(tmp_path: Path) -> None:
     table.write_text(
         "ffffffff81000000 T first\nffffffff81000040 t second\n"
         "ffffffff81000050 D data\nffffffffc0000000 t foreign\t[module]\n"
+        "ffffffffc0000030 t first\t[module]\nffffffffc0000050 t more\t[another]\n"
     )
     symbols = callsite.read_symbols(table)
     assert symbols["first"] == (0xFFFFFFFF81000000, 0x40)
-    assert "foreign" not in symbols
+    assert symbols["foreign"] == (0xFFFFFFFFC0000000, 0x30), "a module's function"
+    assert symbols["more"][1] == symbols["second"][1] == 0, "nobody knows where the last one ends"
     assert "data" not in symbols
 
 
@@ -38,7 +40,7 @@ def test_hidden_addresses_are_an_error(tmp_path: Path) -> None:
         callsite.read_symbols(table)
 
 
-def test_a_call_with_anothers_kprobe_on_it_is_still_found() -> None:
+def test_a_call_that_already_has_a_kprobe_is_still_found() -> None:
     probed = bytearray(CODE)
     probed[1] = callsite.INT3
     assert callsite.find_calls(bytes(probed), 0x1000, 0x1016) == [1]

@@ -96,7 +96,7 @@ def test_output_is_dealt_out_to_the_scripts() -> None:
 
 def test_every_script_of_the_table_can_be_put_together() -> None:
     parts = [
-        MergedScript(row, merge.parse(row.path.read_text(), ["/w", "1", "2"]))
+        MergedScript(row, merge.parse(row.path.read_text(), ["/w", "1", "2", "3"]))
         for rows in read_scripts().values()
         for row in rows
         if row.instrument == "bpftrace"

@@ -12,8 +12,8 @@ from runners.collect.scripts import read_scripts
 from runners.errors import UsageError
 
 NOT_EXACT = (
-    *("--repeats 2", "--wait spin", "--topology two", "--patterns stream", "--program redis"),
-    *("--instruments perf", "--target host", "--seed 3", "--clients 2", "--in-flight 3"),
+    *("--repeats 2", "--topology two", "--program redis", "--instruments perf"),
+    *("--target host", "--seed 3", "--clients 2", "--in-flight 3"),
 )
 
 
@@ -141,8 +141,12 @@ def test_an_option_that_is_there_twice_is_refused() -> None:
 @pytest.mark.parametrize(
     ("argv", "recorded"),
     [
-        (["--exact"], {"transports", "sizes", "placements", "messages", "kernels", "knobs"}),
+        (
+            ["--exact"],
+            {"transports", "patterns", "sizes", "placements", "waits", "kernels", "knobs"},
+        ),
         (["--exact", "--sched=fifo"], {"scheds", "sizes", "placements", "messages", "knobs"}),
+        (["--exact", "--patterns=clients"], {"patterns", "clients", "waits"}),
         (["--claims"], {"claims", "programs", "target", "kernels", "messages", "repeats", "seed"}),
         (["--patterns=clients"], {"clients", "target", "kernels", "scripts", "seed", "waits"}),
     ],
@@ -151,9 +155,7 @@ def test_only_options_with_an_effect_are_recorded(argv: list[str], recorded: set
     effective = options.parse(argv).effective()
     assert recorded | {"out", "install"} <= effective.keys()
     idle = {"action", "diff", "pool", "in_flight"}
-    idle |= (
-        {"repeats", "seed", "waits", "topologies", "scripts"} if "--exact" in argv else {"knobs"}
-    )
+    idle |= {"repeats", "seed", "topologies", "scripts"} if "--exact" in argv else {"knobs"}
     idle |= {"sizes", "patterns", "exact"} if "--claims" in argv else set()
     idle |= {"scheds"} if argv == ["--exact"] else set()
     assert not idle & effective.keys()

@@ -11,6 +11,18 @@ from tests.build import make
 
 from .workload import SOURCE, run
 
+# What differs from tcp-veth, unix and tcp is no code of the workload's, but hops.tsv or the kernel.
+REPEATS = {"tcp-bridge-nat", "tcp-redirect", "tcp-ktls", "unix-mounted"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the matrix what only repeats a test for another hop."""
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if given.get("transport", given.get("pair", [""])[0]) in REPEATS:
+            item.add_marker(pytest.mark.matrix)
+
 
 def build(target: str, program: str) -> Path:
     make(SOURCE, target)

@@ -7,7 +7,8 @@
  * ROLE is 0 (client) or 1 (server), BEGIN and END the addresses of window_begin and window_end.
  * Prints the number of instructions from each system call to the next, one number per line: the
  * first from the marker on, the last up to the marker. STEP_OVER in the environment has the
- * addresses of functions, separated by spaces, that do not count, nor what they call.
+ * addresses of functions, separated by spaces, that do not count, nor what they call. With
+ * FORWARDER in the environment another process is forked before the server.
  */
 #include <err.h>
 #include <errno.h>
@@ -74,6 +75,17 @@ static pid_t start(char **argv)
 	await(pid);
 	request(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL);
 	return pid;
+}
+
+/* It is forked before the server, and not looked at. */
+static void let_forwarder_go(pid_t client)
+{
+	unsigned long forwarder;
+
+	run_until_trap(client);
+	request(PTRACE_GETEVENTMSG, client, 0, (uintptr_t)&forwarder);
+	await((pid_t)forwarder);
+	request(PTRACE_DETACH, (pid_t)forwarder, 0, 0);
 }
 
 /* After the fork: picks the process of this role; the other continues without the breakpoint. */
@@ -151,6 +163,8 @@ int main(int argc, char **argv)
 	begin = strtoul(argv[2], NULL, 16);
 	end = strtoul(argv[3], NULL, 16);
 	pid = start(argv + 4);
+	if (getenv("FORWARDER"))
+		let_forwarder_go(pid);
 	code = request(PTRACE_PEEKTEXT, pid, begin, 0);
 	request(PTRACE_POKETEXT, pid, begin, (code & ~0xffL) | 0xcc);
 	/* A pattern of one thread does not fork. */

@@ -21,6 +21,8 @@ ITERATIONS = 23
 # copies, the futex. Stepped over, so that what is counted is the loop, as with the others.
 RINGS = {"shm": ["shared_read", "shared_write"], "shm-spin": ["spin_read", "spin_write"]}
 
+FORWARDER = {"tcp-proxy": {"FORWARDER": "1"}}
+
 
 @pytest.fixture(scope="session")
 def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -53,7 +55,7 @@ def steps(
         text=True,
         timeout=PATIENCE,
         check=True,
-        env={**os.environ, "STEP_OVER": over},
+        env={**os.environ, "STEP_OVER": over, **FORWARDER.get(transport, {})},
     )
     return [int(line) for line in ended.stdout.split()]
 

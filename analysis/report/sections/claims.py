@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The verdicts on what the sources claim, each with its evidence, and the cell runs behind them."""
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -11,7 +12,15 @@ from analysis.report.inline import code, faint, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.verdicts.files import Source
 from analysis.verdicts.rules import TERMS
-from analysis.verdicts.verdict import Evidence, Finding, Verdict, by_verdict, steadiness, tally
+from analysis.verdicts.verdict import (
+    VERDICTS,
+    Evidence,
+    Finding,
+    Verdict,
+    by_verdict,
+    steadiness,
+    tally,
+)
 from analysis.wording import counted, number
 
 
@@ -23,6 +32,7 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
         f"within {number(TERMS.about * 100)} %; up to {number(TERMS.none)} a message is none. "
         f"{steadiness(analysis.verdicts)}"
     )
+    yield _sources(analysis.verdicts)
     open_ = [v for v in analysis.verdicts if v.verdict == "NOT MEASURED"]
     judged = [v for v in analysis.verdicts if v.settled]
     stated = [v for v in analysis.verdicts if v.claim.rule.kind == "consistent"]
@@ -39,6 +49,16 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
         lines = [f"{verdict.claim.statement} {verdict.why}" for verdict in open_]
         summary = say("{} not measured here: {} measures them", counted(len(open_), "claim"), all_)
         yield Group("closed", summary, [Items(lines)])
+
+
+def _sources(verdicts: Iterable[Verdict]) -> Table:
+    """Which source is right how often."""
+    by_source: dict[str, Counter[str]] = {}
+    for verdict in verdicts:
+        by_source.setdefault(verdict.claim.source.id, Counter())[verdict.verdict] += 1
+    names = [name for name in VERDICTS if any(name in found for found in by_source.values())]
+    rows = [(source, *(str(found[n]) for n in names)) for source, found in by_source.items()]
+    return Table("Verdicts by source", ["source", *numbers(*map(str.lower, names))], rows, "narrow")
 
 
 def _by_source(analysis: Analysis, verdicts: Iterable[Verdict]) -> Blocks:

@@ -9,7 +9,7 @@ from analysis.counts.ledger import MOST_TOGETHER, Ledger
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions import crosscheck
-from analysis.functions.table import FunctionTable
+from analysis.functions.table import EXACT_TARGET, FunctionTable
 from analysis.machine import machine_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import (
@@ -22,8 +22,9 @@ from analysis.report.inline import (
     measured,
     say,
 )
-from analysis.wording import NOT_MEASURED, counted, number, size_text
+from analysis.wording import NOT_MEASURED, counted, number, size_text, transport_text
 
+EARLY = "unix_write_space"
 SHOWN_DISAGREEMENTS = 4
 FROM = Column("where from", "from")
 TARGET = Column("target")
@@ -117,11 +118,27 @@ def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
         kind = "second"
 
 
+def _early(analysis: Analysis) -> Iterator[str]:
+    """Why a Unix socket may have more than two: exact mode sees the call of each message."""
+    for comparison in analysis.exact[:1]:
+        for cell in comparison.cells:
+            if calls := cell.calls().get(EARLY):
+                each = number(calls / cell.messages_per_iteration)
+                yield say(
+                    "Over {} the reader of a message calls {} {} times: it wakes whoever waits on "
+                    "the sending socket. There is nothing to read yet, so it sleeps again, which "
+                    'is a switch more. <a href="#wakeups">Who is woken out of what</a> has the '
+                    "call stacks.", transport_text(cell.transport), code(EARLY), each,
+                )  # fmt: skip
+                return
+
+
 def switches(analysis: Analysis, figures: Figures) -> Blocks:
     yield (
         "A voluntary switch is a process that goes to sleep; an involuntary one is a process that "
         "could have gone on. Both can change from one repeat to the next, so every repeat is shown."
     )
+    yield from _early(analysis)
     yield figures.get("switches")
     if found := analysis.switching:
         rows = [(conditions_text(one), one.transport, one.words(), one.source) for one in found]
@@ -138,11 +155,12 @@ def kernel_functions(analysis: Analysis, figures: Figures) -> Blocks:
     yield crosscheck.hits_text(analysis.crosschecks) or None
     yield figures.get("functions")
     for place, found in enumerate(analysis.functions):
-        words = f"{conditions_text(found)} · ftrace · {found.target} {found.kernel}"
+        counter = "exact mode" if found.target == EXACT_TARGET else f"ftrace, {found.target}"
+        words = f"{conditions_text(found)} · {counter} · {found.kernel}"
         blocks = list(_functions(found, place == 0))
         yield Group("closed" if place else "open", words, blocks)
     if not analysis.functions:
-        yield "No function trace in this run."
+        yield "This run counted no calls of functions."
 
 
 def _functions(found: FunctionTable, first: bool) -> Blocks:

@@ -13,7 +13,9 @@ from analysis.report.inline import above, code, say, signed
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
 
+COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
 MOST_SHAPES = 9  # of iterations: how many have a line
+MOST_BESIDE = 4  # transports side by side in a table; more are rows, or have tables of their own
 
 
 def instructions(analysis: Analysis, figures: Figures) -> Blocks:
@@ -51,8 +53,10 @@ def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
     for (kernel, size), group in groups.items():
         group.sort(key=lambda found: (found.placement != "same-cpu", found.scheduling != DEFAULT))
         names = list(dict.fromkeys(cell.transport for found in group for cell in found.cells))
+        if len(names) > MOST_BESIDE:
+            continue  # each comparison has a table with a row for each transport
         columns = [column for name in names for column in numbers(*heads, group=name)]
-        if len(names) > 1:
+        if len(names) == 2:
             columns += numbers("steady", "mean", group=" / ".join(reversed(names)))
         caption = (
             f"A round trip by scheduler, {kernel}, {size_text(size)}: the steady one (the most "
@@ -72,21 +76,66 @@ def _round_trips(found: Comparison, names: list[str]) -> Iterator[str]:
             yield from (f"{cell.identical} of {cell.iterations}", f"{cell.mean:,.0f}")
         else:
             yield from (NOT_MEASURED,) * 4
-    if len(found.cells) > 1:
+    if len(names) == 2 == len(found.cells):
         first, second = found.cells
         yield from (number(second.total / first.total), number(second.mean / first.mean))
-    elif len(names) > 1:
+    elif len(names) == 2:
         yield from (NOT_MEASURED,) * 2
 
 
 def _comparison(found: Comparison, first: bool) -> Blocks:
     cells = found.cells
-    names = [cell.transport for cell in cells]
     yield Text("heading", f"{found.kernel}, {size_text(found.size)}: {found.title}")
     yield found.sentence
-    yield from (" ".join(_totals(cell)) for cell in cells)
-    yield from (_payload(cell) for cell in cells if cell.payload)
+    if len(cells) > MOST_BESIDE:
+        yield _by_transport(found)
+    else:
+        yield from (" ".join(_totals(cell)) for cell in cells)
+        yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
+    for place, part in enumerate(found.together(MOST_BESIDE)):
+        beside = list(_beside(part, first and place == 0))
+        if len(cells) > MOST_BESIDE:
+            yield Group("closed", f"In detail: {listed([c.transport for c in part.cells])}", beside)
+        else:
+            yield from beside
+
+
+def _by_transport(found: Comparison) -> Table:
+    """A row for each transport."""
+    least = min(cell.of_message for cell in found.cells)
+    followed = any(cell.payload for cell in found.cells)
+    columns = [
+        *numbers("instructions", "of the least", "mean of the window"),
+        *numbers("exactly so", group=f"steady {found.iteration}"),
+        *numbers("system calls", "voluntary switches", "other switches"),
+        *(numbers(*COPIES.values(), group="copies of each byte") if followed else ()),
+    ]
+    caption = (
+        f"A message by transport, {found.kernel}, {size_text(found.size)}, {found.title}. Switches "
+        "are those of the two processes"
+    )
+    if followed:
+        caption += ". Copies by the addresses that the payload passes through"
+    rows = [(cell.transport, *_costs(cell, least, followed)) for cell in found.cells]
+    return Table(caption, ["transport", *columns], rows)
+
+
+def _costs(cell: ExactCell, least: float, followed: bool) -> Iterator[str]:
+    """What a message costs over one of many transports."""
+    each = cell.messages_per_iteration
+    yield from (f"{cell.of_message:,.0f}", number(cell.of_message / least))
+    yield from (f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}")
+    yield from (number(count / each) for count in (cell.system_calls(), *cell.switches()))
+    payload = cell.payload
+    for way in COPIES if followed else ():
+        size = payload.messages * cell.size if payload else 0
+        yield number(payload.copied[way] / size) if payload else NOT_MEASURED
+
+
+def _beside(found: Comparison, first: bool) -> Blocks:
+    cells = found.cells
+    names = [cell.transport for cell in cells]
     yield _layers(found)
     helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
     yield Text(
@@ -100,9 +149,9 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
             f"one; from {LEAST_SHARE:.0%} of the most expensive up"
         )
         rows = []
-        for one in branches(found):
-            name = say("{}{}", "\N{EM SPACE}" * one.depth, code(one.function))
-            rows.append((name, *(f"{value:,}" if value else "" for value in one.values)))
+        for branch in branches(found):
+            name = say("{}{}", "\N{EM SPACE}" * branch.depth, code(branch.function))
+            rows.append((name, *(f"{value:,}" if value else "" for value in branch.values)))
         table = Table(caption, ["function", *numbers(*names)], rows)
         yield Group("closed", "Call tree, side by side", [table])
     if traffic := [_traffic(cell) for cell in cells if cell.payload]:
@@ -140,7 +189,7 @@ def _payload(cell: ExactCell) -> str:
     if payload.readers:
         read = f" and reads payload without copying it in {', '.join(payload.readers)}"
     wrong = say(
-        " <strong>invalid: copied in and out are not messages \N{MULTIPLICATION SIGN} size</strong>"
+        " <strong>invalid: what is copied is not messages \N{MULTIPLICATION SIGN} size</strong>"
     )
     return say(
         "{} copies each payload byte <strong>{}</strong> times ({}){}{}.", cell.transport,
@@ -167,7 +216,7 @@ def _traffic(cell: ExactCell) -> Table:
 
 
 def _by_function(found: Comparison, first: bool) -> Group:
-    """All functions of the first comparison, in a table to search; of the others the dearest."""
+    """All functions of the first comparison, in a table to search; else the most expensive."""
     rows = [
         (code(name), *(f"{value:,}" for values in by_cell for value in values))
         for name, by_cell in (found.functions(None) if first else found.functions())

@@ -15,7 +15,16 @@ from analysis.report.inline import code, conditions_text, faint, optional, say, 
 from analysis.report.sections.counts import Blocks, Figures, disagreement_texts
 from analysis.times.disturbed import Disturbed
 from analysis.times.probe_cost import ProbeCost
-from analysis.wording import NOT_MEASURED, counted, number, size_text
+from analysis.wording import (
+    NOT_MEASURED,
+    amount,
+    counted,
+    listed,
+    number,
+    place,
+    size_text,
+    transport_text,
+)
 
 COST_NOTE = (
     "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
@@ -56,6 +65,16 @@ def probe_cost(analysis: Analysis, _: Figures) -> Blocks:
     alone = [cost for cost in analysis.costs if cost.alone]
     together = [cost for cost in analysis.costs if not cost.alone]
     controls = "probed cells beside their unprobed controls"
+    if timed := [cost for cost in alone if cost.added is not None]:
+        first = timed[0]
+        where = (first.transport, first.conditions)
+        said = [
+            f"{cost.instruments} {amount(cost.added, 'ns')}"
+            for cost in timed
+            if (cost.transport, cost.conditions) == where and cost.added is not None
+        ]
+        over = f"over {transport_text(first.transport)} {place(first.conditions)}"
+        yield f"To a message {over} each instrument alone adds: {listed(said)}."
     if alone:
         yield _costs(alone, f"Each instrument alone: {controls}")
     if together:

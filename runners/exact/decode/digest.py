@@ -2,16 +2,13 @@
 """Turns a replayed window into the files of a run: shapes, checks, the call tree."""
 
 from collections import Counter
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Any
 
 from runners.exact.cells import ExactCell
+from runners.exact.decode.checks import checks
 from runners.exact.decode.iterations import IterationShape, ReplayedWindow
 from runners.exact.decode.replay import CallTree, Counts
 
-SEND = {"unix": "unix_stream_sendmsg", "tcp": "tcp_sendmsg"}
-TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))
 NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
 
@@ -19,9 +16,9 @@ MOST_VARIANTS = 64
 def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) -> dict[str, Any]:
     """The results in a cell's line of cells.jsonl."""
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
-    checks = [
+    checked = [
         {"name": name, "ok": ok, "detail": detail}
-        for name, ok, detail in _checks(cell, window, result)
+        for name, ok, detail in checks(cell, window, result)
     ]
     return {
         "window": {
@@ -29,6 +26,7 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             "instructions": window.total.steps.total() - window.total.repeats.total(),
         },
         "iterations": window.iterations,
+        "messages_per_iteration": cell.messages // cell.iterations,
         "shapes": [
             {
                 "name": name_shape(window.tree, window.steady, shape),
@@ -48,8 +46,8 @@ def describe(cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]) ->
             {"iterations": iterations, **_moved(window.tree, usual, counts)}
             for counts, iterations in others
         ],
-        "checks": checks,
-        "valid": all(check["ok"] for check in checks),
+        "checks": checked,
+        "valid": all(check["ok"] for check in checked),
     }
 
 
@@ -66,56 +64,6 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, dict[str,
         if again:
             repeats[path] = again
     return {"moved": moved, "repeats": repeats}
-
-
-def _checks(
-    cell: ExactCell, window: ReplayedWindow, result: dict[str, Any]
-) -> Iterator[tuple[str, bool, str]]:
-    """The checks that a valid cell passes, each with the figures that it compares."""
-    summed = window.total.steps.total()
-    yield (
-        "the tree's self counts sum to the window",
-        summed == window.counted,
-        f"{summed} in the tree, {window.counted} counted by the emulator",
-    )
-    send = SEND[cell.transport]
-    sent = window.tree.by_function(window.total.calls)[send]
-    partial = result["client"]["partial_sends"] + result["server"]["partial_sends"]
-    yield (
-        f"calls of {send} are messages",
-        sent == cell.messages + partial,
-        f"{sent} calls, {cell.messages} messages and {partial} partial sends",
-    )
-    apart = window.counted - result["window_ns"]
-    probes = _probes_on_markers(window)
-    cost = result["clock_cost_ns"]
-    yield (
-        "the window agrees with the guest's clock",
-        0 <= apart - probes <= 2 * cost,
-        f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
-        + (f", probes on the window's marks {probes}" if probes else ""),
-    )
-    calls = window.tree.by_function(window.steady.counts.calls)
-    for pattern, must in cell.knob.evidence(cell.transport):
-        called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
-        yield (
-            f"{cell.knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
-            bool(called) == must,
-            ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
-        )
-
-
-def _probes_on_markers(window: ReplayedWindow) -> int:
-    """Steps of the client's traps out of user space.
-
-    They come from uprobes on the functions that hold the markers: their programs run within the
-    window, and outside the two readings of the clock.
-    """
-    return sum(
-        steps
-        for node, steps in window.total.steps.items()
-        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
-    )
 
 
 def _by_task(tree: CallTree, counts: Counts) -> dict[str, int]:
@@ -141,6 +89,11 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     if not apart:
         return "the same functions by other paths"
     return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
+
+
+def steady_lines(window: ReplayedWindow) -> list[str]:
+    """The call tree of the steady iteration."""
+    return tree_lines(window.tree, window.steady.counts)
 
 
 def tree_lines(tree: CallTree, counts: Counts) -> list[str]:

@@ -2,7 +2,7 @@
 """Cuts a record into iterations and sorts them by shape: which functions each calls, and how often.
 
 An iteration ends where the client is at the same point of its loop again: at the first block of its
-user code that the client runs exactly once per round trip. Equal parts of a record replay equally,
+user code that the client runs exactly once per iteration. Equal parts of a record replay equally,
 so each is replayed once.
 """
 
@@ -12,11 +12,18 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from runners.exact.decode.record import COUNT_BITS, VALUE_MASK, InstructionRecord, RecordEvent
+from runners.exact.decode.record import (
+    COUNT_BITS,
+    VALUE_MASK,
+    InstructionRecord,
+    RecordEvent,
+    end_of_window,
+)
 from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
 FIRST_ITERATIONS = 8
+SIDES = {RecordEvent.CLIENT_END: "client", RecordEvent.SERVER_END: "server"}
 
 
 class RecordError(Exception):
@@ -48,11 +55,15 @@ class IterationShape:
 
 @dataclass
 class ReplayedWindow:
-    """The window's iterations by shape. `total` also has what ran before and after them."""
+    """The window's iterations by shape. `total` also has what ran before and after them.
+
+    `outside` is the part of `total` that a side ran after its own window had ended.
+    """
 
     tree: CallTree
     shapes: list[IterationShape] = field(default_factory=list)
     total: Counts = field(default_factory=Counts)
+    outside: Counts = field(default_factory=Counts)
     counted: int = 0
     order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
 
@@ -67,22 +78,43 @@ class ReplayedWindow:
         return self.shapes[0]
 
 
-def replay(record: InstructionRecord, symbols: Symbols, round_trips: int) -> ReplayedWindow:
-    """Replay a record. Raises RecordError."""
-    begin, end = (
-        _find(record, event) for event in (RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END)
-    )
+def replay(
+    record: InstructionRecord, symbols: Symbols, iterations: int, *, one_way: bool = False
+) -> ReplayedWindow:
+    """Replay a record in which the client iterates so often. Raises RecordError."""
+    last = end_of_window(one_way)
+    begin, end = _find(record, RecordEvent.CLIENT_BEGIN), _find(record, last)
     machine = Replay(record.blocks, record.tasks, symbols)
     state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
-    cuts = find_iterations(record, begin + 1, end, client, round_trips)
-    window = ReplayedWindow(machine.tree, counted=record.window)
-    parts = [record.words[a:b] for a, b in pairwise([begin + 1, *cuts, end])]
+    cuts = find_iterations(record, begin + 1, end, client, iterations)
+    counted = record.marks[last] - record.marks.get(RecordEvent.CLIENT_BEGIN, 0)
+    window = ReplayedWindow(machine.tree, counted=counted)
+    bounds = [begin + 1, *cuts, end]
+    parts = [record.words[a:b] for a, b in pairwise(bounds)]
     states, counts = _replay_all(machine, state, parts)
     _sort(window, counts)
+    for mark in SIDES:
+        _add_outside(window, machine, record, mark, bounds, states)
     usual = next(n for n, iteration in enumerate(counts) if iteration is window.steady.counts)
     machine.run(states[usual], parts[usual], window.order)
     return window
+
+
+def _add_outside(
+    window: ReplayedWindow, machine: Replay, record: InstructionRecord, mark: RecordEvent,
+    bounds: list[int], states: list[State],
+) -> None:  # fmt: skip
+    """Add to `window.outside` what the side of this end marker ran after it, up to the window's."""
+    at = _kinds(record.words).find(_kind(mark))
+    if not 0 <= at < bounds[-1]:
+        return
+    part = bisect_right(bounds, at) - 1
+    state, _ = machine.run(states[part], record.words[bounds[part] : at + 1])
+    _, counts = machine.run(state, record.words[at + 1 : bounds[-1]])
+    for name, counter in vars(counts).items():
+        mine = {n: c for n, c in counter.items() if machine.tree.path(n)[0] == SIDES[mark]}
+        getattr(window.outside, name).update(mine)
 
 
 def _find(record: InstructionRecord, event: RecordEvent) -> int:
@@ -103,7 +135,7 @@ def _kind(event: RecordEvent) -> int:
 
 
 def find_iterations(
-    record: InstructionRecord, begin: int, end: int, client: int, round_trips: int
+    record: InstructionRecord, begin: int, end: int, client: int, iterations: int
 ) -> list[int]:
     """Where the iterations begin, as indices of the record's words. Raises RecordError."""
     data, kinds = record.words.tobytes(), _kinds(record.words)
@@ -118,7 +150,7 @@ def find_iterations(
         ]
 
     # A block that runs in every iteration runs in one of the first iterations.
-    soon = min(end, begin + FIRST_ITERATIONS * (end - begin) // round_trips)
+    soon = min(end, begin + FIRST_ITERATIONS * (end - begin) // iterations)
     user = [
         number
         for number, block in enumerate(record.blocks)
@@ -127,9 +159,9 @@ def find_iterations(
     ]
     first_runs = ((run_by_client(number, soon), number) for number in user)
     for _, number in sorted((places[0], number) for places, number in first_runs if places):
-        if len(places := run_by_client(number, end)) == round_trips:
+        if len(places := run_by_client(number, end)) == iterations:
             return places
-    raise RecordError("no part of the client's loop ran exactly once per round trip in the record")
+    raise RecordError("no part of the client's loop ran exactly once per iteration in the record")
 
 
 def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int) -> list[int]:

@@ -7,7 +7,7 @@ See probes/exact/README.md, "Payload".
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,13 +20,17 @@ from runners.exact.decode.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
+    end_of_window,
     event_of,
 )
 from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
 ACCESS = struct.Struct("<QQIHBB")
 STORE, USER = 1, 2
-LEAST_SIZE = 16  # the kernel also reads shorter ranges of user memory for other reasons
+LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
+PAGE = 4096
+BACK = 32  # bytes that a memcpy() goes back at most
+SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
 STRING = -1  # the "register" of a string move
 OTHER = -2
 LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
@@ -50,12 +54,18 @@ class Access(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Payload bytes in a register, and the function that loaded them."""
+    """Bytes in a register, from where they were loaded, and the function that did it."""
 
+    physical: int
     size: int
     value: int
     user: bool
     function: str
+
+    def is_stored(self, access: Access) -> bool:
+        """Whether the store writes what was loaded."""
+        mask = (1 << 8 * min(access.size, 8)) - 1
+        return self.value & mask == access.value & mask
 
 
 @dataclass
@@ -84,17 +94,21 @@ def register_of(code: bytes, store: bool) -> int:
     return (rest[1] >> 3 & 7) + (8 if prefix in REX and prefix & 4 else 0)
 
 
-def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: int) -> PayloadFlow:
-    """Follow the payload of messages of `size` bytes through the client's window."""
-    numbers, begin, end = _positions(record)
+def follow(
+    record: InstructionRecord, accesses: Path, symbols: Symbols, size: int, *, one_way: bool = False
+) -> PayloadFlow:
+    """Follow the payload of messages of `size` bytes through the window."""
+    numbers, begin, end = _positions(record, end_of_window(one_way))
     functions = [symbols.place(block.address).function for block in record.blocks]
     kernel = [block.address >= USER_LIMIT for block in record.blocks]
     read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
     window = [access for access in read if begin < access.position <= end]
-    from_user = (
-        access for access in window if access.flags == USER and kernel[numbers[access.position]]
-    )
-    tracker = _Tracker(_sources(from_user, size), record.blocks)
+    registers = _Registers(record.blocks)
+    origins = _Origins()
+    for access in window[: max(SEARCHED, len(window) // 3)]:
+        if kernel[number := numbers[access.position]]:
+            origins.step(access, registers.of(access, number))
+    tracker = _Tracker(_spans(origins.repeated(), size), registers)
     for access in window:
         number = numbers[access.position]
         traffic = tracker.flow.stored if access.flags & STORE else tracker.flow.loaded
@@ -107,10 +121,10 @@ def follow(record: InstructionRecord, accesses: Path, symbols: Symbols, size: in
     return tracker.flow
 
 
-def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
-    """Block number by position, and the positions between which the client's window lies."""
+def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int]", int, int]:
+    """Block number by position, and the positions between which the window lies."""
     numbers = array("I", [0])
-    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, RecordEvent.CLIENT_END), 0)
+    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, last), 0)
     for word in record.words:
         if not word & EVENT_BIT:
             numbers.append(word >> COUNT_BITS)
@@ -120,49 +134,96 @@ def _positions(record: InstructionRecord) -> tuple["array[int]", int, int]:
             numbers.extend([numbers[-1]] * value)
         elif kind in ends:
             ends[RecordEvent(kind)] = len(numbers) - 1
-    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[RecordEvent.CLIENT_END]
+    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
 
 
-def _sources(from_user: Iterator[Access], size: int) -> set[int]:
-    """The payload's user bytes, which the kernel reads in ranges as long as a message.
-
-    A range may be shorter where the message goes on in another page.
-    """
-    read: set[int] = set()
-    for access in from_user:
-        read.update(access.addresses)
-    found: set[int] = set()
+def _spans(found: Iterable[int], size: int) -> set[int]:
+    """Bytes of spans that are as long as a message; where one goes on in another page, shorter."""
+    spans: set[int] = set()
     adjacent: list[int] = []
-    for byte in [*sorted(read), -1]:
+    for byte in [*sorted(found), -1]:
         if adjacent and byte != adjacent[-1] + 1:
-            if len(adjacent) >= min(size, LEAST_SIZE):
-                found.update(adjacent)
+            in_part = not adjacent[0] % PAGE or not (adjacent[-1] + 1) % PAGE
+            if len(adjacent) >= (min(size, LEAST_SIZE) if in_part else size):
+                spans.update(adjacent)
             adjacent = []
         adjacent.append(byte)
-    return found
+    return spans
+
+
+class _Registers:
+    """Tells which register each access loads or stores."""
+
+    def __init__(self, blocks: list[CodeBlock]) -> None:
+        self._blocks = blocks
+        self._known: dict[tuple[int, int, bool], int] = {}
+
+    def of(self, access: Access, number: int) -> int:
+        """The register of an access in this block, as `register_of`."""
+        store = bool(access.flags & STORE)
+        key = (number, access.instruction, store)
+        if key not in self._known:
+            code = self._blocks[number].instruction(access.instruction)
+            self._known[key] = register_of(code, store)
+        return self._known[key]
+
+
+class _Origins:
+    """Finds out where the bytes began that the kernel hands to a user's memory.
+
+    Payload is what begins at the same place message after message. Where it begins need not be read
+    through the user's addresses: pages that are referred to are read through the kernel's own.
+    """
+
+    def __init__(self) -> None:
+        self._registers: dict[int, Loaded] = {}
+        self._origin: dict[int, int] = {}  # of each byte that was copied to where it is
+        self._handed: Counter[int] = Counter()
+
+    def step(self, access: Access, register: int) -> None:
+        """A load or a store of the kernel."""
+        if not access.flags & STORE:
+            self._registers.pop(register, None)
+            if register != OTHER:
+                self._registers[register] = Loaded(
+                    access.physical, access.size, access.value, False, ""
+                )
+            return
+        loaded = self._registers.get(register)
+        if loaded is None or not loaded.is_stored(access):
+            for byte in access.addresses:
+                self._origin.pop(byte, None)
+            return
+        for source, byte in zip(range(loaded.physical, loaded.physical + loaded.size),
+                                access.addresses, strict=False):  # fmt: skip
+            origin = self._origin.get(source, source)
+            if access.flags & USER:
+                self._handed[origin] += 1
+            else:
+                self._origin[byte] = origin
+
+    def repeated(self) -> Iterator[int]:
+        """The places from which bytes were handed to a user more than once."""
+        return (byte for byte, times in self._handed.items() if times > 1)
 
 
 class _Tracker:
-    def __init__(self, sources: set[int], blocks: list[CodeBlock]) -> None:
+    def __init__(self, sources: set[int], registers: _Registers) -> None:
         self.flow = PayloadFlow()
         self._here = set(sources)
         self._sources = sources
         self._registers: dict[int, Loaded] = {}
         self._used: set[int] = set()
-        self._blocks = blocks
-        self._decoded: dict[tuple[int, int, bool], int] = {}
+        self._last = (0, 0, 0)  # the last copy: its source's begin and end, and how far it went
+        self._decoder = registers
 
     def step(self, access: Access, number: int, function: str) -> None:
         """A load or a store of the kernel."""
-        store = bool(access.flags & STORE)
-        key = (number, access.instruction, store)
-        if key not in self._decoded:
-            code = self._blocks[number].instruction(access.instruction)
-            self._decoded[key] = register_of(code, store)
-        if store:
-            self._store(access, self._decoded[key])
+        register = self._decoder.of(access, number)
+        if access.flags & STORE:
+            self._store(access, register)
         else:
-            self._load(access, self._decoded[key], function)
+            self._load(access, register, function)
 
     def _load(self, access: Access, register: int, function: str) -> None:
         self._drop(register)
@@ -173,22 +234,35 @@ class _Tracker:
             self.flow.readers[function] += count
         else:
             user = bool(access.flags & USER)
-            self._registers[register] = Loaded(count, access.value, user, function)
+            self._registers[register] = Loaded(access.physical, count, access.value, user, function)
 
     def _store(self, access: Access, register: int) -> None:
         loaded = self._registers.get(register)
-        mask = (1 << 8 * min(access.size, 8)) - 1
-        if loaded is None or loaded.value & mask != access.value & mask:
+        if loaded is None or not loaded.is_stored(access):
             self.forget(access)
             return
         count = min(loaded.size, access.size)
         to_user = bool(access.flags & USER)
         direction = "in" if loaded.user else "out" if to_user else "kernel"
-        self.flow.copied[direction] += count
-        self.flow.copiers[loaded.function] += count
+        again = self._copied_again(loaded.physical, access.physical, count)
+        self.flow.copied[direction] += count - again
+        self.flow.copiers[loaded.function] += count - again
         self._used.add(register)
         if not to_user:
             self._here.update(access.addresses[:count])
+
+    def _copied_again(self, start: int, target: int, size: int) -> int:
+        """How many of these bytes have just been copied from there to the same place.
+
+        The kernel's memcpy() copies some bytes twice, where the target becomes aligned and at its
+        end.
+        """
+        begin, end, distance = self._last
+        if begin < start <= end < start + BACK and target - start == distance:
+            self._last = begin, max(end, start + size), distance
+            return min(end - start, size)
+        self._last = start, start + size, target - start
+        return 0
 
     def _drop(self, register: int) -> None:
         loaded = self._registers.pop(register, None)

@@ -4,6 +4,7 @@
 import enum
 import struct
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,12 @@ class RecordEvent(enum.IntEnum):
     CLIENT_END = 4
     RESUME = 5
     CPU = 6
+    SERVER_END = 7
+
+
+def end_of_window(one_way: bool) -> RecordEvent:
+    """The marker at which it ends: where messages go one way, the server has the last one."""
+    return RecordEvent.SERVER_END if one_way else RecordEvent.CLIENT_END
 
 
 def event_of(word: int) -> tuple[int, int]:
@@ -84,13 +91,13 @@ def classify(code: bytes) -> Jump:
 class InstructionRecord:
     """What ran, in order. Block numbers begin at 1; `blocks[0]` is a placeholder.
 
-    `window` is the number of instructions in the window, as the recorder counted them.
+    `marks` has the instructions that the recorder had counted at each marker; none: 0.
     """
 
     words: "array[int]"
     blocks: list[CodeBlock]
     tasks: dict[int, str]
-    window: int
+    marks: Mapping[int, int]
 
 
 def read_record(folder: Path) -> InstructionRecord:
@@ -98,13 +105,13 @@ def read_record(folder: Path) -> InstructionRecord:
     words: array[int] = array("I")
     words.frombytes((folder / "trace").read_bytes())
     tasks: dict[int, str] = {}
-    window = 0
+    marks: dict[int, int] = {}
     for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
         kind, number, name = line.split("\t")
         if kind == "task":
             tasks[int(number)] = name
         else:
-            window = int(number)
+            marks[int(number)] = int(name)
     data = (folder / "blocks").read_bytes()
     blocks = [CodeBlock(0, b"\x90", b"\x01")]
     at = 0
@@ -114,4 +121,4 @@ def read_record(folder: Path) -> InstructionRecord:
         lengths = code + size
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count
-    return InstructionRecord(words, blocks, tasks, window)
+    return InstructionRecord(words, blocks, tasks, marks)

@@ -43,6 +43,7 @@
 #define WORKLOAD_PRIORITY 10
 #define SOFTIRQ_PRIORITY  20
 #define SAID		  "/run/said"
+#define IMPOSSIBLE	  2 /* the workload's status where the cell cannot be run */
 
 static char output[OUTPUT_SIZE];
 static int workload_priority; /* of the workload under SCHED_FIFO; 0: not under it */
@@ -236,8 +237,9 @@ static void step_workload(char **words)
 	if (WIFSIGNALED(status))
 		fail("the workload was killed by signal %d", WTERMSIG(status));
 	if (status != 0)
-		fail("%s", first_line(read_to_end(errors[0], output, sizeof(output) - 1),
-				      "the workload failed"));
+		fail(WEXITSTATUS(status) == IMPOSSIBLE ? "refused: %s" : "%s",
+		     first_line(read_to_end(errors[0], output, sizeof(output) - 1),
+				"the workload failed"));
 }
 
 static const struct {

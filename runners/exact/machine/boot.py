@@ -34,7 +34,8 @@ SECONDS = 300
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
-REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # for example, a newer plugin API
+REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the workload
+PLUGIN_REFUSED = re.compile(r"Could not load plugin [^:]*: (.*)")  # for example, a newer plugin API
 # What QEMU says of a CPU that it cannot emulate: of each feature, or of a name that it lacks.
 NOT_EMULATED = re.compile(r"doesn't support requested feature: CPUID\.[^.]+\.(\S+) \[")
 NO_SUCH_CPU = re.compile(r"unable to find (CPU model '.*')|Property '[\w.-]*-cpu\.(\S+)' not found")
@@ -92,6 +93,10 @@ class EmulatedMachine:
             "command_line": self.command_line,
             "programs": {name: digest(data) for name, data in self.files().items()},
         }
+
+
+class RefusedError(GuestError):
+    """The workload cannot run such a cell; the sentence is the workload's."""
 
 
 class UnknownCpuError(GuestError):
@@ -230,9 +235,12 @@ def failure(ended: Ended) -> GuestError:
         return UnknownCpuError(f"{said}: --knob cpu=MODEL{off}")
     if unknown := NO_SUCH_CPU.search(ended.complaints):
         return UnknownCpuError(f"QEMU knows no {unknown[1] or f'CPU feature {unknown[2]}'}")
+    for line in ended.lines:
+        if line.startswith(REFUSED):
+            return RefusedError(line.removeprefix(REFUSED).strip())
     for line in ended.complaints.splitlines():
         if line.startswith("pathcost: "):  # from the recorder
             return GuestError(line.removeprefix("pathcost: "), ended.lines)
-        if match := REFUSED.search(line):
+        if match := PLUGIN_REFUSED.search(line):
             return GuestError(f"QEMU does not take the recorder: {match[1]}", ended.lines)
     return explain(ended)

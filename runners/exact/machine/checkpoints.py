@@ -21,11 +21,15 @@ UNUSED_DAYS = 7
 
 
 class CountedCell(NamedTuple):
-    """A cell's line of cells.jsonl, its call tree and its steady iteration (empty if it failed)."""
+    """A cell's line of cells.jsonl, its call tree and its steady iteration (empty if it failed).
+
+    `refused` says why no machine can run such a cell; empty where one can.
+    """
 
     line: dict[str, Any]
     tree: str
     iteration: str
+    refused: str = ""
 
 
 Count = Callable[[ExactGuest, ExactCell], CountedCell]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prepares the guest for a knob: the machine with its kernel options, and the files it needs.
+"""Prepares the guest for a transport and a knob: the machine with its kernel options, its files.
 
 These are Debian's programs and the kernel's modules, from packages that a private apt unpacks into
 the cache and does not install.
@@ -7,9 +7,11 @@ the cache and does not install.
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from probes.paths import every_module
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import cpu_option, digest
 from runners.exact.machine.guest import ExactGuest, ready_guest
@@ -26,6 +28,8 @@ PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.
 PROGRAMS = {
     "nft": ("nftables", "usr/sbin/nft"),
+    "bin/nft": ("nftables", "usr/sbin/nft"),
+    "bin/ip": ("iproute2", "usr/bin/ip"),
     "auditctl": ("auditd", "usr/sbin/auditctl"),
     "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
     "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
@@ -34,19 +38,25 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 def guest_with_knob(
-    cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None
-) -> tuple[ExactGuest, Knob]:
+    cache: Path, base: ExactGuest, knob: Knob, say: Say, note: Say | None = None,
+    modules: Sequence[str] = (), programs: Sequence[str] = (),
+) -> tuple[ExactGuest, Knob]:  # fmt: skip
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
-    `base` is the guest without the knob. Raises GuestError, and LackingError where this kernel
-    cannot give what the knob needs.
+    `base` is the guest without the knob; the transport needs `modules` and `programs`. Raises
+    GuestError, and LackingError where this kernel cannot give what the knob needs.
     """
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
-        modules = module_files(cached, sources, base.machine.kernel, knob.modules, module_names())
-        paths = {f"/modules/{path.name}": path for path in modules}
-        if modules:
-            knob = replace(knob, steps=(("run", KNOB, "load", *paths), *knob.steps))
-        for name in knob.programs:
+        kernel = base.machine.kernel
+        theirs = modules if kernel.version else ()  # a kernel of the user's has them built in
+        needed = module_files(cached, sources, kernel, theirs, every_module())
+        needed += module_files(cached, sources, kernel, knob.modules, module_names())
+        paths = {f"/modules/{path.name}": path for path in needed}
+        if needed:
+            steps = (("run", KNOB, "load", *paths), *knob.steps)
+            symbols = () if ("symbols",) in steps else (("symbols",),)
+            knob = replace(knob, steps=(*steps, *symbols))
+        for name in (*knob.programs, *programs):
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
         for name in knob.image:

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 USER = "[user]"
 UNKNOWN = "[unknown]"
+# Code that the kernel has compiled itself (eBPF): no function of its own reaches so far.
+COMPILED = "[eBPF]"
+REACH = 1 << 20
 USER_LIMIT = 1 << 47
 # Padding before a function, and its part that the compiler moved away, belong to the function.
 PADDING = "__pfx_"
@@ -15,7 +18,7 @@ COLD = re.compile(r"\.cold(\.\d+)?$")
 
 
 class Place(NamedTuple):
-    """The function at an address, and whether the address is the function's first byte."""
+    """The function at an address, and whether it may be entered there: at its first byte."""
 
     function: str
     start: bool
@@ -35,6 +38,8 @@ class Symbols:
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return Place(UNKNOWN, False)
+        if address - self._starts[index] > REACH:
+            return Place(COMPILED, True)
         name = self._names[index]
         at_start = self._starts[index] == address and not COLD.search(name)
         return Place(COLD.sub("", name).removeprefix(PADDING), at_start)

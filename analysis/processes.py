@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Work in a second process."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def in_process(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Start `work` in a child; call what is returned for its result.
+
+    A pool's workers wait for ever once their parent is killed; this child only writes, and ends.
+    Where it fails, for lack of memory or of processes too, we do the work ourselves: then an error
+    is raised here.
+    """
+    context = get_context("fork")  # the child has all that we have read
+    reader, writer = context.Pipe(duplex=False)
+    child = context.Process(target=_send, args=(writer, work), daemon=True)
+    try:
+        child.start()
+    except OSError:
+        return work
+    writer.close()
+
+    def result() -> Result:
+        with reader, suppress(EOFError, OSError):
+            found: Result = reader.recv()
+            child.join()
+            return found
+        return work()
+
+    return result
+
+
+def _send(writer: Connection, work: Callable[[], object]) -> None:
+    with writer, suppress(Exception):
+        writer.send(work())

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Work in a second process comes back, and is done here where that process cannot."""
+
+import os
+import signal
+
+from analysis.processes import in_process
+
+
+def test_the_work_is_done_in_another_process() -> None:
+    assert in_process(os.getpid)() != os.getpid()
+
+
+def test_a_child_that_dies_leaves_the_work_to_us() -> None:
+    ours = os.getpid()
+
+    def work() -> int:
+        if os.getpid() != ours:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+    assert in_process(work)() == ours
+
+
+def test_an_error_is_raised_here() -> None:
+    def work() -> None:
+        raise ValueError(os.getpid())
+
+    try:
+        in_process(work)()
+    except ValueError as error:
+        assert error.args == (os.getpid(),)
+    else:
+        raise AssertionError("the error was lost")

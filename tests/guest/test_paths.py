@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The exactness test for every transport: what its row of probes/paths.tsv says is what happened.
+
+46 messages of a byte, a line, a page and 64 KiB, where the transport carries them, and 2,000 of a
+line. No number was seen first: each follows from the messages, their size and the path.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probes.paths import read_paths
+from runners import guest, options, targets
+from runners.guest.kernels import DEFAULT
+from runners.invoker import invoker
+from runners.plan import cells
+from runners.plan.model import CellRun, Pass, Plan
+from runners.progress import Progress
+from tests.collected import Collected, datagrams, segments_again
+from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
+
+pytestmark = pytest.mark.guest
+SIZES = (1, 64, 4096, 65536)
+# Many messages of one size only: on an emulated CPU a cell of them takes longer than all others.
+CELLS = ((46, SIZES), (2000, (64,)))
+SCRIPTS = (
+    *("switches", "packets", "payload", "syscalls", "copies", "kernel_copies"),
+    *("skbs", "copies_elsewhere", "causes", "segments"),
+)
+FIRST = ("unix", "tcp", "pipe", "udp", "shm")
+REST = tuple(name for name in read_paths() if name not in FIRST)
+BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
+    pytest.param((kernel, names), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
+    for kernel in guest.SERIES
+    for what, names in (("first", FIRST), ("rest", REST))
+    if (kernel, names) != (DEFAULT, FIRST)
+]
+PATHS = read_paths()
+Found = list[tuple[dict[str, Any], dict[str, int]]]
+
+
+def plan(transports: tuple[str, ...]) -> Plan:
+    """Every size and number of messages; what needs two CPUs has them."""
+    chosen = [
+        cell
+        for count, sizes in CELLS
+        for cell in cells.cells(
+            options.parse(
+                [
+                    *("--transports", ",".join(transports), "--messages", str(count)),
+                    *("--sizes", ",".join(map(str, sizes)), "--placements", "cross-cpu"),
+                ]
+            ),
+            cells.GUEST,
+        )
+    ]
+    runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, 1))
+    return Plan((Pass(SCRIPTS, runs),), cell_timeout=300)
+
+
+@pytest.fixture(scope="module", params=BOOTS)
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """(cell, counts) of each cell that its transport can carry, from one boot."""
+    kernel, transports = request.param
+    folder: Path = tmp_path_factory.mktemp("paths")
+    given = options.parse(["--kernel", kernel, "--transports", ",".join(transports)])
+    (machine,) = targets.prepare_guests(given, invoker(), Progress())
+    target = targets.run_plan_in_guest(plan(transports), machine, folder, Progress())
+    return read(Collected(folder / target.entry["folder"]), transports)
+
+
+def read(collected: Collected, transports: tuple[str, ...]) -> Found:
+    refused = [cell["error"] for cell in collected.cells if cell["error"]]
+    assert all(" carries at most " in error for error in refused), refused
+    ran = [(cell, collected.counts(cell)) for cell in collected.cells if not cell["error"]]
+    assert {cell["transport"] for cell, _ in ran} == set(transports)
+    return ran
+
+
+def payload_of(cell: dict[str, Any]) -> int:
+    return int(cell["messages"] * cell["size"])
+
+
+def test_nothing_was_lost_and_every_script_saw_its_transports(found: Found) -> None:
+    for cell, _ in found:
+        assert cell["lost"] == 0, cell
+        unseen = {"payload"} - ({"payload"} & set(cell["scripts"]))
+        assert set(SCRIPTS) - unseen <= set(cell["scripts"]), cell["transport"]
+
+
+def test_a_message_enters_and_leaves_the_kernel_once_or_never(found: Found) -> None:
+    for cell, counts in found:
+        path = PATHS[cell["transport"]]
+        for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
+            partial = sum(cell["result"][side][again] for side in ("client", "server"))
+            wanted = cell["messages"] + partial if "calls" in path.checks else 0
+            assert counts[f"messages {way}"] == wanted, (cell["transport"], cell["size"], way)
+
+
+def test_each_byte_is_copied_where_the_path_says_and_once(found: Found) -> None:
+    for cell, counts in found:
+        path, payload = PATHS[cell["transport"]], payload_of(cell)
+        where = (cell["transport"], cell["size"])
+        for way in ("in", "out"):
+            assert counts[f"copy_bytes {way}"] == path.times_copied(way) * payload, (*where, way)
+        within = counts["copy_bytes kernel"]
+        if path.times_copied("kernel"):
+            # A softirq copies it; once more where a segment is sent again, or where a small one
+            # finds its socket busy, whose backlog saves memory so (skb_condense).
+            more = within + counts["copy_bytes kernel elsewhere"] - payload
+            small = cell["messages"] * min(cell["size"], PAGE)
+            assert 0 <= more <= small + segments_again(cell) * cell["size"], (*where, more)
+        else:  # a queue may be collapsed
+            assert within <= payload // 100, where
+
+
+def test_the_socket_layers_events_see_the_same_payload(found: Found) -> None:
+    for cell, counts in found:
+        if "payload" in cell["scripts"]:
+            assert "events" in PATHS[cell["transport"]].checks
+            assert counts["payload_bytes sent"] == payload_of(cell)
+            assert counts["payload_bytes received"] == payload_of(cell)
+
+
+def test_only_packets_pass_lo_and_only_segments_are_segments(found: Found) -> None:
+    for cell, counts in found:
+        checks = PATHS[cell["transport"]].checks
+        if "segments" in checks:
+            assert counts["segments data"] > 0
+        else:
+            assert counts["segments data"] == 0, cell["transport"]
+            packets = cell["messages"] if "packets" in checks else 0
+            assert abs(counts["lo_packets"] - packets) <= EDGE_PACKETS, cell["transport"]
+
+
+def test_the_kernel_counts_the_same_datagrams(found: Found) -> None:
+    """/proc/net/snmp has counters of its own: no probe is behind them."""
+    for cell, _ in found:
+        sent, received = datagrams(cell)
+        wanted = cell["messages"] if cell["transport"] == "udp" else 0
+        assert (sent, received) == (wanted, wanted), cell["transport"]
+
+
+def test_what_is_no_socket_has_no_socket_buffer(found: Found) -> None:
+    for cell, counts in found:
+        if "events" not in PATHS[cell["transport"]].checks:
+            assert total(counts, "skb_allocs") == total(counts, "skb_clones") == 0
+
+
+def test_every_wakeup_has_a_cause(found: Found) -> None:
+    for cell, counts in found:
+        slack = missed(cell, "causes", "switches", which="missed")
+        difference = total(counts, "wakeup_causes") - total(counts, "wakeups")
+        assert abs(difference) <= slack + 2, (cell["transport"], counts)
+
+
+def test_who_spins_makes_no_call(found: Found) -> None:
+    for cell, counts in found:
+        if not PATHS[cell["transport"]].wakes:
+            assert total(counts, "syscalls") == total(counts, "wakeups") == 0

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact mode counts beside the guests: an end of either is an end of both."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from runners.guest.machine import stopping
+from runners.run import Exact, beside
+
+LONG = 60.0  # seconds: nobody waits for it, unless the test fails
+
+
+@pytest.fixture(autouse=True)
+def _started_anew() -> Iterator[None]:
+    yield
+    stopping.clear()
+
+
+def test_an_interruption_stops_what_runs_beside() -> None:
+    told: list[bool] = []
+
+    def work() -> Exact:
+        told.append(stopping.wait(LONG))
+        return [], []
+
+    with pytest.raises(KeyboardInterrupt), beside(work):
+        raise KeyboardInterrupt
+    assert told == [True]
+
+
+def test_its_result_and_its_error_come_back() -> None:
+    with beside(lambda: ([{"kernel": "6.12"}], [])) as counting:
+        pass
+    assert counting.result() == ([{"kernel": "6.12"}], [])
+
+    def fail() -> Exact:
+        raise OSError("no room")
+
+    with beside(fail) as failing:
+        pass
+    with pytest.raises(OSError, match="no room"):
+        failing.result()

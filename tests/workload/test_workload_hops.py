@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Hops: messages take them, nothing of them outlives the cell, and what lacks has a sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from probes.tables import read_rows
+
+from .workload import PATIENCE, SOURCE, InWindow, is_gone, run
+
+MESSAGES = 240
+HOPS = ["tcp-veth", "tcp-bridge-nat", "tcp-redirect", "unix-mounted"]
+NO_NAMESPACE = "echo 0 >/proc/sys/user/max_net_namespaces"
+NO_PROGRAMS = "mount -t tmpfs none /usr/sbin && mount -t tmpfs none /usr/bin"
+
+
+def users_of(namespace: str) -> list[str]:
+    """The processes in a network namespace, and those with a descriptor of it."""
+    found = []
+    for path in (*Path("/proc").glob("[0-9]*/ns/net"), *Path("/proc").glob("[0-9]*/fd/*")):
+        try:
+            if str(path.readlink()) == namespace:
+                found.append(str(path))
+        except OSError:
+            continue  # it has ended, or is not ours
+    return found
+
+
+def sent_by(result: dict[str, dict[str, list[str]]], device: str) -> int:
+    """The packets that a device of the client's namespace sent in the window."""
+    before, after = (
+        next(line for line in text.splitlines() if line.strip().startswith(f"{device}:"))
+        for text in result["proc"]["/proc/net/dev"]
+    )
+    return int(after.split()[10]) - int(before.split()[10])
+
+
+@pytest.mark.parametrize("transport", HOPS)
+@pytest.mark.parametrize("killed", ["client", "server"])
+def test_nothing_outlives_the_cell(
+    program: Path, private: Path, need: Callable[[str], None], transport: str, killed: str
+) -> None:
+    """Not even after SIGKILL: a namespace is gone with its last process and descriptor."""
+    need(transport)
+    running = InWindow(program, "--transport", transport, "--dir", private)
+    client = running.process.pid
+    links = [Path(f"/proc/{client}/ns/net"), *Path(f"/proc/{client}/fd").iterdir()]
+    namespaces = {name for path in links if (name := str(path.readlink())).startswith("net:")}
+    assert str(Path("/proc/self/ns/net").readlink()) not in namespaces
+    assert all(users_of(namespace) for namespace in namespaces)
+    os.kill(client if killed == "client" else running.server, signal.SIGKILL)
+    running.end()
+    assert is_gone(client) and is_gone(running.server)
+    assert [users_of(namespace) for namespace in namespaces] == [[]] * len(namespaces)
+    assert "nsfs" not in Path("/proc/self/mountinfo").read_text()
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "transport, device", [("tcp-veth", "eth0"), ("tcp-bridge-nat", "eth0"), ("tcp-redirect", "lo")]
+)
+def test_messages_take_the_hop(
+    program: Path, need: Callable[[str], None], transport: str, device: str
+) -> None:
+    need(transport)
+    result = run(program, "--transport", transport, "--messages", MESSAGES).result
+    assert sent_by(result, device) >= MESSAGES // 2
+
+
+@pytest.mark.parametrize(
+    "transport, obstacle, said",
+    [
+        ("tcp-veth", NO_NAMESPACE, "this user may not make one (network_namespaces(7))"),
+        ("tcp-veth", NO_PROGRAMS, "tcp-veth needs the program ip: No such file or directory"),
+    ],
+)
+def test_what_lacks_has_one_sentence(
+    program: Path,
+    need: Callable[[str], None],
+    tmp_path: Path,
+    transport: str,
+    obstacle: str,
+    said: str,
+) -> None:
+    need(transport)
+    own = ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c"]
+    script = f'{obstacle}; exec "$0" --transport {transport} --messages {MESSAGES}'
+    ended = subprocess.run(
+        [*own, script, str(program)], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("killed", ["client", "forwarder"])
+def test_a_forwarder_dies_with_its_cell(program: Path, private: Path, killed: str) -> None:
+    running = InWindow(program, "--transport", "tcp-proxy", "--dir", private)
+    names = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text()
+    (forwarder,) = {int(word) for word in names.split()} - {running.server}
+    os.kill(running.process.pid if killed == "client" else forwarder, signal.SIGKILL)
+    ended = running.end()
+    assert is_gone(forwarder) and is_gone(running.server)
+    if killed == "forwarder":
+        assert ended.stderr == (
+            "pathcost-workload: the forwarder was killed by signal 9 (Killed)\n"
+        )
+
+
+def test_every_step_belongs_to_a_transport(listed: dict[tuple[str, str], object]) -> None:
+    rows = read_rows(SOURCE / "hops.tsv")
+    assert {row["transport"] for row in rows} == set(HOPS) <= {name for _, name in listed}
