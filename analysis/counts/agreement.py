@@ -139,6 +139,10 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     """
     elsewhere = rows["key"].str.endswith(ELSEWHERE)
     rows = rows.assign(key=rows["key"].str.removesuffix(ELSEWHERE))
+    # A probe on tcp_transmit_skb sees a segment each time; the kernel counts it apart when it is
+    # sent again.
+    again = rows["quantity"].eq("segments") & rows["key"].eq("again")
+    rows.loc[again, "key"] = "data"
     counted = pd.Series(list(zip(rows["quantity"], rows["key"], strict=True)), rows.index)
     split = rows["quantity"].isin(MACHINE_WIDE) & counted.isin(counted[elsewhere])
     kernel, perf = (rows["instrument"] == name for name in ("kernel", "perf"))
