@@ -28,7 +28,7 @@ from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
 from analysis.raw.run import Missing, Run
 from analysis.summary import summary
-from analysis.tables import Tables, build_tables
+from analysis.tables import Tables, build_tables, of_two_ends
 from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
@@ -201,7 +201,7 @@ def _requested(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell])
     What a knob changes has a table of its own: elsewhere it would pass for another placement.
     """
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
-    tidy = tables.tidy[~tables.tidy["conditions"].isin(turned)]
+    tidy = tables.tidy[~tables.tidy["conditions"].isin(turned) & ~of_two_ends(tables.tidy)]
     extra = {
         (target.kind, target.kernel, cell.id)
         for target in run.targets
