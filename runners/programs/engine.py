@@ -133,8 +133,7 @@ class Service:
         null or a sentence. Raises RunError where the server does not answer its counter.
         """
         if seconds is not None and not self._takes_seconds():
-            first = self.drive(case, transport, requests=max(case.clients, case.requests // WARM_UP))
-            if first["error"]:
+            if (first := self.warm_up(case, transport))["error"]:
                 return first
             requests = max(case.clients, round(seconds * first["per_second"]))
         values = self._values(case, transport)
@@ -155,6 +154,10 @@ class Service:
         if result["error"] is None:
             result["counted"] = self._counted(values, before, result["requests"])
         return result
+
+    def warm_up(self, case: Case, transport: str) -> dict[str, Any]:
+        """A part of the case's requests, to be forgotten."""
+        return self.drive(case, transport, requests=max(case.clients, case.requests // WARM_UP))
 
     def _kept(self) -> list[int]:
         """With the keepers: the time of what has ended, whoever its parent was, is theirs."""
@@ -395,7 +398,7 @@ def running(
         raise UsageError(f"unknown transport '{transport}': there is {', '.join(TRANSPORTS)}.")
     root = prepared(program, cache or invoker().cache, say)
     with serving(program, chosen, transport, root) as service:
-        service.drive(chosen, transport, requests=max(chosen.clients, chosen.requests // WARM_UP))
+        service.warm_up(chosen, transport)
         yield service
 
 
