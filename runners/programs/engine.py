@@ -45,6 +45,7 @@ from runners.programs.program import (
     Program,
     Values,
     client_command,
+    counts,
     find,
     values_of,
 )
@@ -135,21 +136,18 @@ class Service:
         if seconds is not None and not self._takes_seconds():
             if (first := self.warm_up(case, transport))["error"]:
                 return first
-            requests = max(case.clients, round(seconds * first["per_second"]))
+            requests = round(seconds * first["per_second"])
         values = self._values(case, transport)
-        asked = requests or case.requests
-        if requests is not None:
-            values |= {"requests": str(asked), "each": str(max(1, asked // case.clients))}
+        numbers = counts(case, requests or case.requests)
+        values |= {name: str(number) for name, number in numbers.items()}
         if seconds is not None:
             values["seconds"] = str(max(1, round(seconds)))
-        if "{each}" in self.program.client.command:
-            asked = max(1, asked // case.clients) * case.clients
         argv = client_command(self.program, case, values)
         before = self._count(values)
         began = time.monotonic_ns()
         result = run_beside(
             self._wrapped(argv), self._kept, watch,
-            lambda text: self._figures(text, asked, time.monotonic_ns() - began),
+            lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
         )  # fmt: skip
         if result["error"] is None:
             result["counted"] = self._counted(values, before, result["requests"])
@@ -157,7 +155,7 @@ class Service:
 
     def warm_up(self, case: Case, transport: str) -> dict[str, Any]:
         """A part of the case's requests, to be forgotten."""
-        return self.drive(case, transport, requests=max(case.clients, case.requests // WARM_UP))
+        return self.drive(case, transport, requests=case.requests // WARM_UP)
 
     def _kept(self) -> list[int]:
         """With the keepers: the time of what has ended, whoever its parent was, is theirs."""
