@@ -56,6 +56,8 @@ READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 LONGEST_PATH = 107  # bytes of a socket's path: unix(7)
+# With the packages at a place of its own, in a mount namespace that ends with it.
+MOUNTED = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"')
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -91,11 +93,22 @@ class LiveValues(Values):
 
 @dataclass
 class Fixed:
-    """What all commands of one start share."""
+    """What all commands of one start share. `packages`: where they are in the cache."""
 
     directory: Path
-    root: Path | None
+    packages: Path | None
     ends: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path | None:
+        """Where commands see the packages."""
+        return self.directory / "root" if self.packages and run_as()[0] else self.packages
+
+    def seen(self, argv: list[str]) -> list[str]:
+        """A command that sees them: nobody may not enter root's home."""
+        if self.root == self.packages:
+            return argv
+        return [*MOUNTED, str(self.packages), str(self.root), *argv]
 
 
 @dataclass
@@ -176,7 +189,7 @@ class Service:
         }
         user, rights = run_as()
         words = ["env", *(f"{name}={value}" for name, value in known.items()), *argv]
-        return command(words, user, rights, death=death)
+        return self.fixed.seen(command(words, user, rights, death=death))
 
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
@@ -309,7 +322,7 @@ class Service:
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:
     """The user of servers and clients, if not ourselves, and the rights that this user keeps: to
-    find the programs in root's cache.
+    find the clients in root's checkout.
     """
     if os.geteuid() != 0:
         return None, ()
@@ -366,6 +379,7 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
         service = Service(program, Fixed(directory, root))
+        (directory / "root").mkdir()
         values = LiveValues(program, case, transport, service.fixed)
         for name, text in program.files.items():
             (directory / name).write_text(values.text(text), encoding="utf-8")
