@@ -56,8 +56,18 @@ READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 LONGEST_PATH = 107  # bytes of a socket's path: unix(7)
-# With the packages at a place of its own, in a mount namespace that ends with it.
-MOUNTED = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"')
+# For a command in a mount namespace that ends with it: the packages ($0) at a place of their own,
+# and some of their folders over the machine's, whose files stay visible.
+MOUNT = """
+[ "$0" = "$1" ] || mount --bind "$0" "$1"
+shift
+while [ "$1" != -- ]; do
+	mount -t overlay none -o "lowerdir=$0/$1:/$1" "/$1"
+	shift
+done
+shift
+exec "$@"
+"""
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -104,11 +114,15 @@ class Fixed:
         """Where commands see the packages."""
         return self.directory / "root" if self.packages and run_as()[0] else self.packages
 
-    def seen(self, argv: list[str]) -> list[str]:
-        """A command that sees them: nobody may not enter root's home."""
-        if self.root == self.packages:
+    def seen(self, argv: list[str], over: Sequence[str]) -> list[str]:
+        """A command that sees them: nobody may not enter root's home, and some programs read files
+        at a place that was fixed when they were compiled.
+        """
+        if self.packages is None or (self.root == self.packages and not over):
             return argv
-        return [*MOUNTED, str(self.packages), str(self.root), *argv]
+        namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
+        places = [str(self.packages), str(self.root), *over]
+        return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *argv]
 
 
 @dataclass
@@ -189,7 +203,7 @@ class Service:
         }
         user, rights = run_as()
         words = ["env", *(f"{name}={value}" for name, value in known.items()), *argv]
-        return self.fixed.seen(command(words, user, rights, death=death))
+        return self.fixed.seen(command(words, user, rights, death=death), self.program.over)
 
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
@@ -313,7 +327,8 @@ class Service:
         deadline = time.monotonic() + 2
         reads = 1
         while True:
-            found = (self._count(values) or 0) - before - reads * self.program.counter.own
+            counter = self.program.counter
+            found = (self._count(values) or 0) - before - reads * counter.own - counter.others
             if found >= requests or time.monotonic() > deadline:
                 return found
             reads += 1
