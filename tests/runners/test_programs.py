@@ -358,7 +358,7 @@ def test_a_program_that_cannot_be_built_is_missing(
 
     monkeypatch.setattr(go, "lack", lambda: "")
     monkeypatch.setattr(go, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
-    experiments = Experiments(("go", "gin"), Progress())
+    experiments = Experiments(("go", "gin"), Progress(), tmp_path)
     experiments.set_up(build)
     assert experiments.run(tmp_path, cast(Root, None)) == [
         missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
