@@ -85,6 +85,7 @@ class Service:
         result = run_beside(
             self.place.wrapped(argv), self._kept, watch,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
+            self.place.directory,
         )  # fmt: skip
         if result["error"] is None:
             result["counted"] = self._counted(values, before, result["requests"])

@@ -45,8 +45,8 @@ def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
     assert {ledger.pattern for ledger in analysed(tmp_path, both()).ledgers} == {"pingpong"}
 
 
-def test_an_unknown_program_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"programs.jsonl, line 1 is of the kind '.made-up.', which"):
+def test_a_line_of_another_program_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"programs.jsonl, line 1: 'size' is missing"):
         analysed(tmp_path, both(redis, program="made-up"))
 
 
