@@ -228,7 +228,8 @@ class Service:
         reads = 1
         while True:
             counter = self.program.counter
-            found = (self._count(values) or 0) - before - reads * counter.own - counter.others
+            besides = reads * counter.own + int(values.text(counter.others))
+            found = (self._count(values) or 0) - before - besides
             if found >= requests or time.monotonic() > deadline:
                 return found
             reads += 1
