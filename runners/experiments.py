@@ -57,6 +57,8 @@ class Experiments:
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
             if why:
+                if name not in self.lacking:  # which set-up has said
+                    self.progress.note(f"without {title(name)}: {why}")
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the program {title(name)}"], failed))
         return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.programs import engine
 from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds
@@ -52,7 +53,8 @@ class Experiment:
                     say(f"{program.name}: starting for {case.name} over {transport}")
                     server = engine.serving(program, case, transport, self.root)
                     services[key] = stack.enter_context(server)
-                services[key].warm_up(case, transport)
+                if why := services[key].warm_up(case, transport)["error"]:
+                    raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
             for repeat, (case, transport), watch in rounds(cases, probes):
                 say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                 service = services[start_of(program, case, transport)]

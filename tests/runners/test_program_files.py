@@ -274,6 +274,22 @@ def test_a_program_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         drive(file)
 
 
+@pytest.mark.slow
+def test_a_program_whose_client_fails_is_left_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    file.write_text(file.read_text().replace(CLIENT, "raise SystemExit('it is ill')\n"))
+    with pytest.raises(RunError, match=r"^mine, echo over unix: it is ill[.]$"):
+        next(Experiment.of(str(file)).run(lambda _: None))
+
+
+@pytest.mark.emulated  # reads the package lists
+def test_a_package_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    packages_or_skip("memcached")
+    file = write(tmp_path, 'packages = ["no-such-package"]\n' + WHOLE)
+    with pytest.raises(RunError, match="Unable to locate package no-such-package"):
+        engine.prepared(read(file), tmp_path / "cache", lambda _: None)
+
+
 GRANDCHILD = """
 import os, sys, time
 if os.fork() == 0:
