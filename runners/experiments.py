@@ -5,22 +5,27 @@ Where one of them cannot be built or run here, the others run all the same.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
 from runners.errors import RunError
-from runners.programs import load
+from runners.programs import PROGRAMS, load
 from runners.programs.probes import Probes
 from runners.progress import Progress
 from runners.root import Root
 
 
-def seconds(name: str) -> int:
-    """About how long a program's measurements take."""
-    return int(load(name).TAKES)
+def durations(names: Iterable[str]) -> dict[str, int]:
+    """About how many seconds each program's measurements take."""
+    return {title(name): int(load(name).TAKES) for name in names}
+
+
+def described() -> dict[str, str]:
+    """Program → what it is."""
+    return {name: load(name).about for name in PROGRAMS}
 
 
 @dataclass

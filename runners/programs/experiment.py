@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -21,10 +22,10 @@ class Experiment:
     program: Program
     root: Path | None = None
 
-    @classmethod
-    def of(cls, name: str) -> "Experiment":
-        """Raises UsageError."""
-        return cls(find(name))
+    @property
+    def about(self) -> str:
+        """What it is, in a line."""
+        return self.program.about
 
     @property
     def TAKES(self) -> int:  # noqa: N802 (as a package has it)
@@ -65,3 +66,9 @@ class Experiment:
                     **{"transport": transport, "size": case.size, "repeat": repeat},
                     **driven,
                 }
+
+
+@cache
+def experiment(name: str) -> Experiment:
+    """The program of a name or file, the same for set-up and run. Raises UsageError."""
+    return Experiment(find(name))

@@ -32,6 +32,7 @@ KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper
 READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
+SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -81,6 +82,8 @@ class Service:
             values["seconds"] = str(max(1, round(seconds)))
         argv = client_command(self.program, case, values)
         before = self._count(values)
+        if watch is not None:
+            time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
             self.place.wrapped(argv), self._kept, watch,

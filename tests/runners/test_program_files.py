@@ -123,7 +123,7 @@ def test_the_server_counts_what_the_client_sent(tmp_path: Path, transport: str) 
 @pytest.mark.slow
 def test_all_cases_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "REPEATS", 2)
-    experiment = Experiment.of(str(write(tmp_path)))
+    experiment = Experiment(read(write(tmp_path)))
     found = list(experiment.run(lambda _: None))
     assert [row["transport"] for row in found] == ["unix", "tcp", "tcp", "unix"]
     for row in found:
@@ -159,6 +159,18 @@ def test_a_mistake_in_a_file_is_a_sentence(
         read(file)
     assert said in str(raised.value)
     assert str(file) in str(raised.value)
+
+
+def test_the_file_of_the_page_is_whole(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/adding-a-program.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my.toml").write_text(example)
+    assert read(tmp_path / "my.toml").cases[0].requests > 0
+    described = set(re.findall(r"`([a-z_0-9]+)`", page))
+    known = {name for kind in (program.Program, program.Process, program.Counter, program.Case)
+             for name in kind.__dataclass_fields__}  # fmt: skip
+    ours = {"file", "processes", "client", "cases", "transports", "counter", "files", "words"}
+    assert known - ours <= described
 
 
 def test_a_table_that_nobody_reads_is_a_sentence(tmp_path: Path) -> None:
@@ -279,7 +291,7 @@ def test_a_program_whose_client_fails_is_left_at_once(tmp_path: Path) -> None:
     file = write(tmp_path)
     file.write_text(file.read_text().replace(CLIENT, "raise SystemExit('it is ill')\n"))
     with pytest.raises(RunError, match=r"^mine, echo over unix: it is ill[.]$"):
-        next(Experiment.of(str(file)).run(lambda _: None))
+        next(Experiment(read(file)).run(lambda _: None))
 
 
 @pytest.mark.emulated  # reads the package lists
