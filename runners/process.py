@@ -16,15 +16,17 @@ def command(
     capabilities: Sequence[str] = (),
     bounds: Sequence[str] | None = None,
     groups: str = "clear",
+    death: str = "KILL",
 ) -> list[str]:
-    """Wrap `argv`: run it as `user`, and let the kernel kill it when we die (PR_SET_PDEATHSIG).
+    """Wrap `argv`: run it as `user`, and let the kernel send it the signal `death` when we die
+    (PR_SET_PDEATHSIG).
 
     The new user keeps these `capabilities`, and of groups none, or his own with groups="init".
     With `bounds` neither the program nor its children can ever have any other capability
     (capabilities(7)). setpriv(1) of util-linux does all of it in the right order: a change of user
     clears the death signal.
     """
-    prefix = ["setpriv", "--pdeathsig", "KILL"]
+    prefix = ["setpriv", "--pdeathsig", death]
     if bounds is not None:
         prefix += ["--bounding-set", ",".join(["-all", *(f"+{name}" for name in bounds)])]
     if user is not None:

@@ -38,6 +38,7 @@ KINDS = (
     Kind("guest's root disk", r"image-[0-9a-f]{16}", 30, stays=True),
     Kind("kernel modules", r"modules-[0-9a-f]{16}", 30, stays=True),
     Kind("program for a knob", r"tools-[0-9a-f]{16}", 30, stays=True),
+    Kind("program to measure", r"program-[0-9a-f]{16}", 30, stays=True),
     # Each change of kernel, options or programs makes another of these, of 64 MB and more.
     Kind("stored machine", r"snapshot-[0-9a-f]{16}", 7),
     Kind("kernel's symbols", r"symbols-[0-9a-f]{16}", 7),
@@ -46,7 +47,11 @@ KINDS = (
     Kind("Matplotlib's fonts", r"matplotlib", inside=r"fontlist-.*\.json"),
     Kind("the tests' own", r"tests-\d+", inside=r"bytecode|mypy|pytest|checks\.log"),
     Kind("whether KVM works", r"kvm-trials\.(json|partial)"),
-    Kind("unfinished", r"((qemu|kernel|image|modules|tools|snapshot|symbols|apt)-.+)\.partial", 0),
+    Kind(
+        "unfinished",
+        r"((qemu|kernel|image|modules|tools|program|snapshot|symbols|apt)-.+)\.partial",
+        0,
+    ),
 )
 LOCKS = {"lock", "in-use", "running"}  # ours, and never removed: a lock holds for one file only
 

@@ -9,7 +9,7 @@ runs. So neither root nor a mount is needed, and the host's packages are never t
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -152,12 +152,17 @@ class Archive:
         return dict(found)
 
     def fetch(
-        self, wanted: Sequence[str], what: str, dependencies: bool = True
+        self,
+        wanted: Sequence[str],
+        what: str,
+        dependencies: bool = True,
+        left_out: Collection[str] = (),
     ) -> tuple[list[Path], dict[str, str]]:
-        """The files of the `wanted` packages and of everything on which they depend, and package →
-        version. Downloads what earlier calls have not, and reports the progress.
+        """The files of the `wanted` packages and of everything on which they depend, but for those
+        `left_out`, and package → version. Downloads what earlier calls have not, and reports the
+        progress.
         """
-        packages = self._plan(wanted, dependencies)
+        packages = [p for p in self._plan(wanted, dependencies) if p.name not in left_out]
         archives = self.folder / "archives"
         lacking = [p for p in packages if not (archives / p.file).exists()]
         if lacking:

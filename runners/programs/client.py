@@ -20,7 +20,9 @@ from runners.programs.probes import Watch, WatchError
 
 SECONDS = 60  # for one measurement, and for a server to come up
 Heard = tuple[str, dict[str, Any]]
-"""A client's line of JSON (empty where it printed none), and what to add to the result."""
+"""What a client printed (empty where it printed nothing), and what to add to the result."""
+Read = Callable[[str], dict[str, Any]]
+"""Makes a result of what a client printed. Raises RunError."""
 
 
 class Client(NamedTuple):
@@ -40,7 +42,7 @@ def lack_of(program: str, *built: Path) -> str:
 
 def run_client(argv: Sequence[str]) -> dict[str, Any]:
     """Run a client. Returns its result with `error` null, or only its last line as `error`."""
-    return _talk(argv, lambda process: (process.heard.read(), {}))
+    return _talk(command(argv), lambda process: (process.heard.read(), {}))
 
 
 def run_whole(
@@ -51,13 +53,23 @@ def run_whole(
 
     With a watch, `probed` has what the watch counted instead.
     """
+    return run_beside(command(argv), lambda: [server] if server is not None else [], watch)
+
+
+def run_beside(
+    argv: Sequence[str],
+    servers: Callable[[], list[int]],
+    watch: Watch | None = None,
+    read: Read = json.loads,
+    cwd: Path | None = None,
+) -> dict[str, Any]:
+    """As `run_whole`, for the whole command and for all processes of a server."""
     if watch is not None:
-        return _run_held(argv, server, watch)
-    pids = [server] if server is not None else []
-    before = counters.read(pids, ended=True)
-    result = run_client(argv)
+        return _run_held(argv, servers(), watch, read, cwd)
+    before = counters.read(servers(), ended=True)
+    result = _talk(argv, lambda process: (process.heard.read(), {}), read, cwd)
     if result["error"] is None:
-        after = counters.read(pids, ended=True)
+        after = counters.read(servers(), ended=True)
         result["counters"] = counters.between(before, after)
     return result
 
@@ -82,36 +94,47 @@ def run_counted(argv: Sequence[str], server: int, watch: Watch | None = None) ->
         probed = {} if watch is None else {"probed": watch.close()}
         return line, {"counters": counters.between(before, after)} | probed
 
-    return _talk(argv, listen)
+    return _talk(command(argv), listen)
 
 
 # Says "ready", and becomes the client after a line of input.
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 
 
-def _run_held(argv: Sequence[str], server: int | None, watch: Watch) -> dict[str, Any]:
+def _run_held(
+    argv: Sequence[str],
+    servers: Sequence[int],
+    watch: Watch,
+    read: Read,
+    cwd: Path | None,
+) -> dict[str, Any]:
     """Run a client that does not say "ready": watch its shell, then the client to its end."""
 
     def listen(process: Client) -> Heard:
         if process.heard.readline() != "ready\n":
             return "", {}
-        watch.open([process.pid, *([server] if server is not None else [])])
+        watch.open([process.pid, *servers])
         print("go", file=process.told, flush=True)
         text = process.heard.read()
         # It has closed its output, but what it does until its end also counts.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return text, {"probed": watch.close()}
 
-    return _talk([*HELD, *argv], listen)
+    return _talk(command([*HELD, *argv]), listen, read, cwd)
 
 
-def _talk(argv: Sequence[str], listen: Callable[[Client], Heard]) -> dict[str, Any]:
-    """The result that `listen` hears from the client, and adds to, with `error` null; or only
-    `error`.
+def _talk(
+    argv: Sequence[str],
+    listen: Callable[[Client], Heard],
+    read: Read = json.loads,
+    cwd: Path | None = None,
+) -> dict[str, Any]:
+    """The result that `listen` hears from the client and `read` understands, and what `listen`
+    adds to it, with `error` null; or only `error`.
     """
     process = subprocess.Popen(
-        command(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, process_group=0,
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, process_group=0, cwd=cwd,
     )  # fmt: skip
     assert process.stdin and process.stdout
     overdue = Event()
@@ -133,7 +156,10 @@ def _talk(argv: Sequence[str], listen: Callable[[Client], Heard]) -> dict[str, A
         process.kill()
         process.wait()
     if process.returncode == 0 and text:
-        result: dict[str, Any] = json.loads(text)
+        try:
+            result = read(text)
+        except RunError as error:
+            return {"error": str(error)}
         return result | more | {"error": None}
     if overdue.is_set():
         return {"error": f"the client did not end in {SECONDS} s"}
@@ -158,7 +184,7 @@ def serving(
     try:
         deadline = time.monotonic() + SECONDS
         for transport, end in ends.items():
-            while not _listens(transport, end):
+            while not listens(transport, end):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RunError(f"{name} did not come up, so its experiment cannot run.")
                 time.sleep(0.02)
@@ -167,7 +193,7 @@ def serving(
         stop(process)
 
 
-def _listens(transport: str, end: str) -> bool:
+def listens(transport: str, end: str) -> bool:
     family = socket.AF_UNIX if transport == "unix" else socket.AF_INET
     where: Any = end if transport == "unix" else ("127.0.0.1", int(end))
     with socket.socket(family) as connection:

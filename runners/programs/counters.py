@@ -8,10 +8,12 @@ switches (/proc/stat) include the work of other programs.
 import os
 import resource
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+GONE = (FileNotFoundError, ProcessLookupError)
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -24,9 +26,10 @@ class Counters:
 
 
 def read(pids: Iterable[int], ended: bool = False) -> Counters:
-    """Read the counts of these processes; with `ended`, also of our children that have ended.
+    """Read the counts of these processes, with the CPU time of their children that have ended; with
+    `ended`, also of our children that have ended.
 
-    Raises OSError where a process is gone.
+    Raises OSError where a process is gone, unless `ended`.
     """
     totals = {
         "out": _tcp("net/snmp", "Tcp", "OutSegs"),
@@ -41,18 +44,21 @@ def read(pids: Iterable[int], ended: bool = False) -> Counters:
         totals["system_ns"] += round(usage.ru_stime * 1e9)
         threads["ended"] = (usage.ru_nvcsw, usage.ru_nivcsw)
     for pid in pids:
-        # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 and 13.
-        fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
-        totals["user_ns"] += int(fields[11]) * TICK_NS
-        totals["system_ns"] += int(fields[12]) * TICK_NS
-        for task in (PROC / f"{pid}/task").iterdir():
-            try:
-                status = f"{pid}/task/{task.name}/status"
-                names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
-                threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
-            except (FileNotFoundError, ProcessLookupError):  # the thread has ended
-                continue
+        with suppress(*(GONE if ended else ())):  # what it used is its parent's by then
+            _add_process(pid, totals, threads)
     return Counters(totals, threads)
+
+
+def _add_process(pid: int, totals: dict[str, int], threads: dict[str, tuple[int, int]]) -> None:
+    # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 to 15.
+    fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+    totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
+    totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
+    for task in (PROC / f"{pid}/task").iterdir():
+        with suppress(*GONE):  # the thread has ended
+            status = f"{pid}/task/{task.name}/status"
+            names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
+            threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
 
 
 def between(before: Counters, after: Counters) -> dict[str, int]:

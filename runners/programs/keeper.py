@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`keeper.py PROGRAM [ARGUMENT …]`: runs a server, and ends it with all that it has started.
+
+The server ends when our input ends, that is, when the runner stops it or dies; when we are told to
+end; or by itself, which ends us with its status. It first gets SIGTERM, so that it can remove what
+outlives a process (PostgreSQL's shared memory); what is left after PATIENCE gets SIGKILL. Whatever
+it starts stays below us, because we are a subreaper (prctl(2)), even if it becomes a daemon.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE = 5.0  # seconds
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that `pid` has started, and theirs, as /proc has them now."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # it has ended
+                # proc_pid_stat(5): after the name, which may contain anything, come state and ppid.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def main(argv: list[str]) -> int:
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        sys.exit("this kernel has no subreaper (prctl(2))")
+    told, tell = os.pipe()
+    signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"."))
+    server = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL
+    )
+    ended = os.pidfd_open(server.pid)
+    select.select([sys.stdin, told, ended], [], [])
+    server.terminate()
+    select.select([ended], [], [], PATIENCE)
+    while below := descendants(os.getpid()):
+        for pid in below:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            ended_pid, status = os.wait()
+            if ended_pid == server.pid:
+                server.returncode = os.waitstatus_to_exitcode(status)
+    return server.returncode or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
