@@ -12,6 +12,7 @@ from typing import Any
 from runners.exact.machine.boot import EmulatedMachine, boot
 from runners.exact.machine.snapshot import store
 from runners.exact.machine.symbols import Symbols, read_symbols
+from runners.exact.machine.tree import build_tree, is_tree
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
@@ -82,7 +83,8 @@ def prepare_guest(
     """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
-        found = prepare_kernel(cached, sources, qemu, kernel)
+        name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
+        found = prepare_kernel(cached, sources, qemu, name)
         return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus))
 
 
