@@ -30,7 +30,7 @@ if [ "${1:-}" = --step ]; then
 	case $status in 0 | 1 | 125) exit $status ;; *) exit 128 ;; esac
 fi
 
-[ $# -ge 2 ] && [[ $1 != -* && $2 != -* ]] || refuse "bisect.sh GOOD BAD [--tree DIR]: two commits come first."
+[[ $# -ge 2 && $1 != -* && $2 != -* ]] || refuse "bisect.sh GOOD BAD [--tree DIR]: two commits come first."
 good=$1 bad=$2 tree=$PWD out=
 shift 2
 cells=() allowance=()
@@ -52,7 +52,9 @@ case " ${cells[*]-} " in *" --sched "*) ;; *) cells+=(--sched fifo) ;; esac
 tree=$(cd "$tree" 2>/dev/null && pwd) || refuse "there is no folder $tree."
 out=$(realpath -m "${out:-$here/../reports/bisect-$(date +%Y%m%d-%H%M%S)}")
 git="git -C $tree"
-[ -f "$tree/Kconfig" ] && $git rev-parse --git-dir >/dev/null 2>&1 || refuse "$tree is no git tree of a kernel: name one with --tree."
+if [ ! -f "$tree/Kconfig" ] || ! $git rev-parse --git-dir >/dev/null 2>&1; then
+	refuse "$tree is no git tree of a kernel: name one with --tree."
+fi
 for commit in "$good" "$bad"; do
 	$git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || refuse "$tree has no commit $commit."
 done

@@ -140,8 +140,7 @@ def watch(
     It inherits the disks and `descriptors`. After `timeout` seconds, or `quiet_timeout` seconds
     without a first line, it is killed, and GuestError raised; so it is when it uses no processor
     for `idle_timeout` seconds, as a machine does that nothing will wake. Once `stopping` is set, it
-    is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills that
-    thread.
+    is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills it.
     """
     began = time.monotonic()
     ended = Ended(0)

@@ -144,7 +144,7 @@ def test_the_summary_names_the_function_and_is_short(
     assert main(["--diff", *runs, "--allowance", "0"]) == BEYOND
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= MOST_LINES
-    assert [line for line in lines if line.startswith("  unix")][0].endswith("the same")
+    assert next(line for line in lines if line.startswith("  unix")).endswith("the same")
     assert any("work +7 in 1 function: tcp_sendmsg +7" in line for line in lines)
 
 

@@ -34,7 +34,9 @@ def test_a_kernel_differs_from_itself_by_nothing_and_from_another_by_functions(
 def test_a_tree_that_does_not_build_cannot_be_told(tmp_path: Path) -> None:
     """As git bisect run takes 125 for: skip this commit."""
     (tmp_path / "Kconfig").touch()
-    (tmp_path / "Makefile").write_text("%:\n\t@echo kernel/fork.c:1:2: error: no such thing; false\n")
+    (tmp_path / "Makefile").write_text(
+        "%:\n\t@echo kernel/fork.c:1:2: error: no such thing; false\n"
+    )
     done = gate(tmp_path / "run", "--kernel", str(tmp_path), "--against", "6.12")
     assert done.returncode == 125
     assert "error: no such thing" in done.stderr

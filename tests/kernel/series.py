@@ -17,11 +17,11 @@ LOCKED = "int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t siz
 SENDMSG = "static int unix_stream_sendmsg(struct socket *sock, struct msghdr *msg,\n"
 READY = "\t\tfds_sent = true;\n\n\t\tskb_put(skb, size - data_len);\n"
 QUEUE = "\t\tREAD_ONCE(other->sk_data_ready)(other);\n\t\tsent += size;\n"
-COPIED = "\t\tunix_state_lock(other);\n\n\t\tif (sock_flag(other, SOCK_DEAD) ||\n\t\t    (other->sk_shutdown"
-PASSCRED = """\
-static bool unix_passcred_enabled(const struct socket *sock,
-				  const struct sock *other)
-"""
+COPIED = (
+    "\t\tunix_state_lock(other);\n\n\t\tif (sock_flag(other, SOCK_DEAD) ||\n"
+    "\t\t    (other->sk_shutdown"
+)
+PASSCRED = "static bool unix_passcred_enabled(const struct socket *sock,\n"
 
 
 class Planted(NamedTuple):
