@@ -79,12 +79,15 @@ class Idle:
     most: float
     used: int = -1  # ticks
     since: float = 0
+    looked: float = 0
 
     def too_long(self) -> bool:
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
             used, now = int(fields[11]) + int(fields[12]), time.monotonic()
-            if self.used < 0 or used > self.used + IDLE_TICKS:
+            paused = now > self.looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
+            self.looked = now
+            if self.used < 0 or used > self.used + IDLE_TICKS or paused:
                 self.used, self.since = used, now
             return now > self.since + self.most
         return False
