@@ -22,11 +22,11 @@ class UsageError(RunError):
 
 
 def exit_status(command: Callable[[], object]) -> int:
-    """Run a command; an error of the user's is one sentence on stderr."""
+    """Run a command: its status if it returns one. An error of the user's is one sentence."""
     try:
         open_streams()
         with reader_may_leave():
-            command()
+            found = command()
     except KeyboardInterrupt:
         complain("interrupted; an older report is as it was.")
         return 130
@@ -37,4 +37,4 @@ def exit_status(command: Callable[[], object]) -> int:
         drop_output()
         complain(failure(error))
         return 1
-    return 0
+    return found if isinstance(found, int) else 0

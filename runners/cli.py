@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from probes.messages import SentenceError, complain, drop_output, failure, open_streams, shown
-from runners.errors import UsageError
+from runners.errors import UntoldError, UsageError
 
-DONE, FAILED, IMPOSSIBLE, INTERRUPTED = 0, 1, 2, 130
-STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
+DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
+STATUS = (
+    "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted; with --against "
+    "0 within\nthe allowance, 1 beyond it, 125 it cannot be told."
+)
 WIDTH = 100
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
@@ -73,6 +76,8 @@ def run_main(work: Callable[[], int]) -> int:
         return DONE if _reader_has_gone() else _complain(error, FAILED)
     except UsageError as error:
         return _complain(error, IMPOSSIBLE)
+    except UntoldError as error:
+        return _complain(error, UNTOLD)
     except SentenceError as error:
         return _complain(error, FAILED)
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The two ways to fail. Each message is one sentence: what is wrong, what to do."""
+"""The ways to fail. Each message is one sentence: what is wrong, what to do."""
 
 from probes.messages import SentenceError
 
@@ -10,3 +10,7 @@ class UsageError(SentenceError):
 
 class RunError(SentenceError):
     """Something failed: exit status 1."""
+
+
+class UntoldError(RunError):
+    """A gate cannot tell: exit status 125, which `git bisect run` takes for "skip this commit"."""

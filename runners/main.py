@@ -2,16 +2,17 @@
 """The user's process: read the options, then run, compare or show."""
 
 from runners import cli, show
+from runners.gate import gate
 from runners.options import parse
 from runners.run import compare, run
 
 
 def main(argv: list[str]) -> int:
-    """The exit status is as in `runners.cli`; that of --diff is the analysis'."""
+    """The exit status is as in `runners.cli`; those of --diff and --against are the analysis'."""
     options = parse(argv)
     if options.diff or options.pool:
         return compare(options)
     if options.action == "run":
-        return run(options, argv)
+        return gate(options, argv) if options.against else run(options, argv)
     show.ACTIONS[options.action](options)
     return cli.DONE

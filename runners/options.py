@@ -118,6 +118,13 @@ def kernels(text: str) -> tuple[str, ...]:
     return guest.SERIES if text == "all" else tuple(map(plain, words(text)))
 
 
+def allowance(text: str) -> str:
+    """A number of instructions, or a part with %; the analysis judges by it."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", text):
+        raise UsageError(f"--allowance {shown(text)} is neither a number nor a part such as 0.5%.")
+    return text
+
+
 def knobs(text: str) -> tuple[str, ...]:
     """Names that runners/exact/knobs.toml knows."""
     for name in words(text):
@@ -191,7 +198,11 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
         ("--target", "NAME", choice("target", TARGETS), "auto",
          "measure on host, in guest (QEMU), or auto, both if needed"),
         ("--kernel", LIST, kernels, DEFAULT,
-         f"boot in guests: {_listed(guest.SERIES)}, all, or bzImages"),
+         f"boot in guests: {_listed(guest.SERIES)}, all, bzImages, trees"),
+        ("--against", "KERNEL", plain, None,
+         "with --exact, judge --kernel's round trips by this kernel's, or a run's"),
+        ("--allowance", "N", allowance, "0",
+         "with --against, let a round trip grow by N instructions, or N%%"),
         ("--instruments", LIST,
          choices("instrument", ("headline", "all", KERNEL, *instruments(), *read_scripts())),
          "headline",
@@ -218,6 +229,7 @@ SHOWN = {
     "--full": "print the whole ledger, with every source",
     "--quiet": "print the report's path only",
     "--json": "print the analysis as one JSON object (docs/json.md)",
+    "--ktap": "with --against, print the result as KTAP (docs/gate.md)",
 }
 ACTIONS = {
     "list": "show every transport, pattern, placement and knob, and what is possible here",
@@ -278,6 +290,9 @@ def add_actions(add: Callable[..., Any]) -> None:
 # The options that have an effect beside these; a run refuses all others, and records none of them.
 ALWAYS = {"--out", "--no-install"}
 EFFECTIVE = {
+    "--against": ALWAYS
+    | {"--exact", "--allowance", "--ktap", "--quiet", "--transports", "--patterns", "--sizes"}
+    | {"--placements", "--wait", "--sched", "--messages", "--kernel"},
     "--list": set[str](),
     "--preflight": set[str](),
     "--cache": set[str](),
@@ -287,7 +302,7 @@ EFFECTIVE = {
     "--exact": ALWAYS
     | SHOWN.keys()
     | {"--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched"}
-    | {"--in-flight", "--clients", "--messages", "--kernel", "--knob"},
+    | {"--in-flight", "--clients", "--messages", "--kernel", "--knob", "--against", "--allowance"},
     "--claims": ALWAYS
     | SHOWN.keys()
     | {"--program", "--target", "--kernel", "--messages", "--repeats", "--seed"},
@@ -316,6 +331,8 @@ class Options:
     out: Path | None
     install: bool
     exact: bool
+    against: str | None  # the kernel, or the stored run, by which --kernel's is judged
+    allowance: str
     knobs: tuple[str, ...]
     claims: tuple[str, ...] | None  # None: no --claims; (): all of them
     programs: tuple[str, ...]
@@ -389,6 +406,8 @@ def idle_options(given: dict[str, Any]) -> dict[str, str]:
     """Option → what it needs to have an effect, where it has none."""
     rows = (
         ("--knob", given["exact"], "--exact, as a knob changes a guest of exact mode"),
+        ("--against", given["exact"] and given["against"], "--exact, as instructions are judged"),
+        *((name, given["against"], "--against KERNEL") for name in ("--allowance", "--ktap")),
         ("--in-flight", "pipeline" in given["patterns"], "--patterns pipeline"),
         ("--clients", "clients" in given["patterns"], "--patterns clients"),
         (

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.analyse import analyse
-from analysis.diff import words
+from analysis.diff import gate, words
 from analysis.diff.compare import BEYOND, Diff, compare
 from analysis.diff.figures import draw_diff, folded
 from analysis.diff.page import diff_page
@@ -29,20 +29,48 @@ MOST_ROWS = 40  # in the terminal
 
 def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> None:
     """Read both, compare, write, show. Raises RunError."""
+    diff, target = _compared(first, second, out)
+    if not diff.shifts and not diff.exact:
+        raise UsageError(
+            f"{first} and {second} have nothing that was measured alike, so there is nothing to "
+            "compare: ask both for the same transports, sizes and placements, on one kernel each."
+        )
+    page = _write(diff, target)
+    if quiet:
+        print(page)
+    else:
+        show(diff, page)
+
+
+def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: str | None) -> int:
+    """Compare the exact cells of both, write, show: the exit status of gate.py. Raises RunError."""
+    allowed = gate.parse_allowance(allowance)
+    diff, target = _compared(first, second, out)
+    found = gate.judge(diff, allowed)
+    page = target / "diff.html"
+    text, ktap = gate.text(found, str(page)), gate.ktap(found)
+    rows = [(result.name, *row) for result in found.results for row in gate.rows(result.parts)]
+    columns = ["cell", "function", "first", "second", "fate"]
+    files = {"gate.txt": output.text(text), "gate.ktap": output.text(ktap)}
+    _write(diff, target, files | {"gate.csv": output.table(pd.DataFrame(rows, columns=columns))})
+    print(page if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
+    return found.status
+
+
+def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
+    """The comparison, and the folder for it."""
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
         raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
     target = out or runs[1].parent / "diff-{}-{}".format(*(run.name for run in runs))
     if (target / "run.json").exists():
         raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
-    diff = compare(analyse(read_run(first)), analyse(read_run(second)))
-    if not diff.shifts and not diff.exact:
-        raise UsageError(
-            f"{first} and {second} have nothing that was measured alike, so there is nothing to "
-            "compare: ask both for the same transports, sizes and placements, on one kernel each."
-        )
-    figures = draw_diff(diff.exact, diff.names)
-    files = _files(diff, figures)
+    return compare(analyse(read_run(first)), analyse(read_run(second))), target
+
+
+def _write(diff: Diff, target: Path, more: dict[str, output.Write] | None = None) -> Path:
+    """Write the comparison's page and tables, and what is `more`: the page."""
+    files = _files(diff, draw_diff(diff.exact, diff.names)) | (more or {})
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -50,10 +78,7 @@ def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) 
             f"{target} cannot be made ({error.strerror}): name another folder with --out."
         ) from None
     output.write_all(target, files)
-    if quiet:
-        print(target / "diff.html")
-    else:
-        show(diff, target / "diff.html")
+    return target / "diff.html"
 
 
 def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:

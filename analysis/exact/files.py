@@ -33,6 +33,12 @@ def failures(run: Run) -> Iterator[Missing]:
                 yield Missing(what, entry.folder, error.split("\n")[0])
 
 
+def failed_cells(run: Run) -> Iterator[FailedExactLine]:
+    """The exact cells of which there is only the error."""
+    for entry in run.manifest.exact:
+        yield from (ln for ln in _lines(run.path, entry) if isinstance(ln, FailedExactLine))
+
+
 def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, ...]:
     return read_cells(run / "raw" / entry.folder, entry, EXACT_LINES)
 

@@ -83,8 +83,8 @@ def plan_cells(options: Options) -> list[ExactCell]:
     if unknown := [name for name in schedulings if name not in SCHEDULINGS]:
         known = " or ".join(SCHEDULINGS)
         raise UsageError(f"--exact schedules the two processes by {known}, not {unknown[0]}.")
-    if options.knobs:
-        # A knob's difference is one of the path; what the fair scheduler decides would hide it.
+    if options.knobs or options.against:
+        # Their difference is one of the path; what the fair scheduler decides would hide it.
         schedulings = schedulings if options.sched_given else ("fifo",)
         placements = placements[:1]
     cells = plan(

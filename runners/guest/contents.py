@@ -43,6 +43,7 @@ KINDS = (
     Kind("stored machine", r"snapshot-[0-9a-f]{16}", 7),
     Kind("kernel's symbols", r"symbols-[0-9a-f]{16}", 7),
     Kind("Python environment", r"python-[0-9a-f]{12}", 30, stays=True),
+    Kind("objects of a kernel", r"build-[0-9a-f]{16}", 7),
     Kind("finished cells", r"exact-kept", inside=r"[0-9a-f]{32}\.(json|partial)"),
     Kind("Matplotlib's fonts", r"matplotlib", inside=r"fontlist-.*\.json"),
     Kind("the tests' own", r"tests-\d+", inside=r"bytecode|mypy|pytest|checks\.log"),

@@ -9,7 +9,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, BinaryIO
 
 from runners.guest.errors import GuestError, SilentError
@@ -23,6 +25,7 @@ from runners.process import command
 # Set when the run ends early: every QEMU then ends, whichever thread watches it.
 stopping = threading.Event()
 STOPS_WITHIN = 0.5  # seconds
+IDLE_TICKS = 5  # hundredths of a second: QEMU's own house-keeping takes less
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -65,6 +68,29 @@ class Ended:
     def panic(self) -> str | None:
         """The kernel's reason, if it panicked."""
         return next((match[1] for line in self.lines if (match := PANIC.search(line))), None)
+
+
+@dataclass
+class Idle:
+    """Whether a process has used no processor for `most` seconds. On a busy machine one that waits
+    for a processor gets some within this time; one that hangs asks for none."""
+
+    pid: int
+    most: float
+    used: int = -1  # ticks
+    since: float = 0
+    looked: float = 0
+
+    def too_long(self) -> bool:
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            used, now = int(fields[11]) + int(fields[12]), time.monotonic()
+            paused = now > self.looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
+            self.looked = now
+            if self.used < 0 or used > self.used + IDLE_TICKS or paused:
+                self.used, self.since = used, now
+            return now > self.since + self.most
+        return False
 
 
 def command_line(
@@ -110,12 +136,14 @@ def watch(
     console: BinaryIO,
     quiet_timeout: float | None = None,
     descriptors: Sequence[int] = (),
+    idle_timeout: float | None = None,
 ) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
     It inherits the disks and `descriptors`. After `timeout` seconds, or `quiet_timeout` seconds
-    without a first line, it is killed, and GuestError raised; once `stopping` is set, it is killed,
-    and KeyboardInterrupt raised. It dies with the thread that called, whatever kills that thread.
+    without a first line, it is killed, and GuestError raised; so it is when it uses no processor
+    for `idle_timeout` seconds, as a machine does that nothing will wake. Once `stopping` is set, it
+    is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills it.
     """
     began = time.monotonic()
     ended = Ended(0)
@@ -136,7 +164,8 @@ def watch(
         )
         try:
             assert process.stdout is not None
-            for line in _lines(process.stdout, console, timeout, quiet_timeout):
+            idle = Idle(process.pid, idle_timeout) if idle_timeout else None
+            for line in _lines(process.stdout, console, timeout, quiet_timeout, idle):
                 ended.lines.append(line)
                 on_line(line)
             ended.status = process.wait(timeout=5)
@@ -152,10 +181,14 @@ def watch(
 
 
 def _lines(
-    stream: IO[bytes], console: BinaryIO, timeout: float, quiet: float | None
+    stream: IO[bytes],
+    console: BinaryIO,
+    timeout: float,
+    quiet: float | None,
+    idle: Idle | None = None,
 ) -> Iterator[str]:
-    """Lines as they come. Raises TimeoutError after `timeout` seconds, and SilentError after
-    `quiet` seconds without a first line.
+    """Lines as they come. Raises TimeoutError after `timeout` seconds and when QEMU is `idle`, and
+    SilentError where there was no first line until then, or for `quiet` seconds.
     """
     rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -166,6 +199,11 @@ def _lines(
             if not selector.select(max(0.0, min(left, STOPS_WITHIN))):
                 if stopping.is_set():
                     raise KeyboardInterrupt
+                if idle and idle.too_long():
+                    words = f"hangs: its machine did nothing for {idle.most:.0f} s"
+                    if quiet is None:
+                        raise TimeoutError(f"the guest's kernel {words}")
+                    raise SilentError(f"the guest's kernel printed nothing and {words}")
                 if time.monotonic() < began + limit:
                     continue
                 if quiet is None:
@@ -173,6 +211,8 @@ def _lines(
                 raise SilentError(f"the guest's kernel printed nothing in {limit:.0f} s")
             data = os.read(stream.fileno(), 65536)
             quiet = None
+            if idle:
+                idle.used = -1
             console.write(data)
             console.flush()
             *lines, rest = (rest + data).split(b"\n")

@@ -10,6 +10,7 @@ from runners import guest
 from runners.collect.workload import cell_options
 from runners.errors import UsageError
 from runners.exact import run as exact
+from runners.exact.machine.tree import is_tree
 from runners.folder import place
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
@@ -21,6 +22,8 @@ def accept(options: Options) -> Path:
     """Where the run's folder will be. Raises UsageError if it, a kernel or exact mode cannot be."""
     destination = place(options.out, REPOSITORY / "reports")
     for kernel in options.kernels:
+        if options.exact and is_tree(kernel):
+            continue
         try:
             guest.check_name(kernel)
         except guest.UnknownKernelError as error:

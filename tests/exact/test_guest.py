@@ -28,6 +28,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return "ready"
 
     monkeypatch.setattr(guest, "_ready", boot)
+    monkeypatch.setattr(guest, "last_words", lambda _machine: ["[    0.1] starting"])
     monkeypatch.setattr(EmulatedMachine, "recipe", lambda machine: {"knobs": machine.knobs})
     return knobs
 
@@ -43,6 +44,7 @@ def test_two_cpus_that_hang_are_booted_with_the_next_word(tried: list[str], tmp_
 
 
 def test_one_cpu_that_hangs_is_not_booted_again(tried: list[str], tmp_path: Path) -> None:
-    with Cache(tmp_path, lambda _: None) as cache, pytest.raises(SilentError):
+    with Cache(tmp_path, lambda _: None) as cache, pytest.raises(SilentError) as told:
         ready_guest(cache, machine(1))
     assert tried == [""]
+    assert told.value.console == ("[    0.1] starting",)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.guest.errors import CommandError, GuestError
+from runners.guest.errors import CommandError, GuestError, SilentError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
@@ -33,10 +33,12 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     ]
 
 
-def watch_script(script: str, timeout: float = 10, quiet: float | None = None) -> list[str]:
+def watch_script(
+    script: str, timeout: float = 10, quiet: float | None = None, idle: float | None = None
+) -> list[str]:
     """The lines of a script's console."""
     lines: list[str] = []
-    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), quiet)
+    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), quiet, idle_timeout=idle)
     return lines
 
 
@@ -54,6 +56,16 @@ def test_a_machine_that_never_speaks_is_stopped_early() -> None:
     with pytest.raises(GuestError, match="printed nothing") as error:
         watch_script("sleep 60; echo ended", timeout=120, quiet=0.3)
     assert error.value.console == ()
+
+
+def test_a_machine_that_hangs_is_told_from_one_that_is_slow() -> None:
+    with pytest.raises(GuestError, match="hangs: its machine did nothing") as error:
+        watch_script("echo last words; exec sleep 60", timeout=120, idle=1)
+    assert error.value.console == ("last words",)
+    with pytest.raises(SilentError, match="printed nothing and hangs"):
+        watch_script("exec sleep 60", timeout=120, quiet=110, idle=1)
+    with pytest.raises(GuestError, match="did not finish"):
+        watch_script("while :; do :; done", timeout=4, idle=1)
 
 
 def test_an_error_in_the_caller_s_function_stops_the_machine() -> None:

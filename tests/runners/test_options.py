@@ -173,3 +173,19 @@ def test_diff_takes_two_runs() -> None:
     assert options.parse(["--diff", "a", "b", "--out", "c"]).diff == (Path("a"), Path("b"))
     with pytest.raises(UsageError, match="expected 2 arguments"):
         options.parse(["--diff", "a"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--against 6.1", "needs --exact"),
+        ("--exact --allowance 5", "needs --against"),
+        ("--exact --ktap", "needs --against"),
+        ("--exact --against 6.1 --json", "--json has no effect beside --against"),
+        ("--exact --against 6.1 --knob pti=on", "--knob has no effect beside --against"),
+        ("--exact --against 6.1 --allowance 1e3", "--allowance '1e3'"),
+    ],
+)
+def test_a_gate_needs_exact_mode_and_a_kernel_to_judge_by(words: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.parse(words.split())

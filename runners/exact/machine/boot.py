@@ -31,6 +31,7 @@ PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
 CPU = "qemu64"
 SECONDS = 300
+IDLE_SECONDS = 10
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
@@ -150,11 +151,13 @@ def run_qemu(
     machine: EmulatedMachine, options: Sequence[str], order: Order = (),
     files: Mapping[str, bytes] | None = None, *, descriptors: Sequence[int] = (),
     on_line: Callable[[str], None] = lambda _: None, quiet_timeout: float | None = None,
+    seconds: float = SECONDS,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's.
 
     The guest has `files` (path → contents) before it carries out its order. Raises GuestError when
-    that takes more than SECONDS, or when the console shows no line for `quiet_timeout` seconds.
+    that takes more than `seconds`, when the console shows no line for `quiet_timeout` seconds, or
+    when the machine hangs. It skips its idle time, so it never does nothing for IDLE_SECONDS.
     """
     brought = files or {}
     with (
@@ -173,7 +176,8 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        return watch(argv, [], SECONDS, on_line, log, quiet_timeout, descriptors)
+        timeouts = (quiet_timeout, descriptors, IDLE_SECONDS)
+        return watch(argv, [], seconds, on_line, log, *timeouts)
 
 
 def boot(

@@ -4,14 +4,15 @@
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.machine.boot import EmulatedMachine, boot
+from runners.exact.machine.boot import EmulatedMachine, boot, run_qemu
 from runners.exact.machine.snapshot import store
 from runners.exact.machine.symbols import Symbols, read_symbols
+from runners.exact.machine.tree import build_tree, is_tree
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
@@ -24,6 +25,9 @@ SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
+
+# Options with which a kernel that printed nothing is booted once more.
+LOUD, LOUD_SECONDS = "ignore_loglevel earlyprintk=ttyS0", 15.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ def prepare_guest(
     """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
-        found = prepare_kernel(cached, sources, qemu, kernel)
+        name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
+        found = prepare_kernel(cached, sources, qemu, name)
         return ready_guest(cached, EmulatedMachine(qemu, found, cpus=cpus))
 
 
@@ -95,7 +100,16 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
             return _ready(cache, tried)
         except SilentError as error:
             silent = error
-    raise silent
+    raise SilentError(silent.sentence, last_words(machine))
+
+
+def last_words(machine: EmulatedMachine) -> list[str]:
+    """The console of a machine that printed nothing, booted once more with every message on it."""
+    lines: list[str] = []
+    loud = replace(machine, knobs=f"{machine.knobs} {LOUD}".strip())
+    with suppress(GuestError):
+        run_qemu(loud, [], on_line=lines.append, quiet_timeout=LOUD_SECONDS, seconds=LOUD_SECONDS)
+    return lines
 
 
 def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""bisect.sh over Debian's kernel source with planted changes: each is found, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.exact.conftest import REPOSITORY
+from tests.kernel.series import SERIES, make
+
+SOURCE = os.environ.get("PATHCOST_LINUX_SOURCE", "")
+TAGS = [planted.tag for planted in SERIES if planted.tag]
+NEEDS = "PATHCOST_LINUX_SOURCE names no unpacked linux-source-6.1 (apt-get source): no tree"
+
+
+@pytest.fixture(scope="module")
+def tree() -> Path:
+    """The unpacked source, as a series. It stays, with its objects in the cache."""
+    if not (Path(SOURCE) / "Kconfig").is_file():
+        pytest.skip(NEEDS)
+    if not (Path(SOURCE) / ".git").exists():
+        make(Path(SOURCE))
+    return Path(SOURCE)
+
+
+def bisect(tree: Path, out: Path, good: str, bad: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(REPOSITORY / "runners/bisect.sh"), good, bad, "--tree", str(tree)]
+    argv += ["--out", str(out), "--transports", "unix"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.matrix
+@pytest.mark.emulated
+@pytest.mark.parametrize("number", range(len(TAGS)))
+def test_every_planted_commit_is_found_and_no_other(
+    number: int, tree: Path, tmp_path: Path
+) -> None:
+    """From the commit that was planted before, to the one before the next."""
+    good = ["base", *TAGS][number]
+    bad = f"{TAGS[number + 1]}~1" if number + 1 < len(TAGS) else "series"
+    done = bisect(tree, tmp_path / "out", good, bad)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.M)
+    assert found is not None
+    tag = subprocess.check_output(["git", "-C", tree, "rev-parse", TAGS[number]], text=True)
+    assert found[1] == tag.strip()
+
+
+@pytest.mark.matrix
+@pytest.mark.emulated
+def test_commits_that_cost_nothing_are_not_blamed(tree: Path, tmp_path: Path) -> None:
+    done = bisect(tree, tmp_path / "out", "instruction", "copy~1")
+    assert (done.returncode, "there is nothing to find" in done.stderr) == (1, True)
