@@ -252,6 +252,11 @@ def add_actions(add: Callable[..., Any]) -> None:
         *("--pool",), nargs="+", type=path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
+    add("--watch", nargs="?", metavar="SECONDS", default=None,
+        help="show who talks to whom on this machine, and what a Unix socket would save "
+        "(--watch --help)")  # fmt: skip
+    add("--what-if", action="store_true",
+        help="predict that for a client and a server that you describe (--what-if --help)")
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 
@@ -331,6 +336,7 @@ NAMES = {
 def parse(argv: list[str]) -> Options:
     """Raises UsageError for what cannot be done."""
     given = vars(build_parser().parse(argv))
+    del given["watch"], given["what_if"]  # runners.watching has parsers of its own for these
     named = [word.partition("=")[0] for word in argv if word[:2] == "--"]
     if twice := next((name for name in named if named.count(name) > 1), ""):
         raise UsageError(f"{twice} is there twice, and only the last has an effect: leave one out.")

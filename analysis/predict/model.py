@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The model: prices × what was observed = what a request would take less over a Unix socket.
+
+A request is a turn of the client and the answer to it: two messages. Its price is between two
+prices of the C workload: `pingpong`, in which each message wakes a sleeping receiver, and
+`selfecho`, in which nobody sleeps. docs/predicting.md explains each line and works an example.
+"""
+
+import math
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from analysis.predict.pairs import Pair
+from analysis.predict.prices import Price, Prices
+
+ERRORS = Path(__file__).with_name("errors.toml")
+ALONE = 1.1  # requests at a time: up to here one client waits for each answer
+BUSY = 0.9  # of a CPU, or of all: from here on it is what limits the rate
+
+
+class Verdict(StrEnum):
+    GAIN = "gain"
+    NONE = "no measurable gain"
+    LOSS = "you would lose"
+    NOT_POSSIBLE = "not possible"
+    ALREADY = "already a Unix socket"
+
+
+class Limit(StrEnum):
+    """What decides how many requests a second there are."""
+
+    TURNS = "one request after the other"
+    SERVER = "the server's CPU"
+    MACHINE = "all CPUs"
+    BETWEEN = "several requests at once, with CPU time left"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and where it lies in 90 of 100 cases."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> "Interval":
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the model needs to know of a pair."""
+
+    rate: float  # requests a second
+    request: float  # bytes
+    answer: float
+    sends: float  # calls that send, for a request and its answer together
+    opened: float  # connections for each request
+    near: float  # the share of messages that are received on the sender's CPU
+    waiting: float  # the share of messages for which a receiver sleeps
+    at_once: float  # requests that wait for an answer at a time, on average
+    answer_us: float  # from request to answer
+    server_busy: float  # CPUs that it uses; a server of one thread has one
+    server_threads: int
+    machine_busy: float  # CPUs that both use
+    cpus: int
+
+    @property
+    def elapsed_us(self) -> float:
+        """The time for each request: of a second, shared by them."""
+        return 1e6 / self.rate
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a request takes less over a Unix socket, in microseconds."""
+
+    observed: Observed
+    limit: Limit
+    time: Interval  # from request to answer
+    elapsed: Interval  # of a second, shared by its requests: what a closed loop gains in rate
+    cpu: Interval  # CPU time of client and server
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The model's own error, from programs that it is not judged by (errors.toml).
+
+    own    standard error of a prediction, as a share of the predicted difference
+    noise  standard error of a measured difference, as a share of what it is a difference of
+    """
+
+    own: float
+    noise: float
+
+
+def read_errors() -> Errors:
+    table = tomllib.loads(ERRORS.read_text(encoding="utf-8"))
+    return Errors(table["own"], table["noise"])
+
+
+def observe(pair: Pair, cpus: int) -> Observed:
+    """What --watch saw of a pair."""
+    requests = max(1, pair.requests)
+    machine = sum(pair.busy(party) for party in (pair.client, pair.server))
+    return Observed(
+        rate=pair.rate,
+        request=pair.client.per_turn,
+        answer=pair.server.per_turn,
+        sends=pair.client.sends_per_turn + pair.server.sends_per_turn,
+        opened=pair.opened * pair.active_s / requests,
+        near=pair.near,
+        waiting=pair.waiting,
+        at_once=pair.at_once,
+        answer_us=pair.answer_us,
+        server_busy=pair.busy(pair.server),
+        server_threads=pair.server.used("threads") or 1,
+        machine_busy=machine,
+        cpus=cpus,
+    )
+
+
+def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
+    """What a request takes less, by the prices alone."""
+    total = Price(0, 0, 0)
+    for size in (observed.request, observed.answer):
+        for pattern, share in (("pingpong", waiting), ("selfecho", 1 - waiting)):
+            total += prices.saved(pattern, near, size) * (share / 2)
+    # A message in several sends: the receiver sleeps for the first.
+    if (more := observed.sends - 2) > 0:
+        total += prices.saved("selfecho", near, 64) * (more / 2)
+    if observed.opened and prices.connects:
+        whole = prices.saved("connect", near, 64)
+        total += (whole - prices.saved("pingpong", near, 64)) * min(1.0, observed.opened)
+    return total
+
+
+def limit_of(observed: Observed) -> Limit:
+    """What limits the rate of a client that waits for each answer."""
+    if observed.at_once <= ALONE:
+        return Limit.TURNS
+    if observed.machine_busy >= BUSY * observed.cpus:
+        return Limit.MACHINE
+    if observed.server_threads == 1 and observed.server_busy >= BUSY:
+        return Limit.SERVER
+    return Limit.BETWEEN
+
+
+def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
+    """What the time for each request falls by."""
+    match limit:
+        case Limit.TURNS:
+            return price.time
+        case Limit.SERVER:
+            return price.server
+        case Limit.MACHINE:
+            return price.cpu / observed.cpus
+        case Limit.BETWEEN:
+            return (price.cpu / observed.cpus + price.time / observed.at_once) / 2
+
+
+def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
+    """The model, at what was observed and at what it may also have been."""
+    limit = limit_of(observed)
+    middle = saved(observed, prices, observed.waiting, observed.near)
+    variants = [
+        saved(observed, prices, waiting, near)
+        for waiting in _around(observed.waiting)
+        for near in _around(observed.near)
+    ]
+    own = math.hypot(errors.own, prices.spread("pingpong", observed.request))
+    work = observed.machine_busy * observed.elapsed_us
+    time = _interval(
+        middle.time, [v.time for v in variants], own, errors.noise * observed.answer_us
+    )
+    rated = _interval(
+        elapsed(observed, middle, limit),
+        [elapsed(observed, variant, limit) for variant in variants],
+        own,
+        errors.noise * observed.elapsed_us,
+    )
+    cpu = _interval(middle.cpu, [v.cpu for v in variants], own, errors.noise * work)
+    return Prediction(observed, limit, time, rated, cpu, _verdict(rated))
+
+
+REACH = 0.15  # how far waiting and placement may change with the transport
+NORMAL_90 = 1.645
+
+
+def _around(share: float) -> tuple[float, float]:
+    return max(0.0, share - REACH), min(1.0, share + REACH)
+
+
+def _interval(value: float, variants: list[float], own: float, noise: float) -> Interval:
+    """The range of the variants and the errors, added as independent."""
+    error = NORMAL_90 * math.hypot(own * value, noise)
+    low, high = value - min(*variants, value), max(*variants, value) - value
+    return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
+
+
+def _verdict(interval: Interval) -> Verdict:
+    if interval.low > 0:
+        return Verdict.GAIN
+    return Verdict.LOSS if interval.high < 0 else Verdict.NONE
