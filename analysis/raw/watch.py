@@ -78,6 +78,7 @@ class Watched(Model):
     cpus: Positive = 1
     hooks: Literal["tracepoints", "functions"]
     probes: ProbeCost
+    own_cpu_ms: Count = 0  # CPU time of the tool itself, compiling included
     lost: Count  # ends without room in the kernel's table
     ends: tuple[End, ...]
     processes: dict[str, Owner]  # by pid

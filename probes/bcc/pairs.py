@@ -34,7 +34,8 @@ from runners.collect.programs import Programs, enable_statistics
 
 FORMAT = 1
 ENTRIES = 1 << 16
-PERIOD_S, FIRST_S, LEAST_S = 1.0, 0.3, 0.04
+PERIOD_S, FIRST_S, LEAST_S = 0.25, 0.2, 0.02
+SAFE = 0.9  # of the limit: the costs of the next second may be higher
 # A raw tracepoint's way to its program, and the two clock readings of the statistics, which they
 # do not contain: docs/cost-of-instruments.md, "watch".
 ENTRY_NS = 60
@@ -127,18 +128,36 @@ class Probes:
         # Function probes stay where they are: attaching them takes too long.
         self.sliced = not self.by_functions
         self._own: Programs | None = None
-        self._spent: dict[int, tuple[int, int]] = {}
+        self._active = self._since = 0.0
         self.runs = self.ns = self.missed = 0
 
     def attach(self) -> None:
+        """Begin to count, or go on."""
+        if self._since:
+            return
         for event, function in self._events.items():
             self.bpf.attach_raw_tracepoint(tp=event.encode(), fn_name=function.encode())
+        self._since = time.monotonic()
         if self._own is None:
             self._own = Programs(os.getpid())
 
     def detach(self) -> None:
+        """Stop counting for now."""
+        if not self._since:
+            return
+        self._active += time.monotonic() - self._since
+        self._since = 0.0
         for event in self._events:
             self.bpf.detach_raw_tracepoint(tp=event.encode())
+
+    @property
+    def active_s(self) -> float:
+        """For how long it has counted."""
+        return self._active + (time.monotonic() - self._since if self._since else 0.0)
+
+    def pids(self) -> set[int]:
+        """The processes that own an end."""
+        return {traffic.pid for _, traffic in self.bpf["ends"].items_lookup_batch()} - {0}
 
     def cost_ns(self) -> float:
         """What the programs have taken so far: their own time, and the way to them."""
@@ -201,16 +220,21 @@ def path_of(raw: bytes) -> str:
     return f"@{name}" if abstract and name else name
 
 
-def processes() -> dict[int, dict[str, int]]:
-    """What each process has used so far, by /proc."""
+def everyone() -> set[int]:
+    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*")}
+
+
+def processes(pids: set[int]) -> dict[int, dict[str, int]]:
+    """What these processes have used so far, by /proc; without those that have ended."""
     found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
+    for pid in pids:
         try:
-            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         except OSError:
             continue
+        fields = text.rpartition(")")[2].split()
         user, system = int(fields[11]) * TICK_MS, int(fields[12]) * TICK_MS
-        found[int(folder.name)] = {"user_ms": round(user), "system_ms": round(system)}
+        found[pid] = {"user_ms": round(user), "system_ms": round(system)}
     return found
 
 
@@ -251,72 +275,68 @@ def listening(table: Path) -> set[int]:
     return {int(fields[1].rpartition(":")[2], 16) for fields in rows if fields[3] == "0A"}
 
 
-def watched_ns(before: dict[int, Any], after: dict[int, Any], pids: set[int]) -> float:
-    """CPU time of these processes between two readings."""
-    return 1e6 * sum(
-        sum(after[pid].values()) - sum(before.get(pid, {}).values()) for pid in pids & set(after)
-    )
+class People:
+    """The processes that own an end: what each used since the watch began."""
+
+    def __init__(self) -> None:
+        self._first = processes(everyone())
+        self._waits = {pid: switches(pid) for pid in self._first}
+        self.found: dict[int, dict[str, Any]] = {}
+
+    def look(self, pids: set[int]) -> None:
+        """Read them again: what ends before the next look keeps what it had used by now."""
+        now = processes(pids)
+        for pid in now:
+            entry = self.found.setdefault(pid, identity(pid))
+            before = self._first.get(pid, {}) | self._waits.get(pid, {})
+            for name, value in (now[pid] | switches(pid)).items():
+                # The switches of threads that have ended are gone.
+                entry[name] = max(entry.get(name, 0), value - before.get(name, 0))
+        for pid in pids - set(now):
+            self.found.setdefault(pid, {})["ended"] = True
+
+    @property
+    def cpu_ns(self) -> float:
+        """CPU time of all of them together."""
+        rows = self.found.values()
+        return 1e6 * sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
 
 
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
-    """Count for so long, in slices where the probes are too dear; the whole answer."""
-    every = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-    waits = {pid: switches(pid) for pid in every}
-    before, began = processes(), time.monotonic()
-    active, share, stopped = 0.0, 1.0, False
+    """Count for so long, in slices where the probes are too expensive; the whole answer."""
+    people, began = People(), time.monotonic()
+    length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
-        length = min(left, FIRST_S if not active else max(LEAST_S, share * PERIOD_S))
-        length = left if active and share >= 1 else length
-        start = time.monotonic()
         probes.attach()
-        stopped = signal.sigtimedwait(frame.SIGNALS, length) is not None
-        probes.detach()
-        active += time.monotonic() - start
-        if probes.sliced and not stopped:
-            pids = {traffic.pid for traffic in probes.bpf["ends"].values()}
-            used = watched_ns(before, processes(), pids) * active / (time.monotonic() - began)
-            # The cost of a second of counting, as a share of what the watched use in a second.
-            cost = probes.cost_ns() / used if used else 0.0
-            share = min(1.0, 0.9 * limit / 100 / cost) if cost else 1.0
-            pause = PERIOD_S - length if share < 1 and length < PERIOD_S else 0.0
-            left = began + seconds - time.monotonic()
-            stopped = pause_for(min(pause, left))
-    lasted, after = time.monotonic() - began, processes()
-    return answer(probes, before, after, waits, lasted=lasted, active=active)
+        stopped = wait(min(left, length))
+        people.look(probes.pids())
+        # What a second of counting costs, as a share of what the watched use in a second.
+        used = people.cpu_ns * probes.active_s / (time.monotonic() - began)
+        cost = probes.cost_ns() / used if used else 0.0
+        share = SAFE * limit / 100 / cost if cost else 1.0
+        length = min(PERIOD_S, max(LEAST_S, share * PERIOD_S))
+        if share < 1 and probes.sliced:
+            probes.detach()
+            # So long that the whole time's share is what it may be.
+            due = began + probes.active_s / share - time.monotonic()
+            stopped = stopped or wait(min(due, began + seconds - time.monotonic()))
+    probes.detach()
+    people.look(probes.pids())
+    return answer(probes, people, time.monotonic() - began)
 
 
-def pause_for(seconds: float) -> bool:
+def wait(seconds: float) -> bool:
     """Whether a signal came meanwhile."""
     return seconds > 0 and signal.sigtimedwait(frame.SIGNALS, seconds) is not None
 
 
-def answer(
-    probes: Probes,
-    before: dict[int, Any],
-    after: dict[int, Any],
-    waits: dict[int, Any],
-    *,
-    lasted: float,
-    active: float,
-) -> dict[str, Any]:
+def answer(probes: Probes, people: People, lasted: float) -> dict[str, Any]:
     """All that was seen."""
-    ends = list(probes.ends())
-    pids = {end["pid"] for end in ends if end["pid"]}
-    used = watched_ns(before, after, pids)
-    cost = probes.cost_ns()
-    people = {}
-    for pid in sorted(pids):
-        now, then = after.get(pid, {}), before.get(pid, {})
-        grown = {name: value - then.get(name, 0) for name, value in now.items()}
-        slept = {
-            name: max(0, count - waits.get(pid, {}).get(name, 0))
-            for name, count in switches(pid).items()
-        }
-        people[str(pid)] = {**grown, **slept, **identity(pid)}
+    cost, used = probes.cost_ns(), people.cpu_ns
     return {
         "format": FORMAT,
         "seconds": round(lasted, 4),
-        "active_s": round(active, 4),
+        "active_s": round(probes.active_s, 4),
         "cpus": len(os.sched_getaffinity(0)),
         "hooks": "functions" if probes.by_functions else "tracepoints",
         "probes": {
@@ -327,9 +347,10 @@ def answer(
             "watched_cpu_ns": round(used),
             "share": round(cost / used, 6) if used else None,
         },
+        "own_cpu_ms": round(1000 * time.process_time()),
         "lost": probes.lost,
-        "ends": ends,
-        "processes": people,
+        "ends": list(probes.ends()),
+        "processes": {str(pid): row for pid, row in sorted(people.found.items()) if pid},
     }
 
 
