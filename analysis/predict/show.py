@@ -46,7 +46,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
         print(text, end="")
     elif how == "quiet":
         print(folder / PREDICTION)
-    else:
+    elif found:
         print("\n".join(lines(watched, found)))
     if not found:
         raise RunError(nothing(watched))
