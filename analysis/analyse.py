@@ -15,7 +15,7 @@ from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
 from analysis.counts.ledger import build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
-from analysis.counts.quantities import PROGRAMS
+from analysis.counts.quantities import of_programs, program_of
 from analysis.exact import cells as exact
 from analysis.exact.files import read_exact
 from analysis.exact.knobs import knob_tables
@@ -54,8 +54,8 @@ class Figures:
         everything = _requested(run, self.tables, self.cells)
         self.measured = measure_all(everything, named)
         # An article's program has a table of its own, and no ledger.
-        self.requested = everything[~everything["pattern"].isin(PROGRAMS)]
-        self.workload = self.measured[~self.measured["pattern"].isin(PROGRAMS)]
+        self.requested = everything[~of_programs(everything)]
+        self.workload = self.measured[~of_programs(self.measured)]
         self.figures = over_repeats(self.workload)
         self.ledgers = build_ledgers(self.figures, missing)
         self.iterations = read_iterations(run, invalid)
@@ -126,7 +126,7 @@ class Analysis(Figures):
         is a line and no more.
         """
         folder, cell = self.folders[row["target"], row["kernel"]], row["cell"]
-        if row["pattern"] in PROGRAMS:
+        if program_of(row["pattern"]):
             file, probes, left = records.FILE, ("bcc" if row["probed"] else "", ""), []
         else:
             file, probes = CELLS, self.tables.probes[folder, cell]

@@ -21,7 +21,7 @@ from runners.errors import UsageError
 from runners.exact import knobs as knob_table
 from runners.guest.kernels import DEFAULT
 from runners.plan import factors
-from runners.programs import PROGRAMS
+from runners.programs import PROGRAMS, program
 
 MILLIONS = 100_000_000
 MOST_REPEATS = 10_000  # the plan lists each of them
@@ -128,6 +128,25 @@ def knobs(text: str) -> tuple[str, ...]:
     return words(text)
 
 
+def programs(text: str) -> tuple[str, ...]:
+    """Programs that are here, and files of the user's own, which must be readable."""
+    if text == "all":
+        return PROGRAMS
+    found = []
+    for word in words(text):
+        if not word.endswith(".toml"):
+            found.append(choice("program", PROGRAMS)(word))
+            continue
+        file = path(word).absolute()
+        if file.stem in PROGRAMS:
+            raise UsageError(
+                f"{shown(word)} has the name of a program that is there: rename the file."
+            )
+        program.read(file)
+        found.append(str(file))
+    return tuple(found)
+
+
 def claims(text: str) -> tuple[str, ...]:
     """Claims or sources, which the analysis checks once its Python is there; () is all claims."""
     return () if text == "all" else words(text)
@@ -163,8 +182,8 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
          str(factors.USUAL_CLIENTS), "start N clients, with --patterns clients"),
         ("--claims", LIST, claims, None,
          "run only what these claims or sources need; without LIST, all claims"),
-        ("--program", LIST, choices("program", PROGRAMS, "all"), None,
-         f"also run the programs of articles: {_listed(PROGRAMS)}, all"),
+        ("--program", LIST, programs, None,
+         f"also run real programs: {_listed(PROGRAMS)}, all, or your own FILE.toml"),
         ("--knob", LIST, knobs, None,
          "with --exact, also count with each of these knobs of --list changed"),
     ),

@@ -102,7 +102,7 @@ def prepare(session: Session) -> Prepared:
     options, progress = session.options, session.progress
     with progress.step("set-up"):
         python = session.set_up(*(["--claims"] if options.claims is not None else []))
-    experiments = Experiments(options.programs, progress)
+    experiments = Experiments(options.programs, progress, session.invoker.cache)
     experiments.set_up(session.set_up)
     planner = planner_of(options, lambda: python)
     with progress.step("preflight"):

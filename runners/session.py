@@ -52,7 +52,8 @@ class Session:
             for name in (*removed, *leftovers.sweep(self.invoker.cache)):
                 self.progress.note(f"removed what a killed run had left: {name}")
             tempfile.tempdir = str(journal.add(Path(tempfile.gettempdir()), "run"))
-            Path(tempfile.tempdir).mkdir(mode=0o700)
+            # Others may traverse but not list: what root starts as nobody has a folder below.
+            Path(tempfile.tempdir).mkdir(mode=0o711)
             yield journal
 
     def set_up(self, *arguments: str) -> Path:

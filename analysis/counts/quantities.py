@@ -9,6 +9,8 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import pandas as pd
+
 from probes.tables import read_rows
 
 TABLE = Path(__file__).with_name("measures.tsv")
@@ -29,6 +31,20 @@ PROGRAMS = {
     "gin-fastcgi": "gin",
     **{f"{language}-echo": language for language in ("go", "java")},
 }
+OF_A_FILE = "/"  # between a program's name and its case, where a file describes the program
+
+
+def program_of(pattern: str) -> str:
+    """The program that makes a pattern; empty where the workload does."""
+    name, case = pattern.partition(OF_A_FILE)[::2]
+    return name if case else PROGRAMS.get(pattern, "")
+
+
+def of_programs(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Which rows are of programs, and not of the workload."""
+    return table["pattern"].map(program_of).astype(bool)
+
+
 # What one sample of a pattern is, where it is not a round trip.
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.conditions import Conditions, Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
-from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
+from analysis.counts.quantities import MEASURE_BY_ID, of_programs
 from analysis.intervals import Estimate
 from analysis.programs.table import OVER, UNDER, difference, entries, program_order, ratio
 from analysis.wording import RATE
@@ -75,7 +75,7 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
     valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
     known = read_c_baseline()
-    own = valid[valid["pattern"].isin(PROGRAMS)]
+    own = valid[of_programs(valid)]
     sides = (_fastest(rows, where) for where, rows in groups(own, *WORKLOAD))
     found: dict[object, Survival] = {}
     for program, speed in sorted(filter(None, sides), key=lambda side: program_order(side[0])):
@@ -127,7 +127,7 @@ def _best(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
     """Medians over repeats of the programs' probed runs: the `most` frequent calls."""
-    rows = tidy[tidy["pattern"].isin(PROGRAMS) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
+    rows = tidy[of_programs(tidy) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
     found = []
     for (pattern, size, conditions, transport), group in groups(rows, *WORKLOAD, "transport"):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the articles' own programs did: raw/host/programs.jsonl → rows of the tidy table."""
+"""What real programs did: raw/host/programs.jsonl → rows of the tidy table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from analysis.conditions import Conditions
-from analysis.counts.quantities import TIMES, unit_of
+from analysis.counts.quantities import OF_A_FILE, TIMES, unit_of
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
@@ -144,6 +144,19 @@ def _gin(line: programs.Gin) -> Measured:
     return what, 2 * line.requests, line.answered == line.requests, figures
 
 
+def _served(line: programs.Served) -> Measured:
+    """A request and its answer are two messages. Valid: the server counted every request."""
+    requests = line.requests
+    figures: Figures = {
+        ("requests_per_s", ""): requests * 1e9 / line.window_ns,
+        **{("rtt_ns", key): float(time) for key, time in line.latency_ns.items()},
+        **_counters(line, line.window_ns),
+    }
+    conditions = str(Conditions("free", clients=line.clients))
+    what = (f"{line.program}{OF_A_FILE}{line.variant}", line.size, conditions)
+    return what, 2 * requests, line.counted in (None, requests), figures
+
+
 def _in_fastcgi(line: programs.GinInFastcgi) -> Measured:
     """Requests alone are messages. Valid: the client made each of them."""
     figures: Figures = {
@@ -175,4 +188,5 @@ def _counters(line: programs.MeasuredRun, window_ns: int = 0) -> Figures:
 FIGURES: dict[type[programs.MeasuredRun], Callable[[Any], Measured]] = {
     **{programs.Redis: _redis, programs.Asyncio: _asyncio, programs.Dotnet: _dotnet},
     **{programs.Echo: _echo, programs.Gin: _gin, programs.GinInFastcgi: _in_fastcgi},
+    programs.Served: _served,
 }

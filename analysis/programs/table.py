@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The articles' own programs: how much of a difference between transports survives in them."""
+"""Real programs: how much of a difference between transports survives in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,14 @@ import pandas as pd
 from analysis.conditions import Workload
 from analysis.counts.ledger import Entry, transport_order
 from analysis.counts.measures import WORKLOAD, best_source, groups, over_repeats
-from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, PROGRAMS, TIMES, Measure
+from analysis.counts.quantities import (
+    MEASURE_BY_ID,
+    MEASURES,
+    PROGRAMS,
+    TIMES,
+    Measure,
+    of_programs,
+)
 from analysis.intervals import Estimate, Values, mean, quotient
 
 OVER, UNDER = "tcp", "unix"
@@ -42,7 +49,7 @@ def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
     times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
     probes.
     """
-    own = measured[measured["pattern"].isin(PROGRAMS)]
+    own = measured[of_programs(measured)]
     found = []
     for (pattern, size, conditions, name), rows in groups(own, *WORKLOAD, "measure"):
         measure = MEASURE_BY_ID[name]
@@ -53,8 +60,11 @@ def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
     return tuple(found)
 
 
-def program_order(row: Workload) -> tuple[int, int]:
-    return list(PROGRAMS).index(row.pattern), row.size
+def program_order(row: Workload) -> tuple[int, str, int]:
+    """The articles' programs in their order, then those of files by name."""
+    known = list(PROGRAMS)
+    place = known.index(row.pattern) if row.pattern in known else len(known)
+    return place, row.pattern, row.size
 
 
 def entries(rows: pd.DataFrame) -> dict[str, Entry]:

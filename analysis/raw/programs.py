@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A line of raw/host/programs.jsonl: one measurement of an article's own program.
+"""A line of raw/host/programs.jsonl: one measurement of a real program.
 
 A line with `probed` is of a run of its own, after the timed ones, while the BCC tools watched the
 client, its server, all their threads and what these start. Its times are in no table.
@@ -148,6 +148,17 @@ class Gin(MeasuredRun):
     iterations_ns: RequestTimes
 
 
+class Served(MeasuredRun):
+    """Requests to a program of a file. Pattern `<program>/<variant>`; a request and its answer are
+    two messages."""
+
+    size: Positive  # of a request, as the file says
+    requests: Positive  # by the client
+    counted: Count | None  # by the server; null where nobody counts
+    window_ns: Positive
+    latency_ns: dict[Literal["mean", "p50", "p99"], Count]  # as far as the client tells
+
+
 Protocol = Literal["fastcgi", "http", "else", "nothing"]
 
 
@@ -160,12 +171,19 @@ class GinInFastcgi(MeasuredRun):
     answers: dict[Protocol, Count]  # protocol of the answer → how many
 
 
+# The programs with a class of their own here.
+PACKAGES = {
+    *("(redis)", "(asyncio)", "(dotnet)", "(go)", "(java)", "(gin)", "(gin in FastCGI)"),
+}
+
+
 def _choice(line: Any) -> str:
     record = line if isinstance(line, dict) else {}
     if record.get("error") is not None:
         return "(failed)"
     fastcgi = " in FastCGI" if record.get("variant") == "fastcgi" else ""
-    return f"({record.get('program')}{fastcgi})"
+    name = f"({record.get('program')}{fastcgi})"
+    return name if name in PACKAGES else "(file)"
 
 
 ProgramLine = Annotated[
@@ -176,7 +194,8 @@ ProgramLine = Annotated[
     | Annotated[Echo, Tag("(go)")]
     | Annotated[Echo, Tag("(java)")]
     | Annotated[Gin, Tag("(gin)")]
-    | Annotated[GinInFastcgi, Tag("(gin in FastCGI)")],
+    | Annotated[GinInFastcgi, Tag("(gin in FastCGI)")]
+    | Annotated[Served, Tag("(file)")],
     Discriminator(_choice),
 ]
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(ProgramLine)

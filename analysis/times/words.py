@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from analysis.conditions import Conditions
-from analysis.counts.quantities import PROGRAMS
+from analysis.counts.quantities import program_of
 from analysis.intervals import MOST_REPEATS, Estimate
 from analysis.times.modes import ITERATIONS
 from analysis.times.timing import Latency, Ratio, Times
@@ -34,7 +34,7 @@ def conditions_text(times: Times) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
     name = place(Conditions.parse(times.conditions).placement)
     where = f"{times.pattern}, {size_text(times.size)}, {name}"
-    if times.pattern in PROGRAMS:
+    if program_of(times.pattern):
         return f"{where}; an article's own program, an event loop on either side"
     return f"{where}; {ways(times.conditions)}"
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.counts.measures import CALLS, measure_of
-from analysis.counts.quantities import MEASURE_BY_ID, PROGRAMS
+from analysis.counts.quantities import MEASURE_BY_ID, program_of
 from analysis.errors import UsageError
 from analysis.raw.record import Model, Positive
 from analysis.verdicts.rules import FOLDER, Measured, Rule
@@ -65,7 +65,7 @@ class Scope(Model):
     @property
     def programs(self) -> set[str]:
         """The articles' programs that make its patterns."""
-        return {PROGRAMS[name] for name in self.pattern if name in PROGRAMS}
+        return {name for name in map(program_of, self.pattern) if name}
 
 
 class ClaimEntry(Model):
@@ -94,7 +94,7 @@ class ClaimEntry(Model):
     @model_validator(mode="after")
     def _fits(self) -> "ClaimEntry":
         measured = isinstance(self.rule, Measured)
-        if self.where.programs and not set(self.where.pattern) <= PROGRAMS.keys():
+        if self.where.programs and not all(map(program_of, self.where.pattern)):
             raise ValueError("where.pattern: put the workload's patterns into 'beside'")
         if self.where.programs and "conditions" not in self.where.model_fields_set:
             raise ValueError("where.conditions is missing: those in which the program runs")

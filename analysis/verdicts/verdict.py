@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import PROGRAMS, TIMES
+from analysis.counts.quantities import program_of, TIMES
 from analysis.programs import records
 from analysis.verdicts.files import Claim
 from analysis.wording import counted, listed, size_text
@@ -79,7 +79,7 @@ class Evidence:
     @property
     def file(self) -> str:
         """Which file of raw/ holds its runs."""
-        return records.FILE if self.patterns & PROGRAMS.keys() else CELLS
+        return records.FILE if any(map(program_of, self.patterns)) else CELLS
 
     def figure(self, label: str) -> Figure | None:
         return next((figure for figure in self.figures if figure.label == label), None)

@@ -45,6 +45,7 @@ from runners.programs.program import (
     Program,
     Values,
     client_command,
+    counts,
     find,
     values_of,
 )
@@ -55,6 +56,8 @@ READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 LONGEST_PATH = 107  # bytes of a socket's path: unix(7)
+# With the packages at a place of its own, in a mount namespace that ends with it.
+MOUNTED = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"')
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -90,11 +93,22 @@ class LiveValues(Values):
 
 @dataclass
 class Fixed:
-    """What all commands of one start share."""
+    """What all commands of one start share. `packages`: where they are in the cache."""
 
     directory: Path
-    root: Path | None
+    packages: Path | None
     ends: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path | None:
+        """Where commands see the packages."""
+        return self.directory / "root" if self.packages and run_as()[0] else self.packages
+
+    def seen(self, argv: list[str]) -> list[str]:
+        """A command that sees them: nobody may not enter root's home."""
+        if self.root == self.packages:
+            return argv
+        return [*MOUNTED, str(self.packages), str(self.root), *argv]
 
 
 @dataclass
@@ -133,28 +147,28 @@ class Service:
         null or a sentence. Raises RunError where the server does not answer its counter.
         """
         if seconds is not None and not self._takes_seconds():
-            first = self.drive(case, transport, requests=max(case.clients, case.requests // WARM_UP))
-            if first["error"]:
+            if (first := self.warm_up(case, transport))["error"]:
                 return first
-            requests = max(case.clients, round(seconds * first["per_second"]))
+            requests = round(seconds * first["per_second"])
         values = self._values(case, transport)
-        asked = requests or case.requests
-        if requests is not None:
-            values |= {"requests": str(asked), "each": str(max(1, asked // case.clients))}
+        numbers = counts(case, requests or case.requests)
+        values |= {name: str(number) for name, number in numbers.items()}
         if seconds is not None:
             values["seconds"] = str(max(1, round(seconds)))
-        if "{each}" in self.program.client.command:
-            asked = max(1, asked // case.clients) * case.clients
         argv = client_command(self.program, case, values)
         before = self._count(values)
         began = time.monotonic_ns()
         result = run_beside(
             self._wrapped(argv), self._kept, watch,
-            lambda text: self._figures(text, asked, time.monotonic_ns() - began),
+            lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
         )  # fmt: skip
         if result["error"] is None:
             result["counted"] = self._counted(values, before, result["requests"])
         return result
+
+    def warm_up(self, case: Case, transport: str) -> dict[str, Any]:
+        """A part of the case's requests, to be forgotten."""
+        return self.drive(case, transport, requests=case.requests // WARM_UP)
 
     def _kept(self) -> list[int]:
         """With the keepers: the time of what has ended, whoever its parent was, is theirs."""
@@ -175,7 +189,7 @@ class Service:
         }
         user, rights = run_as()
         words = ["env", *(f"{name}={value}" for name, value in known.items()), *argv]
-        return command(words, user, rights, death=death)
+        return self.fixed.seen(command(words, user, rights, death=death))
 
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
@@ -308,7 +322,7 @@ class Service:
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:
     """The user of servers and clients, if not ourselves, and the rights that this user keeps: to
-    find the programs in root's cache.
+    find the clients in root's checkout.
     """
     if os.geteuid() != 0:
         return None, ()
@@ -365,6 +379,7 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
         service = Service(program, Fixed(directory, root))
+        (directory / "root").mkdir()
         values = LiveValues(program, case, transport, service.fixed)
         for name, text in program.files.items():
             (directory / name).write_text(values.text(text), encoding="utf-8")
@@ -395,7 +410,7 @@ def running(
         raise UsageError(f"unknown transport '{transport}': there is {', '.join(TRANSPORTS)}.")
     root = prepared(program, cache or invoker().cache, say)
     with serving(program, chosen, transport, root) as service:
-        service.drive(chosen, transport, requests=max(chosen.clients, chosen.requests // WARM_UP))
+        service.warm_up(chosen, transport)
         yield service
 
 

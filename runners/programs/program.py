@@ -70,7 +70,13 @@ class Case:
     clients: int
     size: int
     requests: int
+    depth: int  # requests that a client sends before it waits
     words: Words
+
+    def whole(self, requests: int) -> int:
+        """The nearest number of requests that clients can send: whole turns of each."""
+        turn = self.clients * self.depth
+        return max(1, round(requests / turn)) * turn
 
 
 @dataclass(frozen=True)
@@ -266,7 +272,7 @@ def _case(table: Table) -> Case:
     name = table.get("name", str)
     if not NAME.fullmatch(name):
         raise UsageError(f"{table.place}: its name is not small letters, digits and -.")
-    numbers = {key: table.get(key, int, 1) for key in ("clients", "size", "requests")}
+    numbers = {key: table.get(key, int, 1) for key in ("clients", "size", "requests", "depth")}
     if low := next((key for key, number in numbers.items() if number < 1), ""):
         raise UsageError(f"{table.place}: {low} is not at least 1.")
     return Case(name, **numbers, words=table.words())
@@ -341,15 +347,22 @@ class Values(dict[str, Word]):
 
 def values_of(program: Program, case: Case, transport: str, **fixed: str) -> dict[str, Word]:
     """What the file says of each placeholder, and what we say."""
-    each = {"requests": str(case.requests), "each": str(max(1, case.requests // case.clients))}
-    ours = {"here": str(program.file.parent.absolute()), "clients": str(case.clients)}
+    numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
+    ours = {"transport": transport, "here": str(program.file.parent.absolute())}
     return {
-        **{"transport": transport, "size": str(case.size), "seconds": "1", **each, **ours},
+        **{name: str(number) for name, number in (numbers | counts(case, case.requests)).items()},
+        **ours,
         **program.words,
         **program.transports[transport],
         **case.words,
         **fixed,
     }
+
+
+def counts(case: Case, requests: int) -> dict[str, int]:
+    """`requests` in whole turns, and how many of them each client sends."""
+    whole = case.whole(requests)
+    return {"requests": whole, "each": whole // case.clients}
 
 
 def symbolic(program: Program, case: Case, transport: str) -> Values:

@@ -11,7 +11,6 @@
  * follow TEXT. Prints one JSON object: requests, window_ns from the first connection to the last
  * answer, and the times of a request (of a turn, where DEPTH is more) as mean_ns, p50_ns, p99_ns.
  */
-#define _GNU_SOURCE
 #include <err.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

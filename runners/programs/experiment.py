@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Measures a program of a file: all its cases over both transports, interleaved."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from runners.guest.cache import Say
+from runners.programs import engine
+from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds
+from runners.programs.program import TRANSPORTS, Program, find, start_of
+
+
+@dataclass
+class Experiment:
+    """A program, and where its packages are."""
+
+    program: Program
+    root: Path | None = None
+
+    @classmethod
+    def of(cls, name: str) -> "Experiment":
+        """Raises UsageError."""
+        return cls(find(name))
+
+    @property
+    def TAKES(self) -> int:  # noqa: N802 (as a package has it)
+        """A measurement is meant to take about a second."""
+        cases = len(self.program.cases) * len(TRANSPORTS)
+        return 10 + cases * (REPEATS + PROBED_REPEATS + 1)
+
+    def set_up(self, build: Callable[[str], object], cache: Path, say: Say, note: Say) -> None:
+        """Raises RunError."""
+        build("--programs")
+        self.root = engine.prepared(self.program, cache, say, note)
+
+    def lack(self) -> str:
+        """Why it cannot run here: set-up has said it."""
+        return ""
+
+    def run(self, say: Say, probes: Probes | None = None) -> Records:
+        """Yield a record per measurement, interleaved A B B A. Raises RunError."""
+        program = self.program
+        cases = list(product(program.cases, TRANSPORTS))
+        with ExitStack() as stack:
+            services: dict[str, engine.Service] = {}
+            for case, transport in cases:
+                key = start_of(program, case, transport)
+                if key not in services:
+                    say(f"{program.name}: starting for {case.name} over {transport}")
+                    server = engine.serving(program, case, transport, self.root)
+                    services[key] = stack.enter_context(server)
+                services[key].warm_up(case, transport)
+            for repeat, (case, transport), watch in rounds(cases, probes):
+                say(f"{program.name} {case.name} {transport}, repeat {repeat}")
+                service = services[start_of(program, case, transport)]
+                driven = service.drive(case, transport, watch=watch)
+                driven.pop("per_second", None)  # which the rest says
+                yield {
+                    **{"program": program.name, "variant": case.name, "clients": case.clients},
+                    **{"transport": transport, "size": case.size, "repeat": repeat},
+                    **driven,
+                }

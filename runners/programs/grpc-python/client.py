@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`client.py ADDRESS THREADS CALLS` makes so many calls in each thread, each thread one after another,
+and prints their times as JSON; `client.py ADDRESS count` asks for the server's number of calls.
+"""
+
+import json
+import sys
+import time
+from threading import Thread
+
+import grpc
+
+PAYLOAD = bytes(32)
+
+
+def make_calls(channel: grpc.Channel, calls: int, times: list[int]) -> None:
+    echo = channel.unary_unary("/bench/echo")
+    for _ in range(calls):
+        began = time.perf_counter_ns()
+        if echo(PAYLOAD, wait_for_ready=True) != PAYLOAD:
+            sys.exit("the answer is not the request")
+        times.append(time.perf_counter_ns() - began)
+
+
+with grpc.insecure_channel(sys.argv[1]) as channel:
+    if sys.argv[2] == "count":
+        number = channel.unary_unary("/bench/count")(b"", wait_for_ready=True)
+        print(f"calls {int.from_bytes(number, 'big')}")
+        sys.exit()
+    grpc.channel_ready_future(channel).result(10)
+    times: list[int] = []
+    wanted = int(sys.argv[2]) * int(sys.argv[3])
+    work = (channel, int(sys.argv[3]), times)
+    threads = [Thread(target=make_calls, args=work) for _ in range(int(sys.argv[2]))]
+    began = time.perf_counter_ns()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter_ns() - began
+    if len(times) != wanted:
+        sys.exit(f"{len(times)} of {wanted} calls were answered")
+times.sort()
+print(json.dumps({
+    "requests": len(times), "window_ns": took, "mean_ns": sum(times) // len(times),
+    "p50_ns": times[len(times) // 2], "p99_ns": times[len(times) * 99 // 100],
+}))  # fmt: skip

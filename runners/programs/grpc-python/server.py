@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`server.py ADDRESS`: a gRPC server whose call `echo` sends its bytes back, and `count` their number."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import grpc
+
+calls = count()
+
+
+def echo(request: bytes, _: grpc.ServicerContext) -> bytes:
+    next(calls)
+    return request
+
+
+def told(_: bytes, __: grpc.ServicerContext) -> bytes:
+    return calls.__reduce__()[1][0].to_bytes(8, "big")  # its value, which stays
+
+
+handlers = {
+    "echo": grpc.unary_unary_rpc_method_handler(echo),
+    "count": grpc.unary_unary_rpc_method_handler(told),
+}
+server = grpc.server(ThreadPoolExecutor(8))
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", handlers),))
+if not server.add_insecure_port(sys.argv[1]):
+    sys.exit(f"cannot listen on {sys.argv[1]}")
+server.start()
+server.wait_for_termination()
