@@ -28,8 +28,9 @@ class Party:
         return sum(getattr(owner, field) for owner in self.owners.values())
 
     @property
-    def mounts(self) -> set[str]:
-        return {owner.mounts for owner in self.owners.values()}
+    def places(self) -> set[str]:
+        """The folders for sockets that its processes see."""
+        return {place for owner in self.owners.values() for place in owner.places} - {""}
 
     @cached_property
     def sizes(self) -> Counter[int]:
@@ -129,9 +130,10 @@ class Pair:
         return (party.used("user_ms") + party.used("system_ms")) / 1000 / self.seconds
 
     @property
-    def same_mounts(self) -> bool:
-        """Whether both see the same file system; true where it is not known."""
-        return len((self.client.mounts | self.server.mounts) - {""}) < 2
+    def share_a_folder(self) -> bool:
+        """Whether both see one of the folders for sockets; true where it is not known."""
+        ours, theirs = self.client.places, self.server.places
+        return not ours or not theirs or bool(ours & theirs)
 
 
 def pairs(watched: Watched) -> list[Pair]:

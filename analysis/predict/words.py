@@ -21,11 +21,11 @@ def known_programs() -> dict[str, dict[str, str]]:
 
 def impossible(pair: Pair) -> str:
     """Why there can be no Unix socket between them as they are; empty where there can."""
-    if pair.same_mounts:
+    if pair.share_a_folder:
         return ""
     return (
-        "not possible as they are: they see different file systems (mount namespaces). Mount one "
-        "folder into both, and put the socket there."
+        "not possible as they are: they see no folder in common, such as /tmp or /run. Mount one into "
+        "both, and put the socket there"
     )
 
 

@@ -56,7 +56,8 @@ class Owner(Model):
     voluntary: Count = 0  # context switches because a thread slept
     involuntary: Count = 0
     uid: Count = 0
-    mounts: str = ""  # its mount namespace
+    # What tells folders apart in which sockets often lie (device and inode of /tmp, /run, …)
+    places: tuple[str, ...] = ()
     threads: Count = 0
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended

@@ -87,6 +87,7 @@ FUNCTIONS = (
     ("unix_stream_sendmsg", 3, "socket", "SENT"),
     ("unix_stream_recvmsg", 4, "socket", "RECEIVED"),
 )
+PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -259,14 +260,23 @@ def identity(pid: int) -> dict[str, Any]:
     """Whose process it is, and where its files are."""
     folder = Path(f"/proc/{pid}")
     try:
-        mounts = os.readlink(folder / "ns/mnt")
+        places = [shared(folder / "root" / name) for name in PLACES]
         ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
         threads = len(list((folder / "task").iterdir()))
         uid = folder.stat().st_uid
         comm = (folder / "comm").read_text(errors="replace").strip()
     except OSError:
         return {"ended": True}
-    return {"comm": comm, "uid": uid, "mounts": mounts, "threads": threads, "listening": sorted(ports)}
+    return {"comm": comm, "uid": uid, "places": places, "threads": threads, "listening": sorted(ports)}
+
+
+def shared(place: Path) -> str:
+    """What is the same for two processes that see the same folder; empty without the folder."""
+    try:
+        found = place.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def listening(table: Path) -> set[int]:

@@ -10,6 +10,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from runners.programs.program import Case, Program, client_command, names, start
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
 WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 3, 8, 1.2
 REPEATS = 8
+WHOLE = 0.2  # how far two rates of a request, taken at different times, may be apart
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
 
@@ -62,8 +64,6 @@ def _main(given: argparse.Namespace) -> int:
 
 
 def _root() -> bool:
-    import os
-
     return os.geteuid() == 0
 
 
@@ -72,9 +72,9 @@ def _chosen(given: argparse.Namespace) -> list[str]:
     if not given.programs:
         return known
     for name in (wanted := given.programs.split(",")):
-        if name not in names():
+        if name not in names() and not name.endswith(".toml"):
             raise UsageError(f"unknown program '{name}': there is {', '.join(known)}.")
-        if name in DEVELOPED_ON and not given.developing:
+        if Path(name).stem in DEVELOPED_ON and not given.developing:
             raise UsageError(f"{name} is a program that the model was made with: it judges nothing.")
     return wanted
 
@@ -167,7 +167,7 @@ def together(
     for figure in ("elapsed_us", "cpu_us", "time_us"):
         total = {"value": 0.0, "low": 0.0, "high": 0.0}
         for pair in mine:
-            turns = pair["requests_per_s"] / done["per_second"]
+            turns = turns_of(pair["requests_per_s"] / done["per_second"])
             for end in total:
                 total[end] += pair["prediction"][figure][end] * turns
         found[figure] = {end: round(value, 4) for end, value in total.items()}
@@ -181,6 +181,12 @@ def together(
         "seconds": predicted["seconds"],
         "pairs": mine,
     }
+
+
+def turns_of(ratio: float) -> float:
+    """How often a request has the client's turn: the whole number that is near, or its inverse."""
+    near = float(round(ratio)) if ratio >= 0.75 else 1 / round(1 / max(ratio, 1e-6))
+    return near if near and abs(ratio / near - 1) < WHOLE else ratio
 
 
 def _watch(seconds: float) -> dict[str, Any]:

@@ -244,10 +244,10 @@ def test_a_run_without_prices_is_refused(
     assert "pingpong" in capsys.readouterr().err
 
 
-def test_other_file_systems_leave_no_path(
+def test_without_a_common_folder_there_is_no_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    people = {"1": {"mounts": "mnt:[1]"}, "2": {"mounts": "mnt:[2]"}}
+    people = {"1": {"places": ["1:2", ""]}, "2": {"places": ["3:2", ""]}}
     assert main(["--watch", str(stored(tmp_path / "run", *TALK, processes=people)), "--json"]) == 0
     (pair,) = json.loads(capsys.readouterr().out)["pairs"]
     assert pair["prediction"]["verdict"] == "not possible"
