@@ -17,7 +17,9 @@ from analysis.predict.prices import Price, Prices
 
 ERRORS = Path(__file__).with_name("errors.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
-BUSY = 0.9  # of a CPU, or of all: from here on it is what limits the rate
+BUSY = 0.9  # of the time: from here on a thread is what limits the rate
+IDLE = 0.2  # CPUs: with fewer idle they are what limits it
+LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
 class Verdict(StrEnum):
@@ -62,10 +64,10 @@ class Observed:
     waiting: float  # the share of messages for which a receiver sleeps
     at_once: float  # requests that wait for an answer at a time, on average
     answer_us: float  # from request to answer
-    server_busy: float  # CPUs that it uses; a server of one thread has one
-    server_threads: int
-    machine_busy: float  # CPUs that both use
-    cpus: int
+    server_wants: float  # the share of time in which its busiest thread runs or wants to
+    server_busy: float  # CPUs that the server uses
+    busy: float  # CPUs that both use
+    idle: float  # CPUs that nobody uses
 
     @property
     def elapsed_us(self) -> float:
@@ -102,10 +104,9 @@ def read_errors() -> Errors:
     return Errors(table["own"], table["noise"])
 
 
-def observe(pair: Pair, cpus: int) -> Observed:
+def observe(pair: Pair, idle: float) -> Observed:
     """What --watch saw of a pair."""
     requests = max(1, pair.requests)
-    machine = sum(pair.busy(party) for party in (pair.client, pair.server))
     return Observed(
         rate=pair.rate,
         request=pair.client.per_turn,
@@ -116,10 +117,10 @@ def observe(pair: Pair, cpus: int) -> Observed:
         waiting=pair.waiting,
         at_once=pair.at_once,
         answer_us=pair.answer_us,
+        server_wants=pair.wants(pair.server),
         server_busy=pair.busy(pair.server),
-        server_threads=pair.server.used("threads") or 1,
-        machine_busy=machine,
-        cpus=cpus,
+        busy=sum(pair.busy(party) for party in (pair.client, pair.server)),
+        idle=idle,
     )
 
 
@@ -142,24 +143,23 @@ def limit_of(observed: Observed) -> Limit:
     """What limits the rate of a client that waits for each answer."""
     if observed.at_once <= ALONE:
         return Limit.TURNS
-    if observed.machine_busy >= BUSY * observed.cpus:
-        return Limit.MACHINE
-    if observed.server_threads == 1 and observed.server_busy >= BUSY:
+    if observed.server_wants >= BUSY:
         return Limit.SERVER
-    return Limit.BETWEEN
+    return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
 
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     """What the time for each request falls by."""
+    whole = price.cpu / max(observed.busy, LEAST_BUSY)
     match limit:
         case Limit.TURNS:
             return price.time
         case Limit.SERVER:
-            return price.server
+            return price.server / max(min(1.0, observed.server_busy), LEAST_BUSY)
         case Limit.MACHINE:
-            return price.cpu / observed.cpus
+            return whole
         case Limit.BETWEEN:
-            return (price.cpu / observed.cpus + price.time / observed.at_once) / 2
+            return (whole + price.time / observed.at_once) / 2
 
 
 def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
@@ -172,7 +172,7 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
         for near in _around(observed.near)
     ]
     own = math.hypot(errors.own, prices.spread("pingpong", observed.request))
-    work = observed.machine_busy * observed.elapsed_us
+    work = observed.busy * observed.elapsed_us
     time = _interval(
         middle.time, [v.time for v in variants], own, errors.noise * observed.answer_us
     )

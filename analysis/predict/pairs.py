@@ -129,6 +129,11 @@ class Pair:
         """CPU time of a process for a second, 1 for one CPU."""
         return (party.used("user_ms") + party.used("system_ms")) / 1000 / self.seconds
 
+    def wants(self, party: Party) -> float:
+        """The share of time in which its busiest thread ran or waited for a CPU."""
+        most = max((owner.busiest_ms for owner in party.owners.values()), default=0)
+        return min(1.0, most / 1000 / self.seconds)
+
     @property
     def share_a_folder(self) -> bool:
         """Whether both see one of the folders for sockets; true where it is not known."""

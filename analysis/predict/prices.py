@@ -2,7 +2,6 @@
 """What a message costs on this machine: the C workload's figures, for any size."""
 
 import json
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,20 +91,20 @@ class Prices:
         return total
 
     def spread(self, pattern: str, size: float) -> float:
-        """By how much repeats of a price differ: the standard error, as a share of the price."""
+        """By how much the second quickest repeat differs from the quickest, as a share of it."""
         found = []
         for (_, name, _), cells in self._cells.items():
             if name == pattern:
-                values = cells[min(cells, key=lambda known: abs(known - size))].iteration_us
-                if len(values) > 1:
-                    error = statistics.stdev(values) / math.sqrt(len(values))
-                    found.append(error / statistics.mean(values))
-        return max(found, default=0.0)
+                values = sorted(cells[min(cells, key=lambda known: abs(known - size))].iteration_us)
+                if len(values) > 2:
+                    found.append((values[1] - values[0]) / values[0])
+        return statistics.mean(found) if found else 0.0
 
 
 def _price(cell: PricedCell) -> Price:
+    """The quickest repeat's time, since what else runs on the machine only adds to it."""
     return Price(
-        statistics.median(cell.iteration_us),
+        min(cell.iteration_us),
         statistics.median(cell.client_cpu_us),
         statistics.median(cell.server_cpu_us),
     )

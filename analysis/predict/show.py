@@ -31,7 +31,7 @@ def predictions(watched: Watched, prices: Prices) -> list[Found]:
     """Each pair, with what it would gain over a Unix socket; None where it is one."""
     errors = read_errors()
     return [
-        (pair, predict(observe(pair, watched.cpus), prices, errors) if pair.requests else None)
+        (pair, predict(observe(pair, watched.idle_cpus), prices, errors) if pair.requests else None)
         for pair in pairs(watched)
     ]
 

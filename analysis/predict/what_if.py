@@ -24,22 +24,22 @@ class Described(Model):
     clients: Positive
     connect: bool  # each request has a connection of its own
 
-    def observed(self, prices: Prices, cpus: int) -> Observed:
+    def observed(self, prices: Prices) -> Observed:
         """What --watch would see of it over TCP."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
         path = [prices.price("tcp", pattern, where, self.size) for where in ("same-cpu", "cross-cpu")]
         time = sum(price.time for price in path) / 2
         cpu = sum(price.cpu for price in path) / 2
         answer = self.work_us + time
-        busy = self.rate * (cpu + self.work_us) / 1e6
+        serving = self.rate * (cpu / 2 + self.work_us) / 1e6
         return Observed(
             rate=self.rate, request=self.size, answer=self.size, sends=2,
             opened=1.0 if self.connect else 0.0, near=UNKNOWN,
             # Who is busy all the time never sleeps.
-            waiting=max(0.0, 1 - self.rate * (self.work_us + cpu / 2) / 1e6),
+            waiting=max(0.0, 1 - serving),
             at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,
-            server_busy=self.rate * self.work_us / 1e6, server_threads=self.clients,
-            machine_busy=min(busy, cpus), cpus=cpus,
+            server_wants=min(1.0, serving), server_busy=min(1.0, serving),
+            busy=self.rate * (cpu + self.work_us) / 1e6, idle=1.0,
         )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     """Print the prediction. Raises RunError."""
     described = read_object(folder / FILE, FILE, Described, "nothing is described")
     prices = read_prices(priced)
-    found = predict(described.observed(prices, 1), prices, read_errors())
+    found = predict(described.observed(prices), prices, read_errors())
     if how == "json":
         print(json.dumps(document(found), indent=1, ensure_ascii=False))
         return

@@ -55,6 +55,7 @@ class Owner(Model):
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept
     involuntary: Count = 0
+    busiest_ms: Count = 0  # how long the thread that wanted to run most ran or waited for a CPU
     uid: Count = 0
     # What tells folders apart in which sockets often lie (device and inode of /tmp, /run, …)
     places: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ class Watched(Model):
     seconds: NotNegative  # from the first probe to the last
     active_s: NotNegative  # how long the probes counted: less than `seconds` where they were sampled
     cpus: Positive = 1
+    idle_cpus: NotNegative = 0.0  # how many CPUs had nothing to run, on average
     hooks: Literal["tracepoints", "functions"]
     probes: ProbeCost
     own_cpu_ms: Count = 0  # CPU time of the tool itself, compiling included

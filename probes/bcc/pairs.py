@@ -33,6 +33,7 @@ from probes.btf import Btf, BtfError
 from runners.collect.programs import Programs, enable_statistics
 
 FORMAT = 1
+COUNTING = "counting"
 ENTRIES = 1 << 16
 PERIOD_S, FIRST_S, LEAST_S = 0.25, 0.2, 0.02
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
@@ -88,6 +89,7 @@ FUNCTIONS = (
     ("unix_stream_recvmsg", 4, "socket", "RECEIVED"),
 )
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
+SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")  # of /proc/PID/task/*/status
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -141,6 +143,7 @@ class Probes:
         self._since = time.monotonic()
         if self._own is None:
             self._own = Programs(os.getpid())
+            print(COUNTING, file=sys.stderr, flush=True)
 
     def detach(self) -> None:
         """Stop counting for now."""
@@ -239,21 +242,19 @@ def processes(pids: set[int]) -> dict[int, dict[str, int]]:
     return found
 
 
-def switches(pid: int) -> dict[str, int]:
-    """The context switches of all threads that a process has now."""
-    counted = {"voluntary": 0, "involuntary": 0}
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+def threads(pid: int) -> dict[str, tuple[int, int, int]]:
+    """Of each thread: voluntary and involuntary switches, and how long it ran or wanted to, ns."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
-            lines = status.read_text(errors="replace").splitlines()
-        except OSError:
+            lines = (task / "status").read_text(errors="replace").splitlines()
+            ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
             continue
-        for line in lines:
-            name, _, value = line.partition(":")
-            if name == "voluntary_ctxt_switches":
-                counted["voluntary"] += int(value)
-            elif name == "nonvoluntary_ctxt_switches":
-                counted["involuntary"] += int(value)
-    return counted
+        counts = {line.partition(":")[0]: line.partition(":")[2] for line in lines[-2:]}
+        voluntary, involuntary = (int(counts[name]) for name in SWITCHES)
+        found[task.name] = (voluntary, involuntary, int(ran) + int(waited))
+    return found
 
 
 def identity(pid: int) -> dict[str, Any]:
@@ -290,7 +291,7 @@ class People:
 
     def __init__(self) -> None:
         self._first = processes(everyone())
-        self._waits = {pid: switches(pid) for pid in self._first}
+        self._threads = {pid: threads(pid) for pid in self._first}
         self.found: dict[int, dict[str, Any]] = {}
 
     def look(self, pids: set[int]) -> None:
@@ -298,12 +299,28 @@ class People:
         now = processes(pids)
         for pid in now:
             entry = self.found.setdefault(pid, identity(pid))
-            before = self._first.get(pid, {}) | self._waits.get(pid, {})
-            for name, value in (now[pid] | switches(pid)).items():
-                # The switches of threads that have ended are gone.
-                entry[name] = max(entry.get(name, 0), value - before.get(name, 0))
+            grown = now[pid] | self._grown(pid)
+            for name, before in self._first.get(pid, {}).items():
+                grown[name] -= before
+            for name, value in grown.items():
+                # What threads that have ended had counted is gone.
+                entry[name] = max(entry.get(name, 0), value)
         for pid in pids - set(now):
             self.found.setdefault(pid, {})["ended"] = True
+
+    def _grown(self, pid: int) -> dict[str, int]:
+        """The switches of its threads, and the time of the thread that wanted to run most."""
+        before = self._threads.get(pid, {})
+        grown = [
+            [count - first for count, first in zip(counts, before.get(tid, (0, 0, 0)), strict=True)]
+            for tid, counts in threads(pid).items()
+        ]
+        columns = list(zip(*grown, strict=True)) or [(0,)] * 3
+        return {
+            "voluntary": sum(columns[0]),
+            "involuntary": sum(columns[1]),
+            "busiest_ms": max(columns[2]) // 1_000_000,
+        }
 
     @property
     def cpu_ns(self) -> float:
@@ -312,9 +329,16 @@ class People:
         return 1e6 * sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
 
 
+def idle_s() -> float:
+    """For how long all CPUs together have had nothing to run."""
+    with Path("/proc/stat").open(encoding="ascii") as stat:
+        fields = stat.readline().split()
+    return (int(fields[4]) + int(fields[5])) * TICK_MS / 1000
+
+
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     """Count for so long, in slices where the probes are too expensive; the whole answer."""
-    people, began = People(), time.monotonic()
+    people, idle, began = People(), idle_s(), time.monotonic()
     length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         probes.attach()
@@ -327,12 +351,15 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
         length = min(PERIOD_S, max(LEAST_S, share * PERIOD_S))
         if share < 1 and probes.sliced:
             probes.detach()
-            # So long that the whole time's share is what it may be.
-            due = began + probes.active_s / share - time.monotonic()
-            stopped = stopped or wait(min(due, began + seconds - time.monotonic()))
+            # Until the share of the whole time is what it may be.
+            until = min(began + probes.active_s / share, began + seconds)
+            while (left := until - time.monotonic()) > 0 and not stopped:
+                stopped = wait(min(left, PERIOD_S))
+                people.look(set(people.found))
     probes.detach()
     people.look(probes.pids())
-    return answer(probes, people, time.monotonic() - began)
+    lasted = time.monotonic() - began
+    return answer(probes, people, lasted, (idle_s() - idle) / lasted)
 
 
 def wait(seconds: float) -> bool:
@@ -340,7 +367,7 @@ def wait(seconds: float) -> bool:
     return seconds > 0 and signal.sigtimedwait(frame.SIGNALS, seconds) is not None
 
 
-def answer(probes: Probes, people: People, lasted: float) -> dict[str, Any]:
+def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[str, Any]:
     """All that was seen."""
     cost, used = probes.cost_ns(), people.cpu_ns
     return {
@@ -348,6 +375,7 @@ def answer(probes: Probes, people: People, lasted: float) -> dict[str, Any]:
         "seconds": round(lasted, 4),
         "active_s": round(probes.active_s, 4),
         "cpus": len(os.sched_getaffinity(0)),
+        "idle_cpus": round(max(0.0, idle), 4),
         "hooks": "functions" if probes.by_functions else "tracepoints",
         "probes": {
             "runs": probes.runs,

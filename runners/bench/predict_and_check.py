@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,8 +34,8 @@ from runners.programs import engine
 from runners.programs.program import Case, Program, client_command, names, start_of
 
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
-WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 3, 8, 1.2
-REPEATS = 8
+SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 9, 1.0
+REPEATS = 6
 WHOLE = 0.2  # how far two rates of a request, taken at different times, may be apart
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
@@ -124,6 +125,7 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
 
             thread = threading.Thread(target=drive)
             thread.start()
+            time.sleep(SETTLE_SECONDS)
             seen = _watch(WATCH_SECONDS)
             pids, ports = service.pids, switched_ports(service, case)
             thread.join()

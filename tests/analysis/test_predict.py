@@ -26,7 +26,7 @@ ROUND = {
 EXACT = Errors(own=0.0, noise=0.0)
 PING = Observed(
     rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, waiting=1.0, at_once=0.9,
-    answer_us=80, server_busy=0.4, server_threads=1, machine_busy=0.8, cpus=2,
+    answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
 )  # fmt: skip
 
 
@@ -154,9 +154,9 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
     # CPU time falls by 3 µs (3/4 of the time's 4): 1 of the client's, 2 of the server's.
     cases = {
         Limit.TURNS: (PING, 4.0),
-        Limit.SERVER: (replace(PING, at_once=8, server_busy=0.95), 2.0),
-        Limit.MACHINE: (replace(PING, at_once=8, machine_busy=1.9), 1.5),
-        Limit.BETWEEN: (replace(PING, at_once=8), (1.5 + 4 / 8) / 2),
+        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 2 / 0.8),
+        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 3 / 1.9),
+        Limit.BETWEEN: (replace(PING, at_once=8), (3 / 0.8 + 4 / 8) / 2),
     }
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
