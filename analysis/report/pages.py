@@ -30,7 +30,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("verdicts", "Verdicts", claims.claims),
     ("counts", "What a message costs", lambda _, drawn: iter([drawn.get("ledger")])),
     ("times", "Time", times.times),
-    ("programs", "In the articles' own programs", programs.programs),
+    ("programs", "In real programs", programs.programs),
     ("switches", "Context switches", counts.switches),
     ("path", "Between send and receive", times.path),
     ("wakeups", "Who is woken out of what", times.wakeups),

@@ -35,7 +35,7 @@ def conditions_text(times: Times) -> str:
     name = place(Conditions.parse(times.conditions).placement)
     where = f"{times.pattern}, {size_text(times.size)}, {name}"
     if program_of(times.pattern):
-        return f"{where}; an article's own program, an event loop on either side"
+        return f"{where}; a real program, its own loop on either side"
     return f"{where}; {ways(times.conditions)}"
 
 

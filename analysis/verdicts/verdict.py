@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.counts.measures import measure_of
-from analysis.counts.quantities import program_of, TIMES
+from analysis.counts.quantities import TIMES, program_of
 from analysis.programs import records
 from analysis.verdicts.files import Claim
 from analysis.wording import counted, listed, size_text

@@ -47,8 +47,11 @@ KINDS = (
     Kind("Matplotlib's fonts", r"matplotlib", inside=r"fontlist-.*\.json"),
     Kind("the tests' own", r"tests-\d+", inside=r"bytecode|mypy|pytest|checks\.log"),
     Kind("whether KVM works", r"kvm-trials\.(json|partial)"),
-    Kind("unfinished",
-         r"((qemu|kernel|image|modules|tools|program|snapshot|symbols|apt)-.+)\.partial", 0),
+    Kind(
+        "unfinished",
+        r"((qemu|kernel|image|modules|tools|program|snapshot|symbols|apt)-.+)\.partial",
+        0,
+    ),
 )
 LOCKS = {"lock", "in-use", "running"}  # ours, and never removed: a lock holds for one file only
 

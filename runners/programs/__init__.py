@@ -21,7 +21,7 @@ PROGRAMS = (*PACKAGES, *FILES)
 
 @cache
 def load(name: str) -> Any:
-    """A program by its name, or by its file's: TAKES, `set_up`, `lack` and `run`. Raises UsageError."""
+    """A program by its name or its file: TAKES, `set_up`, `lack`, `run`. Raises UsageError."""
     if name not in PACKAGES:
         return import_module("runners.programs.experiment").Experiment.of(name)
     module = import_module(f"runners.programs.{name}")

@@ -3,8 +3,8 @@
 
 The server ends when our input ends, that is, when the runner stops it or dies; when we are told to
 end; or by itself, which ends us with its status. It first gets SIGTERM, so that it can remove what
-outlives a process (PostgreSQL's shared memory); what is left after PATIENCE gets SIGKILL. Whatever it
-starts stays below us, because we are a subreaper (prctl(2)), even if it becomes a daemon.
+outlives a process (PostgreSQL's shared memory); what is left after PATIENCE gets SIGKILL. Whatever
+it starts stays below us, because we are a subreaper (prctl(2)), even if it becomes a daemon.
 """
 
 import ctypes
@@ -42,7 +42,9 @@ def main(argv: list[str]) -> int:
         sys.exit("this kernel has no subreaper (prctl(2))")
     told, tell = os.pipe()
     signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"."))
-    server = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL
+    )
     ended = os.pidfd_open(server.pid)
     select.select([sys.stdin, told, ended], [], [])
     server.terminate()

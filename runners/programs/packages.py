@@ -45,7 +45,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
     """
     if not program.packages and not program.build:
         return None
-    sources = [path for path in sorted(program.file.parent.glob(f"{program.name}/*"))]
+    sources = sorted(program.file.parent.glob(f"{program.name}/*"))
     recipe = {
         "packages": sorted(program.packages),
         "suites": SUITES,
@@ -63,7 +63,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
         (note or say)(
             f"{program.name}: unpacking Debian 12's {listed} into the cache; nothing is installed"
         )
-        versions = {}
+        versions: dict[str, str] = {}
         if program.packages:
             archive = packages.archive(SUITES)
             files, versions = archive.fetch(
@@ -83,11 +83,11 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
         return cached.entry("program", recipe, make)
 
 
-def environment(program: Program, root: Path | None) -> dict[str, str]:
+def environment(path: Sequence[str], root: Path | None) -> dict[str, str]:
     """What a command of the program finds its files by."""
     if root is None:
         return {}
-    folders = [root / name for name in (*program.path, "bin", "usr/bin", "usr/sbin")]
+    folders = [root / name for name in (*path, "bin", "usr/bin", "usr/sbin")]
     return {
         "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")]),
         "LD_LIBRARY_PATH": f"{root / LIBRARIES}:{root / 'usr/lib'}",
@@ -111,7 +111,7 @@ def _build(program: Program, command: Sequence[str], root: Path, say: Say) -> No
     say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
     home = {"HOME": str(root / "home"), "GOFLAGS": "-buildvcs=false"}
     done = attempt(
-        ["env", *(f"{k}={v}" for k, v in (environment(program, root) | home).items()), *argv],
+        ["env", *(f"{k}={v}" for k, v in (environment(program.path, root) | home).items()), *argv],
         timeout=BUILD_SECONDS,
     )
     if done.returncode != 0:

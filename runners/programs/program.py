@@ -59,7 +59,8 @@ class Counter:
     command: Command = ()
     ask: str = ""
     to: str = ""
-    own: int = 0  # requests of its own that the counter counts
+    own: int = 0  # what each reading adds to the count
+    others: int = 0  # what a client adds to it beside its requests
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Program:
     counter: Counter | None = None
     packages: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
     build: tuple[Command, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=dict)
@@ -222,6 +224,7 @@ def _program(file: Path, table: Table) -> Program:
         counter=_counter(table.table("counter")) if "counter" in table.data else None,
         packages=table.command("packages", []),
         path=table.command("path", []),
+        over=table.command("over", []),
         build=table.commands("build"),
         files=dict(zip(files, _texts(f"{file}: files", list(files.values())), strict=True)),
         words=table.table("words").words(),
@@ -261,6 +264,7 @@ def _counter(table: Table) -> Counter:
         table.get("ask", str, ""),
         table.get("to", str, ""),
         table.get("own", int, 0),
+        table.get("others", int, 0),
     )
     if bool(counter.command) == bool(counter.ask and counter.to):
         raise UsageError(f"{table.place} needs either command, or ask and to.")

@@ -59,7 +59,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
     page = html(report_page(analysis, []))
-    assert "In the articles&#39; own programs" in page or "In the articles' own programs" in page
+    assert "In real programs</h2>" in page
     for text in (page, markdown(report_page(analysis, []))):
         assert "gin-keep-log" in text
         assert "5,000" in text
@@ -68,7 +68,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
 def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
     analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
     assert analysis.programs == ()
-    assert "own programs</h2>" not in html(report_page(analysis, []))
+    assert "In real programs</h2>" not in html(report_page(analysis, []))
 
 
 def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:

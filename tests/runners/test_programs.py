@@ -30,6 +30,7 @@ from runners.experiments import Experiments
 from runners.paths import REPOSITORY
 from runners.ports import free_port
 from runners.programs import (
+    PACKAGES,
     PROGRAMS,
     asyncio,
     client,
@@ -322,7 +323,7 @@ def test_a_client_that_fails_is_a_sentence(
     assert run(["sh", "-c", script]) == {"error": error}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_every_program_is_set_up_run_and_read(name: str) -> None:
     lines = (REPOSITORY / "runners/setup.sh").read_text().splitlines()
     (wanted,) = (line for line in lines if "programs/needs.sh" in line)
@@ -358,10 +359,10 @@ def test_a_program_that_cannot_be_built_is_missing(
 
     monkeypatch.setattr(go, "lack", lambda: "")
     monkeypatch.setattr(go, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
-    experiments = Experiments(("go", "gin"), Progress())
+    experiments = Experiments(("go", "gin"), Progress(), tmp_path)
     experiments.set_up(build)
     assert experiments.run(tmp_path, cast(Root, None)) == [
-        missing(["the experiment gin"], reason("program-failed", said="gin does not compile"))
+        missing(["the program gin"], reason("program-failed", said="gin does not compile"))
         | {"target": "host"}
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
@@ -369,14 +370,7 @@ def test_a_program_that_cannot_be_built_is_missing(
 
 
 def test_a_program_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--program", "all"]).programs == (
-        "redis",
-        "asyncio",
-        "dotnet",
-        "go",
-        "java",
-        "gin",
-    )
+    assert options.parse(["--program", "all"]).programs == PROGRAMS
     with pytest.raises(
         UsageError, match="unknown program 'made-up': there is redis, asyncio, dotnet, go"
     ):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How much of a difference between the transports the articles' own programs still show."""
+"""How much of a difference between the transports real programs still show."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,8 @@ def programs(analysis: Analysis, _: Figures) -> Blocks:
         "around the path: <code>--program</code>. Times are means over repeats, counts medians, "
         "the range below; the ratio is of the two means, with its 95 % interval. Times are the "
         "programs' own, of runs without probes; counts are the kernel's, and of runs of their "
-        "own with probes attached (segments and packets are the whole machine's)."
+        "own with probes attached (segments and packets are the whole machine's). A program with a "
+        "server of its own to count them is valid where it counted as many requests as its client."
     )
     if analysis.survivals:
         yield from _survivals(analysis.survivals)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`client.py ADDRESS THREADS CALLS` makes so many calls in each thread, each thread one after another,
-and prints their times as JSON; `client.py ADDRESS count` asks for the server's number of calls.
+"""`client.py ADDRESS THREADS CALLS` makes CALLS calls in each thread and prints their times.
+
+`client.py ADDRESS count` asks for the number of calls that the server has answered.
 """
 
 import json

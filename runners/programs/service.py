@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running server: its processes, its count of requests, and the client that drives it."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runners.errors import RunError
+from runners.process import stop
+from runners.programs.client import run_beside
+from runners.programs.keeper import PATIENCE, descendants
+from runners.programs.place import LiveValues, Place, answers, place_of
+from runners.programs.probes import Watch
+from runners.programs.program import (
+    NS,
+    TIME,
+    Case,
+    Command,
+    Process,
+    Program,
+    client_command,
+    counts,
+)
+
+KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
+READY_SECONDS = 30  # for a server to come up
+PREPARE_SECONDS = 120  # for a command such as initdb
+COUNT_SECONDS = 10  # for the server's own count
+WARM_UP = 10  # the part of a case's requests that comes before
+
+
+@dataclass
+class Service:
+    """A running server."""
+
+    program: Program
+    place: Place
+    keepers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def pids(self) -> list[int]:
+        """All its processes, as they are now."""
+        return [pid for keeper in self.keepers for pid in descendants(keeper.pid)]
+
+    def ends(self, case: Case, transport: str) -> dict[str, str]:
+        """The ports and paths of the server: placeholder → value."""
+        values = self._values(case, transport)
+        for process in self.program.processes:
+            values.command(process.command)
+        return values.ends()
+
+    def drive(
+        self,
+        case: Case,
+        transport: str,
+        requests: int | None = None,
+        seconds: float | None = None,
+        watch: Watch | None = None,
+    ) -> dict[str, Any]:
+        """Run the client to its end; the case says how long, unless `requests` or `seconds` do.
+
+        Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
+        `window_ns`, `per_second`, `latency_ns` (of what the client tells), `counters` (the
+        kernel's, of the client and of all of the server's processes), `probed` with a watch; and
+        `error`, null or a sentence. Raises RunError where the server does not answer its counter.
+        """
+        if seconds is not None and not self._takes_seconds():
+            if (first := self.warm_up(case, transport))["error"]:
+                return first
+            requests = round(seconds * first["per_second"])
+        values = self._values(case, transport)
+        numbers = counts(case, requests or case.requests)
+        values |= {name: str(number) for name, number in numbers.items()}
+        if seconds is not None:
+            values["seconds"] = str(max(1, round(seconds)))
+        argv = client_command(self.program, case, values)
+        before = self._count(values)
+        began = time.monotonic_ns()
+        result = run_beside(
+            self.place.wrapped(argv), self._kept, watch,
+            lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
+        )  # fmt: skip
+        if result["error"] is None:
+            result["counted"] = self._counted(values, before, result["requests"])
+        return result
+
+    def warm_up(self, case: Case, transport: str) -> dict[str, Any]:
+        """A part of the case's requests, to be forgotten."""
+        return self.drive(case, transport, requests=case.requests // WARM_UP)
+
+    def _kept(self) -> list[int]:
+        """With the keepers: the time of what has ended, whoever its parent was, is theirs."""
+        return [keeper.pid for keeper in self.keepers] + self.pids
+
+    def _takes_seconds(self) -> bool:
+        return "{seconds}" in " ".join(self.program.client.command)
+
+    def _values(self, case: Case, transport: str) -> LiveValues:
+        return LiveValues(self.program, case, transport, self.place)
+
+    def _attempt(self, argv: Sequence[str], seconds: int) -> str:
+        """What a command printed. Raises RunError with its last line."""
+        what = f"{self.program.name}: {Path(argv[0]).name}"
+        try:
+            done = subprocess.run(
+                self.place.wrapped(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=seconds, cwd=self.place.directory, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise RunError(f"{what} did not end in {seconds} s.") from None
+        if done.returncode != 0:
+            raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
+        return done.stdout
+
+    def prepare(self, commands: Sequence[Command], values: LiveValues) -> None:
+        """Raises RunError."""
+        for line in commands:
+            self._attempt(values.command(line), PREPARE_SECONDS)
+
+    @contextmanager
+    def started(self, process: Process, values: LiveValues, number: int) -> Iterator[None]:
+        """One of the server's processes, from when it listens. Raises RunError."""
+        values.asked.clear()
+        argv = values.command(process.command)
+        for name, text in self.program.files.items():
+            if any(name in word for word in argv):
+                values.text(text)
+        if process.listens is not None:
+            values.asked.clear()
+            values.command(process.listens)
+        ends = values.ends()
+        for name, end in ends.items():
+            if name.startswith("port") and end not in self._listening() and answers(end):
+                raise RunError(
+                    f"{self.program.name}: port {end} is in use by another program, so "
+                    f"{process.name} cannot listen there."
+                )
+        log = self.place.directory / f"{number}.log"
+        with log.open("wb") as output:
+            keeper = subprocess.Popen(
+                self.place.wrapped([*KEEPER, *argv], death="TERM"), stdin=subprocess.PIPE,
+                stdout=output, stderr=output, start_new_session=True, cwd=self.place.directory,
+            )  # fmt: skip
+        assert keeper.stdin is not None
+        try:
+            self._wait(process, keeper, ends, log)
+            self.keepers.append(keeper)
+            self.prepare(process.after, values)
+            yield
+        finally:
+            keeper.stdin.close()
+            stop(keeper, 2 * PATIENCE)
+
+    def _listening(self) -> set[str]:
+        """The ports on which our own processes already listen."""
+        return set(self.place.ends.values()) if self.keepers else set()
+
+    def _wait(
+        self, process: Process, keeper: subprocess.Popen[bytes], ends: dict[str, str], log: Path
+    ) -> None:
+        """Wait until it listens at all these ends. Raises RunError."""
+        what = f"{self.program.name}: {process.name}"
+        deadline = time.monotonic() + READY_SECONDS
+        silent = dict(ends)
+        while silent := {name: end for name, end in silent.items() if not answers(end)}:
+            if keeper.poll() is not None:
+                raise RunError(f"{what} did not start: {last_words(read_log(log))}.")
+            if time.monotonic() > deadline:
+                where = " and ".join(place_of(end) for end in silent.values())
+                heard = [place_of(end) for name, end in ends.items() if name not in silent]
+                more = f", only on {' and '.join(heard)}" if heard else ""
+                raise RunError(f"{what} does not listen on {where}{more}.")
+            time.sleep(0.02)
+        time.sleep(0.02)  # a program that cannot have all that it wants ends now
+        if keeper.poll() is not None:
+            raise RunError(f"{what} did not start: {last_words(read_log(log))}.")
+
+    def _figures(self, text: str, asked: int, took_ns: int) -> dict[str, Any]:
+        """What the client printed, by the patterns of the file. Raises RunError."""
+        found: dict[str, float] = {}
+        for key, pattern in self.program.client.figures.items():
+            if (match := pattern.search(text)) is None:
+                raise RunError(
+                    f"the client printed nothing for {key} = '{pattern.pattern}' "
+                    f"(its last line: {last_words(text)})"
+                )
+            found[key] = number(match[1], key)
+        if failed := found.get("failed"):
+            raise RunError(f"{failed:.0f} requests failed")
+        requests = round(found.get("requests", asked))
+        times = {
+            parts[1]: round(value * NS[parts[2]])
+            for key, value in found.items()
+            if (parts := TIME.fullmatch(key))
+        }
+        if rate := found.get("per_second"):
+            times.setdefault("window", round(requests / rate * 1e9))
+        window = times.pop("window", 0) or took_ns
+        return {
+            **{"requests": requests, "window_ns": window, "per_second": requests * 1e9 / window},
+            **{"latency_ns": times, "counted": None},
+        }
+
+    def _count(self, values: LiveValues) -> int | None:
+        """The server's own count. Raises RunError."""
+        counter = self.program.counter
+        if counter is None:
+            return None
+        if counter.command:
+            text = self._attempt(values.command(counter.command), COUNT_SECONDS)
+        else:
+            text = ask(values.text(counter.to), counter.ask)
+        # Absent until the first request, as a row of redis' commandstats.
+        return sum(int(number) for number in counter.requests.findall(text))
+
+    def _counted(self, values: LiveValues, before: int | None, requests: int) -> int | None:
+        """How many requests the server counted, once it has told all that the client sent."""
+        if before is None or self.program.counter is None:
+            return None
+        deadline = time.monotonic() + 2
+        reads = 1
+        while True:
+            counter = self.program.counter
+            found = (self._count(values) or 0) - before - reads * counter.own - counter.others
+            if found >= requests or time.monotonic() > deadline:
+                return found
+            reads += 1
+            time.sleep(0.05)
+
+
+def ask(end: str, text: str) -> str:
+    """Send a text to an end; what is answered until the server closes. Raises RunError."""
+    family = socket.AF_INET if end.isdigit() else socket.AF_UNIX
+    where: Any = ("127.0.0.1", int(end)) if end.isdigit() else end
+    heard = b""
+    try:
+        with socket.socket(family) as connection:
+            connection.settimeout(COUNT_SECONDS)
+            connection.connect(where)
+            connection.sendall(text.encode())
+            while data := connection.recv(1 << 16):
+                heard += data
+    except OSError as error:
+        raise RunError(
+            f"the server's counter does not answer on {place_of(end)}: {error}"
+        ) from None
+    return heard.decode(errors="replace")
+
+
+def number(text: str, key: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise RunError(f"{key} is no number in what the client printed: '{text}'") from None
+
+
+def last_words(text: str) -> str:
+    """The last line of a complaint."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else "it printed nothing"
+
+
+def read_log(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
