@@ -8,6 +8,7 @@ prices of the C workload: `pingpong`, in which each message wakes a sleeping rec
 
 import math
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ ERRORS = Path(__file__).with_name("errors.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
+LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -91,17 +93,21 @@ class Prediction:
 class Errors:
     """The model's own error, from programs that it is not judged by (errors.toml).
 
-    own    standard error of a prediction, as a share of the predicted difference
-    noise  standard error of a measured difference, as a share of what it is a difference of
+    Standard errors, each as a share:
+    own         of the predicted difference
+    path        of what the messages cost over TCP: a program's messages are not just the workload's
+    connecting  of what connecting saves
+    noise       of the time that a measured difference is a part of
     """
 
-    own: float
-    noise: float
+    own: float = 0.0
+    path: float = 0.0
+    connecting: float = 0.0
+    noise: float = 0.0
 
 
 def read_errors() -> Errors:
-    table = tomllib.loads(ERRORS.read_text(encoding="utf-8"))
-    return Errors(table["own"], table["noise"])
+    return Errors(**tomllib.loads(ERRORS.read_text(encoding="utf-8")))
 
 
 def observe(pair: Pair, idle: float) -> Observed:
@@ -124,19 +130,35 @@ def observe(pair: Pair, idle: float) -> Observed:
     )
 
 
-def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
-    """What a request takes less, by the prices alone."""
+Of = Callable[[str, float, float], Price]
+"""Makes a price of a pattern, a placement and a size."""
+
+
+def messages(observed: Observed, of: Of, waiting: float, near: float) -> Price:
+    """The price of a request's messages."""
     total = Price(0, 0, 0)
     for size in (observed.request, observed.answer):
         for pattern, share in (("pingpong", waiting), ("selfecho", 1 - waiting)):
-            total += prices.saved(pattern, near, size) * (share / 2)
+            total += of(pattern, near, size) * (share / 2)
     # A message in several sends: the receiver sleeps for the first.
     if (more := observed.sends - 2) > 0:
-        total += prices.saved("selfecho", near, 64) * (more / 2)
-    if observed.opened and prices.connects:
-        whole = prices.saved("connect", near, 64)
-        total += (whole - prices.saved("pingpong", near, 64)) * min(1.0, observed.opened)
+        total += of("selfecho", near, LEAST_SIZE) * (more / 2)
     return total
+
+
+def connecting(observed: Observed, prices: Prices, of: Of, near: float) -> Price:
+    """The price of a request's part of a connection, without the round trip that it contains."""
+    if not observed.opened or not prices.connects:
+        return Price(0, 0, 0)
+    only = of("connect", near, LEAST_SIZE) - of("pingpong", near, LEAST_SIZE)
+    return only * min(1.0, observed.opened)
+
+
+def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
+    """What a request takes less, by the prices alone."""
+    return messages(observed, prices.saved, waiting, near) + connecting(
+        observed, prices, prices.saved, near
+    )
 
 
 def limit_of(observed: Observed) -> Limit:
@@ -171,18 +193,22 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
         for waiting in _around(observed.waiting)
         for near in _around(observed.near)
     ]
-    own = math.hypot(errors.own, prices.spread("pingpong", observed.request))
-    work = observed.busy * observed.elapsed_us
-    time = _interval(
-        middle.time, [v.time for v in variants], own, errors.noise * observed.answer_us
-    )
-    rated = _interval(
-        elapsed(observed, middle, limit),
-        [elapsed(observed, variant, limit) for variant in variants],
-        own,
-        errors.noise * observed.elapsed_us,
-    )
-    cpu = _interval(middle.cpu, [v.cpu for v in variants], own, errors.noise * work)
+    seen = (observed, prices.over_tcp, observed.waiting, observed.near)
+    whole, opening = messages(*seen), connecting(observed, prices, prices.saved, observed.near)
+    spread = prices.spread("pingpong", observed.request)
+
+    def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
+        error = math.hypot(
+            math.hypot(errors.own, spread) * figure(middle),
+            errors.path * figure(whole),
+            errors.connecting * figure(opening),
+            errors.noise * noisy,
+        )
+        return _interval(figure(middle), [figure(variant) for variant in variants], error)
+
+    time = interval(lambda price: price.time, observed.answer_us)
+    rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
+    cpu = interval(lambda price: price.cpu, observed.busy * observed.elapsed_us)
     return Prediction(observed, limit, time, rated, cpu, _verdict(rated))
 
 
@@ -194,9 +220,9 @@ def _around(share: float) -> tuple[float, float]:
     return max(0.0, share - REACH), min(1.0, share + REACH)
 
 
-def _interval(value: float, variants: list[float], own: float, noise: float) -> Interval:
-    """The range of the variants and the errors, added as independent."""
-    error = NORMAL_90 * math.hypot(own * value, noise)
+def _interval(value: float, variants: list[float], error: float) -> Interval:
+    """The range of the variants, and so many standard errors, added as independent."""
+    error *= NORMAL_90
     low, high = value - min(*variants, value), max(*variants, value) - value
     return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
 

@@ -2,6 +2,7 @@
 """What a message costs on this machine: the C workload's figures, for any size."""
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,34 +81,43 @@ class Prices:
         share = (size - low) / (high - low)
         return _price(cells[low]) * (1 - share) + _price(cells[high]) * share
 
+    def over_tcp(self, pattern: str, near: float, size: float) -> Price:
+        """What an iteration takes over TCP, `near` of them on one CPU."""
+        return self._placed("tcp", pattern, near, size)
+
     def saved(self, pattern: str, near: float, size: float) -> Price:
-        """What an iteration takes less over a Unix socket, `near` of them on one CPU."""
-        total = Price(0, 0, 0)
-        for placement, share in (("same-cpu", near), ("cross-cpu", 1 - near)):
-            tcp, unix = (
-                self.price(transport, pattern, placement, size) for transport in ("tcp", "unix")
-            )
-            total += (tcp - unix) * share
-        return total
+        """What it takes less over a Unix socket."""
+        return self.over_tcp(pattern, near, size) - self._placed("unix", pattern, near, size)
+
+    def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
+        same, cross = (
+            self.price(transport, pattern, place, size) for place in ("same-cpu", "cross-cpu")
+        )
+        return same * near + cross * (1 - near)
 
     def spread(self, pattern: str, size: float) -> float:
-        """By how much the second quickest repeat differs from the quickest, as a share of it."""
+        """By how much repeats of a price differ: the mean standard error, as a share of it."""
         found = []
         for (_, name, _), cells in self._cells.items():
             if name == pattern:
-                values = sorted(cells[min(cells, key=lambda known: abs(known - size))].iteration_us)
-                if len(values) > 2:
-                    found.append((values[1] - values[0]) / values[0])
+                cell = cells[min(cells, key=lambda known: abs(known - size))]
+                values = [sum(pair) for pair in zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)]
+                if len(values) > 1 and (mean := statistics.mean(values)):
+                    found.append(statistics.stdev(values) / math.sqrt(len(values)) / mean)
         return statistics.mean(found) if found else 0.0
 
 
 def _price(cell: PricedCell) -> Price:
-    """The quickest repeat's time, since what else runs on the machine only adds to it."""
-    return Price(
-        min(cell.iteration_us),
-        statistics.median(cell.client_cpu_us),
-        statistics.median(cell.server_cpu_us),
+    """The price of a cell, as other work of the machine lengthens it least.
+
+    On one CPU somebody of the two always runs, so the time is their CPU time. Across CPUs it is the
+    quickest repeat's.
+    """
+    client, server = (
+        statistics.median(values) for values in (cell.client_cpu_us, cell.server_cpu_us)
     )
+    time = client + server if cell.placement == "same-cpu" else min(cell.iteration_us)
+    return Price(time, client, server)
 
 
 def read_prices(path: Path) -> Prices:

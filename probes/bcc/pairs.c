@@ -35,6 +35,7 @@ struct traffic {
 BPF_F_TABLE("hash", struct end, struct traffic, ends, ENTRIES, 1); /* BPF_F_NO_PREALLOC */
 BPF_PERCPU_ARRAY(blank, struct traffic, 1);
 BPF_ARRAY(lost, u64, 1);
+BPF_ARRAY(resumed, u64, 1); /* when the programs were attached, after a pause or first */
 
 struct common {
 	u32 peer, own, hash;
@@ -121,7 +122,8 @@ static inline void happened(void *sk, long count, int what)
 	struct common common;
 	struct traffic *traffic, *other;
 	u32 cpu = bpf_get_smp_processor_id(), slot;
-	u64 now;
+	u64 now, *resume;
+	int zero = 0, whole;
 
 	if (!identify(sk, &end, &common))
 		return;
@@ -145,14 +147,16 @@ static inline void happened(void *sk, long count, int what)
 	}
 	if (traffic->last != what) {
 		now = bpf_ktime_get_ns();
+		resume = resumed.lookup(&zero);
+		whole = resume && traffic->since >= *resume; /* no pause lies in between */
 		if (what == SENT) {
 			traffic->turns++;
-			if (traffic->last == RECEIVED) {
+			if (whole && traffic->last == RECEIVED) {
 				traffic->works++;
 				traffic->work_ns += now - traffic->since;
 			}
 		} else {
-			if (traffic->last == SENT) {
+			if (whole && traffic->last == SENT) {
 				traffic->answers++;
 				traffic->answer_ns += now - traffic->since;
 			}

@@ -138,6 +138,8 @@ class Probes:
         """Begin to count, or go on."""
         if self._since:
             return
+        # bpf_ktime_get_ns() has the same clock.
+        self.bpf["resumed"][0] = self.bpf["resumed"].Leaf(time.monotonic_ns())
         for event, function in self._events.items():
             self.bpf.attach_raw_tracepoint(tp=event.encode(), fn_name=function.encode())
         self._since = time.monotonic()

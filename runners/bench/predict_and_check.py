@@ -31,10 +31,12 @@ from runners.invoker import invoker
 from runners.paths import REPOSITORY
 from runners.process import attempt, command, last_line
 from runners.programs import engine
-from runners.programs.program import Case, Program, client_command, names, start_of
+from runners.programs.place import LiveValues
+from runners.programs.program import TRANSPORTS, Case, Program, client_command, names, start_of
+from runners.programs.service import Service
 
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
-SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 9, 1.0
+SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 5, 1.0
 REPEATS = 6
 WHOLE = 0.2  # how far two rates of a request, taken at different times, may be apart
 LEDGER, MEASURED = "digests.tsv", "measured.json"
@@ -119,16 +121,21 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
         where = Path(place)
         with engine.running(program, case.name, "tcp", say=_say) as service:
             done: dict[str, Any] = {}
+            seen_enough = threading.Event()
 
             def drive() -> None:
-                done.update(service.drive(case, "tcp", seconds=DRIVE_SECONDS))
+                while not done.get("error") and not (done and seen_enough.is_set()):
+                    done.update(service.drive(case, "tcp", seconds=DRIVE_SECONDS))
 
             thread = threading.Thread(target=drive)
             thread.start()
-            time.sleep(SETTLE_SECONDS)
-            seen = _watch(WATCH_SECONDS)
-            pids, ports = service.pids, switched_ports(service, case)
-            thread.join()
+            try:
+                time.sleep(SETTLE_SECONDS)
+                seen = _watch(WATCH_SECONDS)
+                pids, ports = service.pids, switched_ports(service, case)
+            finally:
+                seen_enough.set()
+                thread.join()
         if done.get("error"):
             raise RunError(done["error"])
         (where / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
@@ -138,13 +145,13 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
     return together(predicted, pids, ports, done)
 
 
-def switched_ports(service: engine.Service, case: Case) -> set[str]:
+def switched_ports(service: Service, case: Case) -> set[str]:
     """The ports that are used over TCP and not over the Unix socket."""
     used = {}
-    for transport in engine.TRANSPORTS:
-        values = engine.LiveValues(service.program, case, transport, service.fixed)
+    for transport in TRANSPORTS:
+        values = LiveValues(service.program, case, transport, service.place)
         client_command(service.program, case, values)
-        starts = {start_of(service.program, case, name) for name in engine.TRANSPORTS}
+        starts = {start_of(service.program, case, name) for name in TRANSPORTS}
         if len(starts) > 1:
             for process in service.program.processes:
                 values.command(process.command)
@@ -282,11 +289,11 @@ def difference(rows: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, 
 
 
 @contextmanager
-def _both(program: Program, case: Case) -> Iterator[dict[str, engine.Service]]:
+def _both(program: Program, case: Case) -> Iterator[dict[str, Service]]:
     with ExitStack() as stack:
-        starts = {name: start_of(program, case, name) for name in engine.TRANSPORTS}
-        services: dict[str, engine.Service] = {}
-        for transport in engine.TRANSPORTS:
+        starts = {name: start_of(program, case, name) for name in TRANSPORTS}
+        services: dict[str, Service] = {}
+        for transport in TRANSPORTS:
             if transport == "tcp" and starts["tcp"] == starts["unix"]:
                 services["tcp"] = services["unix"]
                 services["tcp"].drive(case, "tcp", requests=max(case.clients, case.requests // 10))

@@ -38,8 +38,8 @@ def price_list(**changes: float) -> dict[str, Any]:
                 cells.append({
                     "transport": transport, "pattern": pattern, "size": size,
                     "placement": placement, "iteration_us": [time * factor] * 3,
-                    "client_cpu_us": [time * factor / 4] * 3,
-                    "server_cpu_us": [time * factor / 2] * 3,
+                    "client_cpu_us": [time * factor / 3] * 3,
+                    "server_cpu_us": [time * factor * 2 / 3] * 3,
                 })  # fmt: skip
     return {"format": 1, "measured": 1, "cells": cells, "fingerprint": {}}
 
@@ -151,12 +151,12 @@ def test_what_a_request_saves_by_hand(prices: Prices) -> None:
 
 
 def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
-    # CPU time falls by 3 µs (3/4 of the time's 4): 1 of the client's, 2 of the server's.
+    # CPU time falls by 4 µs, on one CPU as the time does: 2/3 of it are the server's.
     cases = {
         Limit.TURNS: (PING, 4.0),
-        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 2 / 0.8),
-        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 3 / 1.9),
-        Limit.BETWEEN: (replace(PING, at_once=8), (3 / 0.8 + 4 / 8) / 2),
+        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
+        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
+        Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
     }
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
