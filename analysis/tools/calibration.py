@@ -48,8 +48,8 @@ def read(folder: Path, figure: str) -> tuple[list[Case], dict[str, str]]:
     if (folder / "measured.json").exists():
         measured = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
     found, lacking = [], {}
-    for line in (folder / "digests.tsv").read_text(encoding="utf-8").splitlines():
-        name = line.split("\t")[0]
+    lines = (folder / "digests.tsv").read_text(encoding="utf-8").splitlines()
+    for name in dict.fromkeys(line.split("\t")[0] for line in lines):
         said = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         seen = measured.get(name, {"failed": "not measured"})
         if why := said.get("failed") or seen.get("failed"):

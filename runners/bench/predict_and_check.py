@@ -146,19 +146,18 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
 
 
 def switched_ports(service: Service, case: Case) -> set[str]:
-    """The ports that are used over TCP and not over the Unix socket."""
-    used = {}
-    for transport in TRANSPORTS:
-        values = LiveValues(service.program, case, transport, service.place)
-        client_command(service.program, case, values)
-        starts = {start_of(service.program, case, name) for name in TRANSPORTS}
-        if len(starts) > 1:
-            for process in service.program.processes:
-                values.command(process.command)
-            for text in service.program.files.values():
-                values.text(text)
-        used[transport] = {values.text(f"{{{name}}}") for name in values.asked}
-    return {end for end in used["tcp"] - used["unix"] if end.isdigit()}
+    """The ports that the program's file names for TCP alone, or all where it names none there."""
+    program = service.program
+    values = LiveValues(program, case, "tcp", service.place)
+    for word in program.transports["tcp"].values():
+        values.command([word] if isinstance(word, str) else word)
+    if not any(values.text(f"{{{name}}}").isdigit() for name in values.asked):
+        client_command(program, case, values)
+        for process in program.processes:
+            values.command(process.command)
+        for text in program.files.values():
+            values.text(text)
+    return {end for name in values.asked if (end := values.text(f"{{{name}}}")).isdigit()}
 
 
 def together(
@@ -246,8 +245,9 @@ def _check(folder: Path, programs: Sequence[Program]) -> int:
 
 def verify(folder: Path) -> None:
     """Raise RunError for a prediction that is not what it was."""
-    for line in (folder / LEDGER).read_text(encoding="utf-8").splitlines():
-        name, known, _ = line.split("\t")
+    lines = (folder / LEDGER).read_text(encoding="utf-8").splitlines()
+    digests = dict(line.split("\t")[:2] for line in lines)  # the last of each counts
+    for name, known in digests.items():
         if digest(folder / f"{name}.json") != known:
             raise RunError(f"the prediction of {name} was changed after its digest was taken.")
 
