@@ -274,8 +274,11 @@ def add_actions(add: Callable[..., Any]) -> None:
     add("--watch", nargs="?", metavar="SECONDS", default=None,
         help="show who talks to whom on this machine, and what a Unix socket would save "
         "(--watch --help)")  # fmt: skip
-    add("--what-if", action="store_true",
-        help="predict that for a client and a server that you describe (--what-if --help)")
+    add(
+        "--what-if",
+        action="store_true",
+        help="predict that for a client and a server that you describe (--what-if --help)",
+    )
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 

@@ -34,7 +34,12 @@ def cells() -> Iterator[dict[str, Any]]:
     """Pattern, size, placement and number of messages of each cell."""
     for size, messages in SIZES.items():
         for placement in ("same-cpu", "cross-cpu"):
-            yield {"pattern": "pingpong", "size": size, "placement": placement, "messages": messages}
+            yield {
+                "pattern": "pingpong",
+                "size": size,
+                "placement": placement,
+                "messages": messages,
+            }
         if size <= FITS:
             yield {"pattern": ALONE, "size": size, "placement": "same-cpu", "messages": messages}
     for placement in ("same-cpu", "cross-cpu"):

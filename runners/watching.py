@@ -58,19 +58,51 @@ def numbers(name: str, most: int) -> Any:
 
 
 def build_watch_parser() -> Parser:
-    parser = Parser("run.sh", DESCRIPTION, WATCH_STATUS, usage="sudo ./runners/run.sh --watch [SECONDS] [option …]")
+    parser = Parser(
+        "run.sh",
+        DESCRIPTION,
+        WATCH_STATUS,
+        usage="sudo ./runners/run.sh --watch [SECONDS] [option …]",
+    )
     add = parser.add_argument
-    add("--watch", nargs="?", metavar="SECONDS", const=float(SECONDS), required=True,
-        type=number("--watch", 1, LONGEST), help=f"watch for so long (default: {SECONDS})")  # fmt: skip
-    add("--pid", metavar="LIST", type=numbers("--pid", 1 << 22), default=(),
-        help="show only pairs of these processes")  # fmt: skip
-    add("--port", metavar="LIST", type=numbers("--port", 65535), default=(),
-        help="show only pairs that use these TCP ports")  # fmt: skip
-    add("--limit", metavar="PERCENT", type=number("--limit", 0.01, 100), default=LIMIT,
+    add(
+        "--watch",
+        nargs="?",
+        metavar="SECONDS",
+        const=float(SECONDS),
+        required=True,
+        type=number("--watch", 1, LONGEST),
+        help=f"watch for so long (default: {SECONDS})",
+    )
+    add(
+        "--pid",
+        metavar="LIST",
+        type=numbers("--pid", 1 << 22),
+        default=(),
+        help="show only pairs of these processes",
+    )
+    add(
+        "--port",
+        metavar="LIST",
+        type=numbers("--port", 65535),
+        default=(),
+        help="show only pairs that use these TCP ports",
+    )
+    add(
+        "--limit",
+        metavar="PERCENT",
+        type=number("--limit", 0.01, 100),
+        default=LIMIT,
         help=f"let the probes take so much of the CPU time of what they watch, and count in a part "
-        f"of the time where it would be more (default: {LIMIT:g}; 100 counts every call)")  # fmt: skip
+        f"of the time where it would be more (default: {LIMIT:g}; 100 counts every call)",
+    )
     add_common(parser)
-    add("--out", metavar="DIR", type=path, help="write what was seen to DIR (default: reports/<time>)")
+    add(
+        "--out",
+        metavar="DIR",
+        type=path,
+        help="write what was seen to DIR (default: reports/<time>)",
+    )
     return parser
 
 
@@ -78,26 +110,59 @@ def build_what_if_parser() -> Parser:
     parser = Parser("run.sh", WHAT_IF, WATCH_STATUS, usage="./runners/run.sh --what-if [option …]")
     add = parser.add_argument
     add("--what-if", action="store_true", required=True, help="predict without watching")
-    add("--rate", metavar="N", type=number("--rate", 0.001, 1e8), default=1000.0,
-        help="requests a second, of all clients together (default: 1000)")  # fmt: skip
-    add("--size", metavar="BYTES", type=size, default=64,
-        help="bytes of a request and of its answer (default: 64)")  # fmt: skip
-    add("--work", metavar="TIME", type=duration, default=0.0,
-        help="what the server does for a request, such as 300us or 5ms (default: nothing)")  # fmt: skip
-    add("--clients", metavar="N", type=whole_number("--clients", 100_000), default=1,
-        help="clients that each wait for their answer (default: 1)")  # fmt: skip
+    add(
+        "--rate",
+        metavar="N",
+        type=number("--rate", 0.001, 1e8),
+        default=1000.0,
+        help="requests a second, of all clients together (default: 1000)",
+    )
+    add(
+        "--size",
+        metavar="BYTES",
+        type=size,
+        default=64,
+        help="bytes of a request and of its answer (default: 64)",
+    )
+    add(
+        "--work",
+        metavar="TIME",
+        type=duration,
+        default=0.0,
+        help="what the server does for a request, such as 300us or 5ms (default: nothing)",
+    )
+    add(
+        "--clients",
+        metavar="N",
+        type=whole_number("--clients", 100_000),
+        default=1,
+        help="clients that each wait for their answer (default: 1)",
+    )
     add("--connect", action="store_true", help="each request opens a connection of its own")
     add_common(parser)
     return parser
 
 
 def add_common(parser: Parser) -> None:
-    parser.add_argument("--prices", metavar="RUN", type=path,
-        help="take what messages cost from a stored run (default: measured once, then kept)")  # fmt: skip
-    parser.add_argument("--json", dest="shown", action="store_const", const="--json", default="",
-        help="print one JSON object")  # fmt: skip
-    parser.add_argument("--no-install", action="store_true",
-        help="name the packages that are missing instead of installing them")  # fmt: skip
+    parser.add_argument(
+        "--prices",
+        metavar="RUN",
+        type=path,
+        help="take what messages cost from a stored run (default: measured once, then kept)",
+    )
+    parser.add_argument(
+        "--json",
+        dest="shown",
+        action="store_const",
+        const="--json",
+        default="",
+        help="print one JSON object",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="name the packages that are missing instead of installing them",
+    )
     parser.add_argument("--help", "-h", action="help", help="show this help")
 
 
@@ -166,9 +231,12 @@ def what_if(argv: list[str]) -> int:
             with session.progress.step("prices"):
                 write(where / "prices.json", prices.prices(invoker().cache, session.progress.note))
         described = {
-            "rate": given.rate, "size": given.size, "work_us": given.work,
-            "clients": given.clients, "connect": given.connect,
-        }  # fmt: skip
+            "rate": given.rate,
+            "size": given.size,
+            "work_us": given.work,
+            "clients": given.clients,
+            "connect": given.connect,
+        }
         write(where / "what-if.json", described)
         from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
         shown_as = [given.shown] if given.shown else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The model: prices × what was observed = what a request would take less over a Unix socket.
+"""The model: prices times what was observed is what a request takes less over a Unix socket.
 
 A request is a turn of the client and the answer to it: two messages. Its price is between two
 prices of the C workload: `pingpong`, in which each message wakes a sleeping receiver, and

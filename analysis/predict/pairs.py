@@ -196,12 +196,11 @@ def place_of(client: End, server: End) -> str:
     return server.path or client.path or f"socket {server.inode}"
 
 
-def _pair(
-    watched: Watched, group: tuple[object, ...], ends: Sequence[tuple[End, End]]
-) -> Pair:
+def _pair(watched: Watched, group: tuple[object, ...], ends: Sequence[tuple[End, End]]) -> Pair:
     family, place, *names = map(str, group)
     client, server = (
-        _party(watched, name, side) for name, side in zip(names, zip(*ends, strict=True), strict=True)
+        _party(watched, name, side)
+        for name, side in zip(names, zip(*ends, strict=True), strict=True)
     )
     seconds = watched.seconds or 1e-9
     return Pair(family, place, client, server, watched.active_s or seconds, seconds)
@@ -223,10 +222,13 @@ def _talked(pair: Pair) -> bool:
 
 def _wanted(watched: Watched, pair: Pair) -> bool:
     only = watched.only
-    ports = {int(end.own.rpartition(":")[2]) for end in _ends(pair)} if pair.family == "tcp" else set()
-    return (not only.pids or any(pid in party.owners for pid in only.pids for party in (pair.client, pair.server))) and (
-        not only.ports or bool(ports & set(only.ports))
+    ports = (
+        {int(end.own.rpartition(":")[2]) for end in _ends(pair)} if pair.family == "tcp" else set()
     )
+    return (
+        not only.pids
+        or any(pid in party.owners for pid in only.pids for party in (pair.client, pair.server))
+    ) and (not only.ports or bool(ports & set(only.ports)))
 
 
 def _ends(pair: Pair) -> Iterator[End]:

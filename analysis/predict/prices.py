@@ -32,14 +32,10 @@ class Price:
         return self.client + self.server
 
     def __sub__(self, other: "Price") -> "Price":
-        return Price(
-            self.time - other.time, self.client - other.client, self.server - other.server
-        )
+        return Price(self.time - other.time, self.client - other.client, self.server - other.server)
 
     def __add__(self, other: "Price") -> "Price":
-        return Price(
-            self.time + other.time, self.client + other.client, self.server + other.server
-        )
+        return Price(self.time + other.time, self.client + other.client, self.server + other.server)
 
     def __mul__(self, factor: float) -> "Price":
         return Price(self.time * factor, self.client * factor, self.server * factor)
@@ -69,9 +65,10 @@ class Prices:
 
     def price(self, transport: str, pattern: str, placement: str, size: float) -> Price:
         """Between two measured sizes a straight line; beyond the largest the same for each byte."""
-        cells = self._cells.get((transport, pattern, placement)) or self._cells[
-            transport, pattern, "same-cpu"
-        ]
+        cells = (
+            self._cells.get((transport, pattern, placement))
+            or self._cells[transport, pattern, "same-cpu"]
+        )
         sizes = sorted(cells)
         if len(sizes) == 1 or size <= sizes[0]:
             return _price(cells[sizes[0]])
@@ -101,7 +98,9 @@ class Prices:
         for (_, name, _), cells in self._cells.items():
             if name == pattern:
                 cell = cells[min(cells, key=lambda known: abs(known - size))]
-                values = [sum(pair) for pair in zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)]
+                values = [
+                    sum(pair) for pair in zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)
+                ]
                 if len(values) > 1 and (mean := statistics.mean(values)):
                     found.append(statistics.stdev(values) / math.sqrt(len(values)) / mean)
         return statistics.mean(found) if found else 0.0

@@ -107,8 +107,8 @@ def cost_line(watched: Watched) -> str:
         else "every call counted"
     )
     return (
-        f"{watched.seconds:.1f} s, {counted}; the probes ran {probes.runs:,} times and took {share} "
-        "of the watched processes' CPU time"
+        f"{watched.seconds:.1f} s, {counted}; the probes ran {probes.runs:,} times and took "
+        f"{share} of the watched processes' CPU time"
     )
 
 
@@ -190,5 +190,3 @@ def predicted(pair: Pair, found: Prediction) -> dict[str, Any]:
         "advice": advice(pair),
         "observed": asdict(found.observed),
     }
-
-

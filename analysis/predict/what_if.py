@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.predict.model import Observed, Prediction, predict, read_errors
 from analysis.predict.prices import Prices, read_prices
 from analysis.predict.words import change, core, number, percent, span
-from analysis.raw.record import Count, Model, NotNegative, Positive, read_object
+from analysis.raw.record import Model, NotNegative, Positive, read_object
 
 FILE, WIDTH = "what-if.json", 100
 UNKNOWN = 0.5  # who does not know the placement has both, in equal shares
@@ -27,7 +27,9 @@ class Described(Model):
     def observed(self, prices: Prices) -> Observed:
         """What --watch would see of it over TCP."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
-        path = [prices.price("tcp", pattern, where, self.size) for where in ("same-cpu", "cross-cpu")]
+        path = [
+            prices.price("tcp", pattern, where, self.size) for where in ("same-cpu", "cross-cpu")
+        ]
         time = sum(price.time for price in path) / 2
         cpu = sum(price.cpu for price in path) / 2
         answer = self.work_us + time
@@ -60,9 +62,10 @@ def said(described: Described, found: Prediction) -> list[str]:
     text = change(found)
     lines = textwrap.wrap(f"{text[0].upper()}{text[1:]}.", WIDTH)
     lines.append(
-        f"By the prices of this machine, a request takes {number(found.observed.answer_us)} µs over "
-        f"TCP, of which {number(described.work_us)} are the server's work, and the transport takes "
-        f"{span(found.time, 'µs')} and {percent(core(found))} of a core more than a Unix socket."
+        f"By the prices of this machine, a request takes {number(found.observed.answer_us)} µs "
+        f"over TCP. {number(described.work_us)} of them are the server's work, and the transport "
+        f"takes {span(found.time, 'µs')} and {percent(core(found))} of a core more than a Unix "
+        "socket."
     )
     return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
 

@@ -24,8 +24,8 @@ def impossible(pair: Pair) -> str:
     if pair.share_a_folder:
         return ""
     return (
-        "not possible as they are: they see no folder in common, such as /tmp or /run. Mount one into "
-        "both, and put the socket there"
+        "not possible as they are: they see no folder in common, such as /tmp or /run. Mount one "
+        "into both, and put the socket there"
     )
 
 
@@ -40,7 +40,7 @@ def sentence(pair: Pair, found: Prediction) -> str:
 
 def change(found: Prediction) -> str:
     """What a Unix socket would change between a client and a server that could use it."""
-    observed, time, cpu = found.observed, found.time, found.cpu
+    observed, time = found.observed, found.time
     share = time * (1 / observed.answer_us) if observed.answer_us else time * 0
     match found.verdict:
         case Verdict.LOSS:
@@ -67,7 +67,9 @@ def why_none(found: Prediction) -> str:
     observed, time = found.observed, found.time
     least, most = min(time.low, time.high), max(time.low, time.high)
     if max(observed.request, observed.answer) >= LARGE:
-        return f"with messages of {size(max(observed.request, observed.answer))} it could go both ways"
+        return (
+            f"with messages of {size(max(observed.request, observed.answer))} it could go both ways"
+        )
     if observed.answer_us and time.value < 0.05 * observed.answer_us:
         return (
             f"a request takes {number(observed.answer_us)} µs, and of these the transport's "
@@ -111,5 +113,3 @@ def size(count: float) -> str:
         if count >= factor:
             return f"{number(count / factor)} {unit}"
     return f"{number(count)} B"
-
-

@@ -25,7 +25,9 @@ class End(Model):
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
     comm: str  # of the thread that used it first
-    opened: Literal["", "connected", "accepted"]  # in the time that was watched, and from which side
+    opened: Literal[
+        "", "connected", "accepted"
+    ]  # in the time that was watched, and from which side
     path: str  # of a Unix socket, if it has one; an abstract name begins with @
     sizes: dict[str, Count]  # sends by the power of two below their bytes
     pid: Count
@@ -76,7 +78,9 @@ class Watched(Model):
 
     format: Literal[1]
     seconds: NotNegative  # from the first probe to the last
-    active_s: NotNegative  # how long the probes counted: less than `seconds` where they were sampled
+    active_s: (
+        NotNegative  # how long the probes counted: less than `seconds` where they were sampled
+    )
     cpus: Positive = 1
     idle_cpus: NotNegative = 0.0  # how many CPUs had nothing to run, on average
     hooks: Literal["tracepoints", "functions"]

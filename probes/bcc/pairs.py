@@ -270,7 +270,13 @@ def identity(pid: int) -> dict[str, Any]:
         comm = (folder / "comm").read_text(errors="replace").strip()
     except OSError:
         return {"ended": True}
-    return {"comm": comm, "uid": uid, "places": places, "threads": threads, "listening": sorted(ports)}
+    return {
+        "comm": comm,
+        "uid": uid,
+        "places": places,
+        "threads": threads,
+        "listening": sorted(ports),
+    }
 
 
 def shared(place: Path) -> str:
@@ -328,7 +334,8 @@ class People:
     def cpu_ns(self) -> float:
         """CPU time of all of them together."""
         rows = self.found.values()
-        return 1e6 * sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
+        used: int = sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
+        return 1e6 * used
 
 
 def idle_s() -> float:

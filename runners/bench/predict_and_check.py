@@ -58,7 +58,7 @@ def _parser() -> Parser:
 def _main(given: argparse.Namespace) -> int:
     if given.what == "table":
         return _table(given.folder)
-    if invoker().uid != 0 and given.what == "predict" and not _root():
+    if given.what == "predict" and os.geteuid() != 0:
         raise RunError("watching needs root: sudo ./runners/predict-and-check.sh predict …")
     programs = [engine.find(name) for name in _chosen(given)]
     if given.what == "check":
@@ -66,19 +66,18 @@ def _main(given: argparse.Namespace) -> int:
     return _predict(given.folder, programs)
 
 
-def _root() -> bool:
-    return os.geteuid() == 0
-
-
 def _chosen(given: argparse.Namespace) -> list[str]:
     known = [name for name in names() if (name in DEVELOPED_ON) == given.developing]
     if not given.programs:
         return known
-    for name in (wanted := given.programs.split(",")):
+    wanted: list[str] = given.programs.split(",")
+    for name in wanted:
         if name not in names() and not name.endswith(".toml"):
             raise UsageError(f"unknown program '{name}': there is {', '.join(known)}.")
         if Path(name).stem in DEVELOPED_ON and not given.developing:
-            raise UsageError(f"{name} is a program that the model was made with: it judges nothing.")
+            raise UsageError(
+                f"{name} is a program that the model was made with: it judges nothing."
+            )
     return wanted
 
 

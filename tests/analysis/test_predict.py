@@ -166,8 +166,8 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
 def test_the_interval_adds_the_errors_as_independent(prices: Prices) -> None:
     seen = replace(PING, at_once=0.5, waiting=1.0, near=1.0)
     exact = predict(seen, prices, EXACT).time
-    # With waiting 0.85: 0.85 × 4 + 0.15 × 5 = 4.15. With near 0.85: 0.85 × 4 + 0.15 × 17 = 5.95
-    # (selfecho stays 5): together 0.85 × 5.95 + 0.15 × 5 = 5.8075.
+    # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15. With near 0.85: 0.85 * 4 + 0.15 * 17 = 5.95
+    # (selfecho stays 5): together 0.85 * 5.95 + 0.15 * 5 = 5.8075.
     assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 5.95))
     wide = predict(seen, prices, Errors(own=0.3, noise=0.02)).time
     error = 1.645 * ((0.3 * 4) ** 2 + (0.02 * 80) ** 2) ** 0.5
@@ -251,5 +251,3 @@ def test_without_a_common_folder_there_is_no_path(
     assert main(["--watch", str(stored(tmp_path / "run", *TALK, processes=people)), "--json"]) == 0
     (pair,) = json.loads(capsys.readouterr().out)["pairs"]
     assert pair["prediction"]["verdict"] == "not possible"
-
-

@@ -84,7 +84,11 @@ def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: 
         pids = service.pids
     assert result["error"] is None
     pair = max(
-        (pair for pair in predicted(tmp_path, seen)["pairs"] if set(pair["server"]["pids"]) & set(pids)),
+        (
+            pair
+            for pair in predicted(tmp_path, seen)["pairs"]
+            if set(pair["server"]["pids"]) & set(pids)
+        ),
         key=lambda pair: int(pair["requests"]),
     )
     assert pair["family"] == transport
@@ -148,7 +152,9 @@ with socket.create_connection(("192.0.2.2", 7000)) as connection:
         done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True)
     if "Operation not" in done.stderr:
         pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-    pairs = [pair for pair in predicted(tmp_path, seen)["pairs"] if pair["place"] == "192.0.2.2:7000"]
+    pairs = [
+        pair for pair in predicted(tmp_path, seen)["pairs"] if pair["place"] == "192.0.2.2:7000"
+    ]
     assert [pair["requests"] for pair in pairs] == [50]
 
 
@@ -214,3 +220,35 @@ def test_bad_input_is_one_sentence(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith("pathcost: ")
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_the_command_shows_a_pair_and_stores_it(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+
+        def talk() -> None:
+            while not stop.wait(0.005):
+                client.sendall(b"ping")
+                server.sendall(server.recv(4))
+                client.recv(4)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        port = str(listener.getsockname()[1])
+        try:
+            done = run(
+                "--watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")
+            )
+        finally:
+            stop.set()
+            thread.join()
+    assert done.returncode == 0, done.stderr
+    assert f"127.0.0.1:{port}" in done.stdout
+    assert len(done.stdout.splitlines()) <= 25
+    stored = json.loads((tmp_path / "out/prediction.json").read_text(encoding="utf-8"))
+    (pair,) = stored["pairs"]
+    assert pair["prediction"]["verdict"]
