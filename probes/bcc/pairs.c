@@ -12,6 +12,7 @@ enum { NOTHING, SENT, RECEIVED };
 enum { NOT_OPENED, CONNECTED, ACCEPTED };
 #define SIZES 24
 #define PATH 108
+#define OLD (1ull << 48) /* no address of the kernel's begins with it */
 
 struct end {
 	u64 net, own, peer;
@@ -121,7 +122,7 @@ static inline void happened(void *sk, long count, int what)
 	struct end end = {};
 	struct common common;
 	struct traffic *traffic, *other;
-	u32 cpu = bpf_get_smp_processor_id(), slot;
+	u32 cpu = bpf_get_smp_processor_id(), pid = bpf_get_current_pid_tgid() >> 32, slot;
 	u64 now, *resume;
 	int zero = 0, whole;
 
@@ -137,8 +138,26 @@ static inline void happened(void *sk, long count, int what)
 			traffic->ended = 1;
 		return;
 	}
+	if (common.family == UNIX && traffic->pid && traffic->pid != pid) {
+		/* Another process has a connection in the same memory: the old rows move away. */
+		struct end old = {.net = OLD + traffic->inode, .own = end.own, .peer = end.peer};
+		struct end there = {.net = end.net, .own = end.peer, .peer = end.own};
+
+		ends.insert(&old, traffic);
+		ends.delete(&end);
+		other = ends.lookup(&there);
+		if (other) {
+			old.own = end.peer;
+			old.peer = end.own;
+			ends.insert(&old, other);
+			ends.delete(&there);
+		}
+		traffic = new_end(sk, &end, &common);
+		if (!traffic)
+			return;
+	}
 	if (!traffic->pid) {
-		traffic->pid = bpf_get_current_pid_tgid() >> 32;
+		traffic->pid = pid;
 		bpf_get_current_comm(traffic->comm, sizeof(traffic->comm));
 	}
 	if (traffic->ended && common.family == UNIX) { /* another connection in the same memory */
