@@ -5,22 +5,27 @@ Where one of them cannot be built or run here, the others run all the same.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
 from runners.errors import RunError
-from runners.programs import load
+from runners.programs import PROGRAMS, load
 from runners.programs.probes import Probes
 from runners.progress import Progress
 from runners.root import Root
 
 
-def seconds(name: str) -> int:
-    """About how long a program's measurements take."""
-    return int(load(name).TAKES)
+def durations(names: Iterable[str]) -> dict[str, int]:
+    """About how many seconds each program's measurements take."""
+    return {title(name): int(load(name).TAKES) for name in names}
+
+
+def described() -> dict[str, str]:
+    """Program → what it is."""
+    return {name: load(name).about for name in PROGRAMS}
 
 
 @dataclass
@@ -57,6 +62,8 @@ class Experiments:
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
             if why:
+                if name not in self.lacking:  # which set-up has said
+                    self.progress.note(f"without {title(name)}: {why}")
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the program {title(name)}"], failed))
         return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]

@@ -271,14 +271,10 @@ def add_actions(add: Callable[..., Any]) -> None:
         *("--pool",), nargs="+", type=path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
-    add("--watch", nargs="?", metavar="SECONDS", default=None,
-        help="show who talks to whom on this machine, and what a Unix socket would save "
-        "(--watch --help)")  # fmt: skip
-    add(
-        "--what-if",
-        action="store_true",
-        help="predict that for a client and a server that you describe (--what-if --help)",
-    )
+    # runners.watching has the parsers of these two.
+    add("--watch", nargs="?", metavar="SECONDS",
+        help="show who talks to whom on this machine; --watch --help")  # fmt: skip
+    add("--what-if", action="store_true", help="predict for a pair of yours; --what-if --help")
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 

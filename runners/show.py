@@ -57,6 +57,7 @@ def show_list(options: Options) -> None:
         ("schedulers (--sched)", factors.SCHEDULERS),
         ("connections (--topology)", factors.TOPOLOGIES),
         ("knobs of exact mode (--knob)", described()),
+        ("programs (--program)", experiments.described()),
     ):
         print(title)
         for name, what in names.items():
@@ -108,6 +109,9 @@ def show_dry_run(options: Options) -> None:
         print(claims_note(planner.needs, options, plans))
     else:
         total = sum(seconds(plan, target) for target, _, plan in by_kernel(plans, options))
+        for name, program_seconds in experiments.durations(options.programs).items():
+            print(f"{name}: about {program_seconds} s")
+            total += program_seconds
         print(f"about {total:.0f} s in all, without set-up")
     if options.target == "auto" and "guest" in plans:
         print("No guest is booted where this kernel allows function probes (see --preflight).")
@@ -138,6 +142,10 @@ def intention(
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
         f"this kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}"
         f"{f' ({lack})' if lack else ''}: {where}"
+        + "".join(
+            f"\n{name}: about {its} s"
+            for name, its in experiments.durations(options.programs).items()
+        )
     )
 
 
@@ -147,9 +155,9 @@ def claims_note(needs: Needs, options: Options, plans: Mapping[str, Plan]) -> st
     for target, kernel, plan in by_kernel(plans, options):
         total += seconds(plan, target)
         parts.append(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
-    for name in options.programs if "host" in plans else ():
-        total += experiments.seconds(name)
-        parts.append(f"{name}, about {experiments.seconds(name)} s")
+    for name, its in experiments.durations(options.programs if "host" in plans else ()).items():
+        total += its
+        parts.append(f"{name}, about {its} s")
     left = [name for name in needs["programs"] if name not in options.programs]
     lines = [
         f"claims: {needs['claims']}. {'; '.join(parts)}",

@@ -129,7 +129,7 @@ class Echo(MeasuredRun):
 
 
 class RequestTimes(Model):
-    """Times of the requests, by oha."""
+    """Times of the requests, by the client."""
 
     mean: Count
     p50: Count
@@ -137,7 +137,7 @@ class RequestTimes(Model):
 
 
 class Gin(MeasuredRun):
-    """HTTP requests to Gin, by oha. Pattern `gin-<variant>`, with `-log` where it logs; a request
+    """HTTP requests to Gin. Pattern `gin-<variant>`, with `-log` where it logs; a request
     and its answer are two messages."""
 
     program: Literal["gin"]

@@ -6,7 +6,7 @@ be built and told, a package.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +19,15 @@ FILES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 PROGRAMS = (*PACKAGES, *FILES)
 
 
-@cache
 def load(name: str) -> Any:
-    """A program by its name or its file: TAKES, `set_up`, `lack`, `run`. Raises UsageError."""
+    """A program by its name or file: TAKES, about, `set_up`, `lack`, `run`. Raises UsageError."""
     if name not in PACKAGES:
-        return import_module("runners.programs.experiment").Experiment.of(name)
+        return import_module("runners.programs.experiment").experiment(name)
     module = import_module(f"runners.programs.{name}")
     return SimpleNamespace(
-        TAKES=module.TAKES, lack=module.lack, run=module.run, set_up=partial(_build, f"--{name}")
+        **{"TAKES": module.TAKES, "lack": module.lack, "run": module.run},
+        about=(module.__doc__ or "").partition("\n")[0].rstrip("."),
+        set_up=partial(_build, f"--{name}"),
     )
 
 

@@ -61,12 +61,13 @@ def run_beside(
     servers: Callable[[], list[int]],
     watch: Watch | None = None,
     read: Read = json.loads,
+    cwd: Path | None = None,
 ) -> dict[str, Any]:
     """As `run_whole`, for the whole command and for all processes of a server."""
     if watch is not None:
-        return _run_held(argv, servers(), watch, read)
+        return _run_held(argv, servers(), watch, read, cwd)
     before = counters.read(servers(), ended=True)
-    result = _talk(argv, lambda process: (process.heard.read(), {}), read)
+    result = _talk(argv, lambda process: (process.heard.read(), {}), read, cwd)
     if result["error"] is None:
         after = counters.read(servers(), ended=True)
         result["counters"] = counters.between(before, after)
@@ -101,7 +102,11 @@ HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 
 
 def _run_held(
-    argv: Sequence[str], servers: Sequence[int], watch: Watch, read: Read
+    argv: Sequence[str],
+    servers: Sequence[int],
+    watch: Watch,
+    read: Read,
+    cwd: Path | None,
 ) -> dict[str, Any]:
     """Run a client that does not say "ready": watch its shell, then the client to its end."""
 
@@ -115,18 +120,21 @@ def _run_held(
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return text, {"probed": watch.close()}
 
-    return _talk(command([*HELD, *argv]), listen, read)
+    return _talk(command([*HELD, *argv]), listen, read, cwd)
 
 
 def _talk(
-    argv: Sequence[str], listen: Callable[[Client], Heard], read: Read = json.loads
+    argv: Sequence[str],
+    listen: Callable[[Client], Heard],
+    read: Read = json.loads,
+    cwd: Path | None = None,
 ) -> dict[str, Any]:
     """The result that `listen` hears from the client and `read` understands, and what `listen`
     adds to it, with `error` null; or only `error`.
     """
     process = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, process_group=0,
+        stderr=subprocess.PIPE, text=True, process_group=0, cwd=cwd,
     )  # fmt: skip
     assert process.stdin and process.stdout
     overdue = Event()

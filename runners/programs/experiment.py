@@ -4,9 +4,11 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
+from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.programs import engine
 from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds
@@ -20,10 +22,10 @@ class Experiment:
     program: Program
     root: Path | None = None
 
-    @classmethod
-    def of(cls, name: str) -> "Experiment":
-        """Raises UsageError."""
-        return cls(find(name))
+    @property
+    def about(self) -> str:
+        """What it is, in a line."""
+        return self.program.about
 
     @property
     def TAKES(self) -> int:  # noqa: N802 (as a package has it)
@@ -52,7 +54,8 @@ class Experiment:
                     say(f"{program.name}: starting for {case.name} over {transport}")
                     server = engine.serving(program, case, transport, self.root)
                     services[key] = stack.enter_context(server)
-                services[key].warm_up(case, transport)
+                if why := services[key].warm_up(case, transport)["error"]:
+                    raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
             for repeat, (case, transport), watch in rounds(cases, probes):
                 say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                 service = services[start_of(program, case, transport)]
@@ -63,3 +66,9 @@ class Experiment:
                     **{"transport": transport, "size": case.size, "repeat": repeat},
                     **driven,
                 }
+
+
+@cache
+def experiment(name: str) -> Experiment:
+    """The program of a name or file, the same for set-up and run. Raises UsageError."""
+    return Experiment(find(name))

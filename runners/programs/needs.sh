@@ -11,14 +11,5 @@ asyncio) packages+=(python3-uvloop) ;;
 dotnet) parts+=("$here/programs/dotnet") ;;
 go) packages+=(golang-go) parts+=("$here/programs/go") ;;
 java) packages+=(golang-go default-jdk-headless) parts+=("$here/programs/go" "$here/programs/java") ;;
-gin)
-	packages+=(golang-go ca-certificates)
-	# Debian 12's rustc is too old for oha; it keeps a newer one for its browsers.
-	if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
-		packages+=(rustc-web cargo-web)
-	else
-		packages+=(rustc cargo)
-	fi
-	parts+=("$here/programs/gin")
-	;;
+gin) packages+=(golang-go ca-certificates) parts+=("$here/programs/tools" "$here/programs/gin") ;;
 esac

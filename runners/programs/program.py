@@ -60,7 +60,7 @@ class Counter:
     ask: str = ""
     to: str = ""
     own: int = 0  # what each reading adds to the count
-    others: int = 0  # what a client adds to it beside its requests
+    others: str = "0"  # what a run of the client adds to it beside its requests
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def _counter(table: Table) -> Counter:
         table.get("ask", str, ""),
         table.get("to", str, ""),
         table.get("own", int, 0),
-        table.get("others", int, 0),
+        table.get("others", str, "0"),
     )
     if bool(counter.command) == bool(counter.ask and counter.to):
         raise UsageError(f"{table.place} needs either command, or ask and to.")
@@ -388,5 +388,5 @@ def start_of(program: Program, case: Case, transport: str) -> str:
 
 def client_command(program: Program, case: Case, values: Values) -> list[str]:
     if program.counter:
-        values.command((*program.counter.command, program.counter.to))
+        values.command((*program.counter.command, program.counter.to, program.counter.others))
     return values.command(program.client.command)

@@ -32,6 +32,7 @@ KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper
 READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
+SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -81,10 +82,13 @@ class Service:
             values["seconds"] = str(max(1, round(seconds)))
         argv = client_command(self.program, case, values)
         before = self._count(values)
+        if watch is not None:
+            time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
             self.place.wrapped(argv), self._kept, watch,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
+            self.place.directory,
         )  # fmt: skip
         if result["error"] is None:
             result["counted"] = self._counted(values, before, result["requests"])
@@ -227,7 +231,8 @@ class Service:
         reads = 1
         while True:
             counter = self.program.counter
-            found = (self._count(values) or 0) - before - reads * counter.own - counter.others
+            besides = reads * counter.own + int(values.text(counter.others))
+            found = (self._count(values) or 0) - before - besides
             if found >= requests or time.monotonic() > deadline:
                 return found
             reads += 1

@@ -3,6 +3,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
     assert {ledger.pattern for ledger in analysed(tmp_path, both()).ledgers} == {"pingpong"}
 
 
-def test_an_unknown_program_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"programs.jsonl, line 1 is of the kind '.made-up.', which"):
+def test_a_line_of_another_program_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"programs.jsonl, line 1: 'size' is missing"):
         analysed(tmp_path, both(redis, program="made-up"))
 
 
@@ -59,7 +60,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
     page = html(report_page(analysis, []))
-    assert "In real programs</h2>" in page
+    assert '<h2 id="programs">In real programs ' in page
     for text in (page, markdown(report_page(analysis, []))):
         assert "gin-keep-log" in text
         assert "5,000" in text
@@ -68,7 +69,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
 def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
     analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
     assert analysis.programs == ()
-    assert "In real programs</h2>" not in html(report_page(analysis, []))
+    assert '<h2 id="programs">In real programs ' not in html(report_page(analysis, []))
 
 
 def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
@@ -118,3 +119,42 @@ def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> 
     rows = {row.measure.id: row for row in beside(tmp_path, calls_missed=1).programs}
     assert not rows["syscalls"].entries["unix"].valid
     assert rows["requests_per_s"].entries["unix"].valid
+
+
+def served(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+    """17 requests to a program of a file, in 17 ms over TCP and in 8.5 over a Unix socket."""
+    took = 17_000_000 if transport == "tcp" else 8_500_000
+    return {
+        **{"program": "my-own", "variant": "ask", "clients": 3, "transport": transport},
+        **{"repeat": repeat, "size": 100, "error": None, "requests": 17, "counted": 17},
+        **{"window_ns": took, "latency_ns": {"mean": took // 17}, **more},
+    }
+
+
+def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, both(served))
+    rows = {row.measure.id: row for row in analysis.programs}
+    assert {(row.pattern, row.size, row.conditions) for row in rows.values()} == {
+        ("my-own/ask", 100, "free+3-clients")
+    }
+    assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
+    assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
+    assert "my-own/ask" in html(report_page(analysis, []))
+
+
+def test_a_run_in_which_the_server_counts_otherwise_is_invalid(tmp_path: Path) -> None:
+    tidy = analysed(tmp_path, both(served, counted=16)).tables.tidy
+    assert not tidy[tidy["pattern"] == "my-own/ask"]["valid"].any()
+    (tmp_path / "other").mkdir()
+    tidy = analysed(tmp_path / "other", both(served, counted=None)).tables.tidy
+    assert tidy[tidy["pattern"] == "my-own/ask"]["valid"].all()
+
+
+def test_a_run_of_programs_alone_has_a_report(tmp_path: Path) -> None:
+    run = write_lines(tmp_path, both(served), MadeUp(guest=False))
+    for name in ("bpftrace", "perf", "bcc", "ftrace", "samples"):
+        shutil.rmtree(run / "raw/host" / name, ignore_errors=True)
+    (run / "raw/host/cells.jsonl").write_text("")
+    analysis = analyse(read_run(run))
+    assert analysis.ledgers == ()
+    assert "my-own/ask" in html(report_page(analysis, []))

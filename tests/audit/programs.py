@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Articles' own programs: each line of programs.jsonl, computed again."""
+"""Real programs: each line of programs.jsonl, computed again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def figures(folder: Folder) -> Figures:
 
 def _line(target: dict[str, Any], number: int, line: dict[str, Any]) -> Figures:
     probed = line.get("probed")
-    messages, valid, values = KINDS[_kind(line)](line)
+    messages, valid, values = KINDS.get(_kind(line), _file)(line)
     parts = [(values, True)]
     if probed:
         parts = [
@@ -73,6 +73,8 @@ def _kind(line: dict[str, Any]) -> str:
 
 def _pattern(line: dict[str, Any]) -> str:
     log = "-log" if line.get("log") else ""
+    if _kind(line) not in KINDS:
+        return f"{line['program']}/{line['variant']}"
     program = {"asyncio": line.get("loop"), "go": "go", "java": "java"}
     variant = "echo" if line["program"] in ("go", "java") else line["variant"]
     return f"{program.get(line['program'], line['program'])}-{variant}{log}"
@@ -81,7 +83,8 @@ def _pattern(line: dict[str, Any]) -> str:
 def _conditions(line: dict[str, Any]) -> str:
     if line["program"] == "dotnet":
         return "same-cpu"
-    many = line["program"] == "redis" and line["clients"] > 1
+    usual = ("asyncio", "go", "java", "gin", "fastcgi")
+    many = line["program"] not in usual and line["clients"] > 1
     return f"free+{line['clients']}-clients" if many else "free"
 
 
@@ -154,6 +157,14 @@ def _gin(line: dict[str, Any]) -> tuple[int, bool, Values]:
     if line.get("counters"):
         found["machine_switches_per_s", ""] = line["counters"]["machine"] / line["window_ns"] * 1e9
     return 2 * line["requests"], line["answered"] == line["requests"], found
+
+
+def _file(line: dict[str, Any]) -> tuple[int, bool, Values]:
+    """A program that a file describes: its server counts as many requests as its client."""
+    found = _counters(line, timed=True)
+    found["requests_per_s", ""] = line["requests"] / line["window_ns"] * 1e9
+    found.update({("rtt_ns", key): ns for key, ns in line["latency_ns"].items()})
+    return 2 * line["requests"], line["counted"] in (line["requests"], None), found
 
 
 def _fastcgi(line: dict[str, Any]) -> tuple[int, bool, Values]:

@@ -342,7 +342,7 @@ def test_what_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(go, "CLIENT", tmp_path / "client")
     monkeypatch.setattr(java, "CLASSES", tmp_path)
     monkeypatch.setattr(java, "JAVA", sys.executable)
-    monkeypatch.setattr(gin, "OHA", tmp_path / "oha")
+    monkeypatch.setattr(gin, "CLIENT", tmp_path / "request")
     for program in (go, java, gin):
         name = program.__name__.rpartition(".")[2]
         assert program.lack() == f"its programs are not built (runners/setup.sh --{name})"

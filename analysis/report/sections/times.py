@@ -54,12 +54,14 @@ def _absent(analysis: Analysis) -> str | None:
 
 def _timings(analysis: Analysis) -> Blocks:
     """Those of the ledger's pattern and size, then the others."""
-    ledger = analysis.ledgers[0]
-    first = (ledger.pattern, ledger.size)
+    ledger = analysis.ledgers[0] if analysis.ledgers else None  # none, of programs alone
+    first = (ledger.pattern, ledger.size) if ledger else None
     main = [timing for timing in analysis.timings if (timing.pattern, timing.size) == first]
     others = [timing for timing in analysis.timings if timing not in main]
+    if not ledger:
+        main, others = others, []
     yield from _ratios(main)
-    if len(ledger.transports) > len(ledger.narrow(MOST_TOGETHER).transports):
+    if ledger and len(ledger.transports) > len(ledger.narrow(MOST_TOGETHER).transports):
         summary = f"The times of all {len(ledger.transports)} transports"
         yield Group("closed", summary, [_times_table(main)])
     else:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Gin's /ping over HTTP, with 100 connections of oha: kept open, or a new one for each request.
+"""Gin's /ping over HTTP, by 100 connections: kept open, or a new one for each request.
 
-The article's load generator is wrk, which cannot use a Unix socket; oha can. The server is the
+The article's load generator is wrk, which cannot use a Unix socket; tools/request can. The server is the
 article's, with its request log (to a file in a private directory) and without; one process of each
 kind listens on both transports. The number of requests takes about a second, not the article's 30.
-Nothing is pinned: oha and the server share the machine. In the article nginx speaks to the server
+Nothing is pinned: client and server share the machine. In the article nginx speaks to the server
 by `fastcgi_pass`, so the server also gets requests in FastCGI.
 """
 
@@ -21,13 +21,15 @@ from runners.collect.workload import private_directory
 from runners.ports import free_port
 from runners.programs.client import SECONDS, lack_of, run_whole, serving
 from runners.programs.probes import TRANSPORTS, Probes, Records, Say, Watch, rounds
+from runners.programs.program import HERE
 
 BUILD = Path(__file__).parent / "build"
-OHA, SERVER = BUILD / "oha", BUILD / "server"
+SERVER = BUILD / "server"
+CLIENT = HERE / "tools/build/request"
+PING = "GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONNECTIONS = 100
-# Connections → number of requests, and oha's option for them.
+# Connections → number of requests.
 REQUESTS = {"keep": 20_000, "new": 10_000}
-WORDS: dict[str, tuple[str, ...]] = {"keep": (), "new": ("--disable-keepalive",)}
 LOGS = ("log", "quiet")
 FASTCGI_REQUESTS = 23
 TAKES = 50
@@ -44,7 +46,7 @@ PARAMETERS = {
 
 def lack() -> str:
     """Why it cannot run here; empty where it can."""
-    return lack_of("gin", OHA, SERVER)
+    return lack_of("gin", CLIENT, SERVER)
 
 
 def run(say: Say, probes: Probes | None = None) -> Records:
@@ -85,28 +87,15 @@ def _measure(
     transport: str,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    requests = REQUESTS[connections]
-    way = ("--unix-socket", ends["unix"]) if transport == "unix" else ()
-    port = ends["tcp"] if transport == "tcp" else "80"  # which nobody connects to
     argv = [
-        str(OHA), "--no-tui", "--output-format", "json", "--no-color", "-c", str(CONNECTIONS),
-        "-n", str(requests), *WORDS[connections], *way, f"http://127.0.0.1:{port}/ping",
+        str(CLIENT), transport, ends[transport], str(CONNECTIONS), str(REQUESTS[connections]),
+        connections, "1", "http", PING,
     ]  # fmt: skip
     found = run_whole(argv, server, watch)
     if found["error"]:
         return found
-    summary, iterations = found["summary"], found["latencyPercentiles"]
-    return {
-        "requests": requests,
-        "answered": found["statusCodeDistribution"].get("200", 0),
-        "window_ns": round(summary["total"] * 1e9),
-        "iterations_ns": {
-            "mean": round(summary["average"] * 1e9),
-            **{key: round(iterations[key] * 1e9) for key in ("p50", "p99")},
-        },
-        **{key: found[key] for key in ("counters", "probed") if key in found},
-        "error": None,
-    }
+    times = {key: found.pop(f"{key}_ns") for key in ("mean", "p50", "p99")}
+    return {**found, "answered": found["requests"], "iterations_ns": times}
 
 
 def ask_in_fastcgi(where: str | tuple[str, int], patience: float) -> str:
