@@ -38,7 +38,7 @@ from runners.programs.service import Service
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
 SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 5, 1.0
 REPEATS = 6
-WHOLE = 0.2  # how far two rates of a request, taken at different times, may be apart
+PART = 10  # of a case's requests: so many are counted exactly
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
 
@@ -119,6 +119,7 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
         where = Path(place)
         with engine.running(program, case.name, "tcp", say=_say) as service:
+            turns = turns_by_port(service, case, folder)
             done: dict[str, Any] = {}
             seen_enough = threading.Event()
 
@@ -137,11 +138,48 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
                 thread.join()
         if done.get("error"):
             raise RunError(done["error"])
-        (where / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
-        (where / "prices.json").write_bytes((folder / "prices.json").read_bytes())
-        _analyse(where)
-        predicted = json.loads((where / "prediction.json").read_text(encoding="utf-8"))
-    return together(predicted, pids, ports, done)
+        predicted = _analysed(where, seen, folder)
+    return together(predicted, pids, ports, turns, done)
+
+
+def turns_by_port(service: Service, case: Case, folder: Path) -> dict[str, float]:
+    """Port → the client's turns for a request of the program: every call of a short drive counted.
+
+    A rate that is sampled and a rate that the client tells are not of the same time.
+    """
+    argv = [bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "120", "100"]
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
+        process = subprocess.Popen(
+            command(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert process.stdout and process.stderr
+            while (line := process.stderr.readline()) and line != "counting\n":
+                pass
+            done = service.drive(case, "tcp", requests=max(case.clients, case.requests // PART))
+            process.terminate()
+            seen = json.loads(process.stdout.read())
+        finally:
+            process.kill()
+            process.wait()
+        if done["error"]:
+            raise RunError(done["error"])
+        found = _analysed(Path(place), seen, folder)
+    turns: dict[str, float] = {}
+    for pair in found["pairs"]:
+        port = pair["place"].rpartition(":")[2]
+        turns[port] = turns.get(port, 0.0) + pair["requests"] / done["requests"]
+    return turns
+
+
+def _analysed(where: Path, seen: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What the analysis predicts of what was seen. Raises RunError."""
+    (where / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
+    (where / "prices.json").write_bytes((folder / "prices.json").read_bytes())
+    _analyse(where)
+    found: dict[str, Any] = json.loads((where / "prediction.json").read_text(encoding="utf-8"))
+    return found
 
 
 def switched_ports(service: Service, case: Case) -> set[str]:
@@ -160,7 +198,11 @@ def switched_ports(service: Service, case: Case) -> set[str]:
 
 
 def together(
-    predicted: dict[str, Any], pids: Sequence[int], ports: set[str], done: dict[str, Any]
+    predicted: dict[str, Any],
+    pids: Sequence[int],
+    ports: set[str],
+    turns: dict[str, float],
+    done: dict[str, Any],
 ) -> dict[str, Any]:
     """The case's prediction: all connections that switch, for one request of the program."""
     mine = [
@@ -174,9 +216,14 @@ def together(
     for figure in ("elapsed_us", "cpu_us", "time_us"):
         total = {"value": 0.0, "low": 0.0, "high": 0.0}
         for pair in mine:
-            turns = turns_of(pair["requests_per_s"] / done["per_second"])
+            port = pair["place"].rpartition(":")[2]
+            # Pairs at one port share its turns as they shared them while they were watched.
+            share = pair["requests"] / sum(
+                p["requests"] for p in mine if p["place"] == pair["place"]
+            )
+            times = turns.get(port, 0.0) * share
             for end in total:
-                total[end] += pair["prediction"][figure][end] * turns
+                total[end] += pair["prediction"][figure][end] * times
         found[figure] = {end: round(value, 4) for end, value in total.items()}
     return found | {
         "per_second": round(done["per_second"], 3),
@@ -188,12 +235,6 @@ def together(
         "seconds": predicted["seconds"],
         "pairs": mine,
     }
-
-
-def turns_of(ratio: float) -> float:
-    """How often a request has the client's turn: the whole number that is near, or its inverse."""
-    near = float(round(ratio)) if ratio >= 0.75 else 1 / round(1 / max(ratio, 1e-6))
-    return near if near and abs(ratio / near - 1) < WHOLE else ratio
 
 
 def _watch(seconds: float) -> dict[str, Any]:
