@@ -170,6 +170,12 @@ def asked(argv: Sequence[str], name: str) -> bool:
     return any(word == name or word.startswith(f"{name}=") for word in argv)
 
 
+def check_prices(place: Path | None) -> None:
+    """Raises UsageError."""
+    if place is not None and not place.exists():
+        raise UsageError(f"--prices {shown(str(place))} is not there: name the folder of a run.")
+
+
 def session_of(given: Any) -> Session:
     return Session(parse_run(["--no-install"] if given.no_install else []))
 
@@ -177,6 +183,7 @@ def session_of(given: Any) -> Session:
 def watch(argv: list[str]) -> int:
     """Watch, store, predict: the exit status of the analysis. Raises UsageError, RunError."""
     given = build_watch_parser().parse(argv)
+    check_prices(given.prices)
     for pid in given.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
@@ -222,6 +229,7 @@ def write(file: Path, found: dict[str, Any]) -> None:
 def what_if(argv: list[str]) -> int:
     """Predict for a pair that is described: the exit status of the analysis."""
     given = build_what_if_parser().parse(argv)
+    check_prices(given.prices)
     session = session_of(given)
     with session.progress.step("set-up"):
         python = session.set_up()
@@ -241,3 +249,6 @@ def what_if(argv: list[str]) -> int:
         from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
         shown_as = [given.shown] if given.shown else []
         return session.analyse(python, "--what-if", str(where), *from_run, *shown_as).returncode
+
+
+PARSERS = {"--watch": build_watch_parser, "--what-if": build_what_if_parser}
