@@ -17,6 +17,8 @@ from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
+from analysis.predict.show import show_watch
+from analysis.predict.what_if import show_what_if
 from analysis.processes import in_process
 from analysis.raw.run import read_run
 from analysis.report import output
@@ -54,6 +56,12 @@ def _run(arguments: list[str] | None) -> int:
     options = parser.parse_args(arguments)
     if options.first_answer is not None:
         show_first_answer(options.first_answer)
+        return 0
+    if options.watch is not None:
+        show_watch(options.watch, options.prices or options.watch, options.show)
+        return 0
+    if options.what_if is not None:
+        show_what_if(options.what_if, options.prices or options.what_if, options.show)
         return 0
     if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
         parser.error("name one run, two after --diff, or two and more after --pool.")
@@ -104,6 +112,9 @@ def _parser() -> Parser:
     add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
     add("--allowance", metavar="N", help="of --diff: judge exact round trips; may grow by N or N%%")
     # run.sh calls this while guests still count: the folder has this machine's times only.
+    add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")
+    add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
+    add("--what-if", type=folder, help=argparse.SUPPRESS)
     add("--first-answer", type=folder, help=argparse.SUPPRESS)
     shown = parser.add_mutually_exclusive_group()
     for name, words in (

@@ -24,7 +24,8 @@ from typing import Any
 
 from runners import mounts
 from runners.cli import SIGNALS
-from runners.collect import ftrace
+from runners.collect import bcc, ftrace
+from runners.collect.scripts import PROBES
 from runners.errors import RunError
 from runners.invoker import Invoker, invoker
 from runners.lock import inherited, measuring
@@ -60,6 +61,16 @@ def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
     return [*argv, *user]
 
 
+# For how many seconds, and at what cost.
+PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
+
+
+def _number(word: str) -> str:
+    if not re.fullmatch(r"[0-9.]{1,12}", word):
+        raise ValueError(f"'{word}' is no number")
+    return word
+
+
 PROGRAMS = {
     # apt-get needs all of root's rights. What belongs to the user it makes as the user.
     "setup": Program(
@@ -74,6 +85,7 @@ PROGRAMS = {
     "watch": Program(
         lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
     ),
+    "pairs": Program(lambda _, __, words: [*PAIRS, *map(_number, words[:2])]),
     "list": Program(
         lambda who, *_: command(
             ["env", "-u", "TMPDIR", str(WORKLOAD), "--list"], who.drop, TRYING if who.drop else ()

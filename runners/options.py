@@ -283,6 +283,10 @@ def add_actions(add: Callable[..., Any]) -> None:
         *("--pool",), nargs="+", type=path, metavar=("A", "B"), default=(),
         help="give the ratios of times over several stored runs; needs no root",
     )  # fmt: skip
+    # runners.watching has the parsers of these two.
+    add("--watch", nargs="?", metavar="SECONDS",
+        help="show who talks to whom on this machine; --watch --help")  # fmt: skip
+    add("--what-if", action="store_true", help="predict for a pair of yours; --what-if --help")
     add("--version", action="version", version=f"pathcost {version()}", help="show the version")
     add("--help", "-h", action="help", default=SUPPRESS, help="show this help")
 
@@ -367,6 +371,7 @@ NAMES = {
 def parse(argv: list[str]) -> Options:
     """Raises UsageError for what cannot be done."""
     given = vars(build_parser().parse(argv))
+    del given["watch"], given["what_if"]  # runners.watching has parsers of its own for these
     named = [word.partition("=")[0] for word in argv if word[:2] == "--"]
     if twice := next((name for name in named if named.count(name) > 1), ""):
         raise UsageError(f"{twice} is there twice, and only the last has an effect: leave one out.")

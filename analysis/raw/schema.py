@@ -20,12 +20,15 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment
 from analysis.raw.programs import PROGRAM_LINES
 from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
+from analysis.raw.watch import PriceList, Watched
 
 FIELD = re.compile(r"    (\w+): ")
 JSON: Literal["validation"] = "validation"  # the schema of what is read
 # File → the model of its object, or of each of its lines.
 FILES: dict[str, TypeAdapter[Any]] = {
     "run.json": TypeAdapter(Manifest),
+    "watch.json": TypeAdapter(Watched),
+    "prices.json": TypeAdapter(PriceList),
     "raw/<target>/environment.json": TypeAdapter(Environment),
     "raw/<target>/cells.jsonl": TypeAdapter(Cell),
     "raw/<target>/missing.json": TypeAdapter(list[Lack]),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from runners import options
+from runners import options, watching
 from runners.paths import REPOSITORY
 from tests import browser
 from tests.build import make
@@ -122,6 +122,10 @@ def test_a_command_is_taken(command: str, tmp_path: Path) -> None:
     """In running text, too, where it may be a part of one."""
     looks = {"--list", "--preflight", "--pool"} & set(shlex.split(command))
     try:
+        for name, parser in watching.PARSERS.items():
+            if watching.asked(shlex.split(command), name):
+                parser().parse(shlex.split(command))
+                return
         out = [] if looks else ["--out", str(tmp_path / "run")]
         options.parse([*shlex.split(command), *out])
     except SystemExit as end:  # --help and --list print and end

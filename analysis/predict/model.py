@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The model: prices times what was observed is what a request takes less over a Unix socket.
+
+A request is a turn of the client and the answer to it: two messages. Its price is between two
+prices of the C workload: `pingpong`, in which each message wakes a sleeping receiver, and
+`selfecho`, in which nobody sleeps. docs/predicting.md explains each line and works an example.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from analysis.predict.pairs import Pair
+from analysis.predict.prices import Price, Prices
+
+ERRORS = Path(__file__).with_name("errors.toml")
+ALONE = 1.1  # requests at a time: up to here one client waits for each answer
+BUSY = 0.9  # of the time: from here on a thread is what limits the rate
+IDLE = 0.2  # CPUs: with fewer idle they are what limits it
+LEAST_SIZE = 64  # bytes: of a message whose own size matters little
+LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
+
+
+class Verdict(StrEnum):
+    GAIN = "gain"
+    NONE = "no measurable gain"
+    LOSS = "you would lose"
+    NOT_POSSIBLE = "not possible"
+    ALREADY = "already a Unix socket"
+
+
+class Limit(StrEnum):
+    """What decides how many requests a second there are."""
+
+    TURNS = "one request after the other"
+    SERVER = "the server's CPU"
+    MACHINE = "all CPUs"
+    BETWEEN = "several requests at once, with CPU time left"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and where it lies in 90 of 100 cases."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> "Interval":
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the model needs to know of a pair."""
+
+    rate: float  # requests a second
+    request: float  # bytes
+    answer: float
+    sends: float  # calls that send, for a request and its answer together
+    opened: float  # connections for each request
+    near: float  # the share of messages that are received on the sender's CPU
+    waiting: float  # the share of messages for which a receiver sleeps
+    at_once: float  # requests that wait for an answer at a time, on average
+    answer_us: float  # from request to answer
+    server_wants: float  # the share of time in which its busiest thread runs or wants to
+    server_busy: float  # CPUs that the server uses
+    busy: float  # CPUs that both use
+    idle: float  # CPUs that nobody uses
+
+    @property
+    def elapsed_us(self) -> float:
+        """The time for each request: of a second, shared by them."""
+        return 1e6 / self.rate
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a request takes less over a Unix socket, in microseconds."""
+
+    observed: Observed
+    limit: Limit
+    time: Interval  # from request to answer
+    elapsed: Interval  # of a second, shared by its requests: what a closed loop gains in rate
+    cpu: Interval  # CPU time of client and server
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The model's own error, from programs that it is not judged by (errors.toml).
+
+    Standard errors, each as a share:
+    own         of the predicted difference
+    path        of what the messages cost over TCP: a program's messages are not just the workload's
+    connecting  of what connecting saves
+    noise       of the time that a measured difference is a part of
+    """
+
+    own: float = 0.0
+    path: float = 0.0
+    connecting: float = 0.0
+    noise: float = 0.0
+
+
+def read_errors() -> Errors:
+    return Errors(**tomllib.loads(ERRORS.read_text(encoding="utf-8")))
+
+
+def observe(pair: Pair, idle: float) -> Observed:
+    """What --watch saw of a pair."""
+    requests = max(1, pair.requests)
+    return Observed(
+        rate=pair.rate,
+        request=pair.client.per_turn,
+        answer=pair.server.per_turn,
+        sends=pair.client.sends_per_turn + pair.server.sends_per_turn,
+        opened=pair.opened * pair.active_s / requests,
+        near=pair.near,
+        waiting=pair.waiting,
+        at_once=pair.at_once,
+        answer_us=pair.answer_us,
+        server_wants=pair.wants(pair.server),
+        server_busy=pair.busy(pair.server),
+        busy=sum(pair.busy(party) for party in (pair.client, pair.server)),
+        idle=idle,
+    )
+
+
+Of = Callable[[str, float, float], Price]
+"""Makes a price of a pattern, a placement and a size."""
+
+
+def messages(observed: Observed, of: Of, waiting: float, near: float) -> Price:
+    """The price of a request's messages."""
+    total = Price(0, 0, 0)
+    for size in (observed.request, observed.answer):
+        for pattern, share in (("pingpong", waiting), ("selfecho", 1 - waiting)):
+            total += of(pattern, near, size) * (share / 2)
+    # A message in several sends: the receiver sleeps for the first.
+    if (more := observed.sends - 2) > 0:
+        total += of("selfecho", near, LEAST_SIZE) * (more / 2)
+    return total
+
+
+def connecting(observed: Observed, prices: Prices, of: Of, near: float) -> Price:
+    """The price of a request's part of a connection, without the round trip that it contains."""
+    if not observed.opened or not prices.connects:
+        return Price(0, 0, 0)
+    only = of("connect", near, LEAST_SIZE) - of("pingpong", near, LEAST_SIZE)
+    return only * min(1.0, observed.opened)
+
+
+def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
+    """What a request takes less, by the prices alone."""
+    return messages(observed, prices.saved, waiting, near) + connecting(
+        observed, prices, prices.saved, near
+    )
+
+
+def limit_of(observed: Observed) -> Limit:
+    """What limits the rate of a client that waits for each answer."""
+    if observed.at_once <= ALONE:
+        return Limit.TURNS
+    if observed.server_wants >= BUSY:
+        return Limit.SERVER
+    return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
+
+
+def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
+    """What the time for each request falls by."""
+    whole = price.cpu / max(observed.busy, LEAST_BUSY)
+    match limit:
+        case Limit.TURNS:
+            return price.time
+        case Limit.SERVER:
+            return price.server / max(min(1.0, observed.server_busy), LEAST_BUSY)
+        case Limit.MACHINE:
+            return whole
+        case Limit.BETWEEN:
+            return (whole + price.time / observed.at_once) / 2
+
+
+def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
+    """The model, at what was observed and at what it may also have been."""
+    limit = limit_of(observed)
+    middle = saved(observed, prices, observed.waiting, observed.near)
+    variants = [
+        saved(observed, prices, waiting, near)
+        for waiting in _around(observed.waiting)
+        for near in _around(observed.near)
+    ]
+    seen = (observed, prices.over_tcp, observed.waiting, observed.near)
+    whole, opening = messages(*seen), connecting(observed, prices, prices.saved, observed.near)
+    spread = prices.spread("pingpong", observed.request)
+
+    def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
+        error = math.hypot(
+            math.hypot(errors.own, spread) * figure(middle),
+            errors.path * figure(whole),
+            errors.connecting * figure(opening),
+            errors.noise * noisy,
+        )
+        return _interval(figure(middle), [figure(variant) for variant in variants], error)
+
+    time = interval(lambda price: price.time, observed.answer_us)
+    rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
+    cpu = interval(lambda price: price.cpu, observed.busy * observed.elapsed_us)
+    return Prediction(observed, limit, time, rated, cpu, _verdict(rated))
+
+
+REACH = 0.15  # how far waiting and placement may change with the transport
+NORMAL_90 = 1.645
+
+
+def _around(share: float) -> tuple[float, float]:
+    return max(0.0, share - REACH), min(1.0, share + REACH)
+
+
+def _interval(value: float, variants: list[float], error: float) -> Interval:
+    """The range of the variants, and so many standard errors, added as independent."""
+    error *= NORMAL_90
+    low, high = value - min(*variants, value), max(*variants, value) - value
+    return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
+
+
+def _verdict(interval: Interval) -> Verdict:
+    if interval.low > 0:
+        return Verdict.GAIN
+    return Verdict.LOSS if interval.high < 0 else Verdict.NONE

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a message costs on this machine: the C workload's figures, for any size."""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import UsageError
+from analysis.raw.record import read_object
+from analysis.raw.run import read_run
+from analysis.raw.watch import PricedCell, PriceList
+from probes.messages import shown
+
+NAME = "prices.json"
+PATTERNS = ("pingpong", "selfecho", "connect")
+WHY = "without prices nothing can be predicted"
+
+
+@dataclass(frozen=True)
+class Price:
+    """Microseconds for one iteration: as the clock says, and CPU time of client and server."""
+
+    time: float
+    client: float
+    server: float
+
+    @property
+    def cpu(self) -> float:
+        return self.client + self.server
+
+    def __sub__(self, other: "Price") -> "Price":
+        return Price(self.time - other.time, self.client - other.client, self.server - other.server)
+
+    def __add__(self, other: "Price") -> "Price":
+        return Price(self.time + other.time, self.client + other.client, self.server + other.server)
+
+    def __mul__(self, factor: float) -> "Price":
+        return Price(self.time * factor, self.client * factor, self.server * factor)
+
+
+class Prices:
+    """The price of an iteration, by transport, pattern, placement and size."""
+
+    def __init__(self, found: PriceList) -> None:
+        self._cells: dict[tuple[str, str, str], dict[int, PricedCell]] = {}
+        for cell in found.cells:
+            key = (cell.transport, cell.pattern, cell.placement)
+            self._cells.setdefault(key, {})[cell.size] = cell
+        lacking = [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]
+        if lacking:
+            raise UsageError(
+                f"the prices lack the pattern {lacking[0]} over unix and tcp, on one CPU: measure "
+                "them anew, without --prices."
+            )
+
+    def _has(self, pattern: str) -> bool:
+        return all((transport, pattern, "same-cpu") in self._cells for transport in ("unix", "tcp"))
+
+    @property
+    def connects(self) -> bool:
+        return self._has("connect")
+
+    def price(self, transport: str, pattern: str, placement: str, size: float) -> Price:
+        """Between two measured sizes a straight line; beyond the largest the same for each byte."""
+        cells = (
+            self._cells.get((transport, pattern, placement))
+            or self._cells[transport, pattern, "same-cpu"]
+        )
+        sizes = sorted(cells)
+        if len(sizes) == 1 or size <= sizes[0]:
+            return _price(cells[sizes[0]])
+        above = next((number for number in range(1, len(sizes)) if sizes[number] >= size), -1)
+        high = sizes[above]
+        low = sizes[sizes.index(high) - 1]
+        share = (size - low) / (high - low)
+        return _price(cells[low]) * (1 - share) + _price(cells[high]) * share
+
+    def over_tcp(self, pattern: str, near: float, size: float) -> Price:
+        """What an iteration takes over TCP, `near` of them on one CPU."""
+        return self._placed("tcp", pattern, near, size)
+
+    def saved(self, pattern: str, near: float, size: float) -> Price:
+        """What it takes less over a Unix socket."""
+        return self.over_tcp(pattern, near, size) - self._placed("unix", pattern, near, size)
+
+    def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
+        same, cross = (
+            self.price(transport, pattern, place, size) for place in ("same-cpu", "cross-cpu")
+        )
+        return same * near + cross * (1 - near)
+
+    def spread(self, pattern: str, size: float) -> float:
+        """By how much repeats of a price differ: the mean standard error, as a share of it."""
+        found = []
+        for (_, name, _), cells in self._cells.items():
+            if name == pattern:
+                cell = cells[min(cells, key=lambda known: abs(known - size))]
+                values = [
+                    sum(pair) for pair in zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)
+                ]
+                if len(values) > 1 and (mean := statistics.mean(values)):
+                    found.append(statistics.stdev(values) / math.sqrt(len(values)) / mean)
+        return statistics.mean(found) if found else 0.0
+
+
+def _price(cell: PricedCell) -> Price:
+    """The price of a cell, as other work of the machine lengthens it least.
+
+    On one CPU somebody of the two always runs, so the time is their CPU time. Across CPUs it is the
+    quickest repeat's.
+    """
+    client, server = (
+        statistics.median(values) for values in (cell.client_cpu_us, cell.server_cpu_us)
+    )
+    time = client + server if cell.placement == "same-cpu" else min(cell.iteration_us)
+    return Price(time, client, server)
+
+
+def read_prices(path: Path) -> Prices:
+    """The prices of a file prices.json, or of a stored run's folder. Raises RunError."""
+    if path.is_dir():
+        if not (path / NAME).exists():
+            return Prices(prices_of_run(path))
+        path = path / NAME
+    return Prices(read_object(path, path.name, PriceList, WHY))
+
+
+def prices_of_run(folder: Path) -> PriceList:
+    """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
+    run = read_run(folder)
+    found: dict[tuple[str, str, int, str], list[PricedCell]] = {}
+    for target in run.targets:
+        for cell in target.cells if target.timed else ():
+            plain = cell.wait == "block" and cell.sched == "other" and cell.topology == "one"
+            usual = cell.pattern in PATTERNS and cell.transport in ("unix", "tcp")
+            if cell.result is None or cell.probed or not plain or not usual:
+                continue
+            if cell.placement == "free" or not cell.result.round_trips:
+                continue
+            rounds = cell.result.round_trips
+            cpu = [
+                (process.rusage.user_us + process.rusage.system_us) / rounds
+                for process in cell.result.processes
+            ]
+            priced = {
+                "transport": cell.transport, "pattern": cell.pattern, "size": cell.size,
+                "placement": cell.placement,
+                "iteration_us": [cell.result.window_ns / 1000 / rounds],
+                "client_cpu_us": [cpu[0]], "server_cpu_us": [cpu[1] if cpu[1:] else 0.0],
+            }  # fmt: skip
+            key = (cell.transport, cell.pattern, cell.size, cell.placement)
+            found.setdefault(key, []).append(PricedCell.model_validate_json(json.dumps(priced)))
+    if not found:
+        raise UsageError(
+            f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "
+            "over unix and tcp has them."
+        )
+    return PriceList(
+        format=1, measured=0, cells=tuple(map(_together, found.values())), fingerprint={}
+    )
+
+
+def _together(cells: Sequence[PricedCell]) -> PricedCell:
+    """The repeats of one cell."""
+    lists = {
+        name: tuple(value for cell in cells for value in getattr(cell, name))
+        for name in ("iteration_us", "client_cpu_us", "server_cpu_us")
+    }
+    return cells[0].model_copy(update=lists)

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""pairs - who talks to whom on this machine, over TCP and Unix sockets?
+
+USAGE: sudo python3 probes/bcc/pairs.py SECONDS LIMIT
+
+HOOKS  sock:sock_send_length and sock:sock_recv_length (Linux 6.3), of every socket; before, the
+       returns of the functions below them. sock:inet_sock_set_state for connections that open.
+OUTPUT One JSON object: `ends`, a row for each end of each connection, with what it sent and
+       received; `processes`, the CPU time and the switches of those who own an end; and what the
+       probes cost.
+READ   Counts are kept in the kernel, so their number costs nothing. `--watch` of run.sh makes
+       pairs of the ends.
+CAVEAT Nothing is read of what is sent. Where the probes would take more than LIMIT percent of
+       the CPU time of the processes that they watch, they are detached for a part of each second:
+       `active_s` says for how long they counted.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from probes.bcc import frame
+from probes.btf import Btf, BtfError
+from runners.collect.programs import Programs, enable_statistics
+
+FORMAT = 1
+COUNTING = "counting"
+ENTRIES = 1 << 16
+PERIOD_S, FIRST_S, LEAST_S = 0.25, 0.2, 0.02
+SAFE = 0.9  # of the limit: the costs of the next second may be higher
+# A raw tracepoint's way to its program, and the two clock readings of the statistics, which they
+# do not contain: docs/cost-of-instruments.md, "watch".
+ENTRY_NS = 60
+OFFSETS = {
+    **{"FAMILY": "sock_common.skc_family", "NET": "sock_common.skc_net"},
+    **{"DADDR6": "sock_common.skc_v6_daddr", "PROTOCOL": "sock.sk_protocol"},
+    **{"SOCKET": "sock.sk_socket", "PEER": "unix_sock.peer", "ADDRESS": "unix_sock.addr"},
+    **{"NAME": "unix_address.name", "INUM": "net.ns.inum"},
+}
+SOURCE = Path(__file__).with_name("pairs.c")
+# Hook → its program. With function probes, a receive of 5.10 has one argument more than later.
+TRACEPOINTS = """
+int on_send(struct bpf_raw_tracepoint_args *ctx)
+{
+	happened((void *)ctx->args[0], (int)ctx->args[1], SENT);
+	return 0;
+}
+
+int on_receive(struct bpf_raw_tracepoint_args *ctx)
+{
+	happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
+	return 0;
+}
+"""
+STATE = """
+int on_state(struct bpf_raw_tracepoint_args *ctx)
+{
+	void *sk = (void *)ctx->args[0];
+	struct end end = {};
+	struct common common;
+	struct traffic *traffic;
+
+	if ((int)ctx->args[2] != ESTABLISHED || !identify(sk, &end, &common))
+		return 0;
+	if ((traffic = ends.lookup(&end)) || (traffic = new_end(sk, &end, &common))) {
+		traffic->opened = (int)ctx->args[1] == SYN_SENT ? CONNECTED : ACCEPTED;
+		traffic->connections++;
+		traffic->last = NOTHING;
+	}
+	return 0;
+}
+"""
+EVENTS = {"sock_send_length": "on_send", "sock_recv_length": "on_receive"}
+STATE_EVENT = {"inet_sock_set_state": "on_state"}
+# Before Linux 6.3: the function, the number of its arguments, and its first: a socket or a sock.
+FUNCTIONS = (
+    ("tcp_sendmsg", 3, "sk", "SENT"),
+    ("tcp_recvmsg", 5, "sk", "RECEIVED"),
+    ("unix_stream_sendmsg", 3, "socket", "SENT"),
+    ("unix_stream_recvmsg", 4, "socket", "RECEIVED"),
+)
+PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
+SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")  # of /proc/PID/task/*/status
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def functions(nonblock: bool) -> str:
+    """C: a program for the return of each function. Its result follows its arguments."""
+    text = ""
+    for name, arguments, first, what in FUNCTIONS:
+        place = arguments + (1 if nonblock and name == "tcp_recvmsg" else 0)
+        sk = "(void *)ctx[0]" if first == "sk" else "sk"
+        read = (
+            "" if first == "sk" else "\tvoid *sk = 0;\n"
+            "\tbpf_probe_read_kernel(&sk, 8, (char *)ctx[0] + SOCK);\n"
+        )  # fmt: skip
+        text += (
+            f"KRETFUNC_PROBE({name})\n{{\n{read}\thappened({sk}, (int)ctx[{place}], {what});\n"
+            "\treturn 0;\n}\n"
+        )
+    return text
+
+
+class Probes:
+    """The programs, attached in slices of time."""
+
+    def __init__(self) -> None:
+        try:
+            btf = Btf.of_kernel()
+            macros = {name: btf.offset(path) for name, path in OFFSETS.items()}
+            alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
+            macros |= {"INODE": alloc - btf.offset("socket_alloc.socket")}
+            macros |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
+        except BtfError as error:
+            raise frame.ToolError(str(error)) from error
+        head = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+        self.by_functions = not frame.has_event("sock:sock_send_length")
+        release = tuple(int(word) for word in os.uname().release.split("-")[0].split(".")[:2])
+        hooks = functions(release < (5, 19)) if self.by_functions else TRACEPOINTS
+        self.bpf = frame.compiled(head + SOURCE.read_text(encoding="ascii") + hooks + STATE)
+        self._events = STATE_EVENT | ({} if self.by_functions else EVENTS)
+        # Function probes stay where they are: attaching them takes too long.
+        self.sliced = not self.by_functions
+        self._own: Programs | None = None
+        self._active = self._since = 0.0
+        self.runs = self.ns = self.missed = 0
+
+    def attach(self) -> None:
+        """Begin to count, or go on."""
+        if self._since:
+            return
+        # bpf_ktime_get_ns() has the same clock.
+        self.bpf["resumed"][0] = self.bpf["resumed"].Leaf(time.monotonic_ns())
+        for event, function in self._events.items():
+            self.bpf.attach_raw_tracepoint(tp=event.encode(), fn_name=function.encode())
+        self._since = time.monotonic()
+        if self._own is None:
+            self._own = Programs(os.getpid())
+            print(COUNTING, file=sys.stderr, flush=True)
+
+    def detach(self) -> None:
+        """Stop counting for now."""
+        if not self._since:
+            return
+        self._active += time.monotonic() - self._since
+        self._since = 0.0
+        for event in self._events:
+            self.bpf.detach_raw_tracepoint(tp=event.encode())
+
+    @property
+    def active_s(self) -> float:
+        """For how long it has counted."""
+        return self._active + (time.monotonic() - self._since if self._since else 0.0)
+
+    def pids(self) -> set[int]:
+        """The processes that own an end."""
+        return {traffic.pid for _, traffic in self.bpf["ends"].items_lookup_batch()} - {0}
+
+    def cost_ns(self) -> float:
+        """What the programs have taken so far: their own time, and the way to them."""
+        assert self._own is not None
+        found = self._own.read()
+        self.runs, self.ns = sum(p.runs for p in found), sum(p.ns for p in found)
+        self.missed = sum(p.missed or 0 for p in found)
+        return self.ns + ENTRY_NS * self.runs
+
+    def ends(self) -> Iterator[dict[str, Any]]:
+        """A row for each end that sent or received."""
+        numbers: dict[int, int] = {0: 0}  # addresses of the kernel's memory stay here
+        for end, traffic in self.bpf["ends"].items_lookup_batch():
+            if traffic.pid:
+                yield row(end, traffic, lambda found: numbers.setdefault(found, len(numbers)))
+
+    @property
+    def lost(self) -> int:
+        return int(self.bpf["lost"][0].value)
+
+
+FIELDS = (
+    *("pid", "sent", "received", "sends", "receives", "empty", "turns", "answers", "answer_ns"),
+    *("works", "work_ns", "near", "far", "cpus", "connections", "namespace", "inode"),
+)
+FAMILIES = {1: "unix", 2: "tcp", 10: "tcp"}
+OPENED = ("", "connected", "accepted")
+
+
+def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
+    """An end as JSON. `number` makes a small number of an address in the kernel."""
+    family = FAMILIES[traffic.family]
+    own, peer = (
+        str(number(word)) if family == "unix" else address(word) for word in (end.own, end.peer)
+    )
+    return {
+        "family": family,
+        "net": number(end.net),
+        "own": own,
+        "peer": peer,
+        "comm": traffic.comm.decode(errors="replace"),
+        "opened": OPENED[traffic.opened],
+        "path": path_of(bytes(traffic.path)) if family == "unix" else "",
+        "sizes": {str(1 << n): count for n, count in enumerate(traffic.sizes) if count},
+        **{name: getattr(traffic, name) for name in FIELDS},
+    }
+
+
+def address(number: int) -> str:
+    """An address and its port. Of IPv6 the four words are folded to one, but for ::1."""
+    host = (number >> 16).to_bytes(4, "little")
+    name = "::1" if host == bytes((0, 0, 0, 1)) else ".".join(map(str, host))
+    return f"{name}:{number & 0xFFFF}"
+
+
+def path_of(raw: bytes) -> str:
+    """The path, or an abstract name behind an @; empty where it has none."""
+    abstract = not raw[0]
+    name = raw[abstract:].split(b"\0")[0].decode(errors="replace")
+    return f"@{name}" if abstract and name else name
+
+
+def everyone() -> set[int]:
+    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*")}
+
+
+def processes(pids: set[int]) -> dict[int, dict[str, int]]:
+    """What these processes have used so far, by /proc; without those that have ended."""
+    found = {}
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        user, system = int(fields[11]) * TICK_MS, int(fields[12]) * TICK_MS
+        found[pid] = {"user_ms": round(user), "system_ms": round(system)}
+    return found
+
+
+def threads(pid: int) -> dict[str, tuple[int, int, int]]:
+    """Of each thread: voluntary and involuntary switches, and how long it ran or wanted to, ns."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            lines = (task / "status").read_text(errors="replace").splitlines()
+            ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        counts = {line.partition(":")[0]: line.partition(":")[2] for line in lines[-2:]}
+        voluntary, involuntary = (int(counts[name]) for name in SWITCHES)
+        found[task.name] = (voluntary, involuntary, int(ran) + int(waited))
+    return found
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """Whose process it is, and where its files are."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        places = [shared(folder / "root" / name) for name in PLACES]
+        ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
+        threads = len(list((folder / "task").iterdir()))
+        uid = folder.stat().st_uid
+        comm = (folder / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return {"ended": True}
+    return {
+        "comm": comm,
+        "uid": uid,
+        "places": places,
+        "threads": threads,
+        "listening": sorted(ports),
+    }
+
+
+def shared(place: Path) -> str:
+    """What is the same for two processes that see the same folder; empty without the folder."""
+    try:
+        found = place.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def listening(table: Path) -> set[int]:
+    """Ports that somebody listens at, in the process's network namespace."""
+    rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
+    return {int(fields[1].rpartition(":")[2], 16) for fields in rows if fields[3] == "0A"}
+
+
+class People:
+    """The processes that own an end: what each used since the watch began."""
+
+    def __init__(self) -> None:
+        self._first = processes(everyone())
+        self._threads = {pid: threads(pid) for pid in self._first}
+        self.found: dict[int, dict[str, Any]] = {}
+
+    def look(self, pids: set[int]) -> None:
+        """Read them again: what ends before the next look keeps what it had used by now."""
+        now = processes(pids)
+        for pid in now:
+            entry = self.found.setdefault(pid, identity(pid))
+            grown = now[pid] | self._grown(pid)
+            for name, before in self._first.get(pid, {}).items():
+                grown[name] -= before
+            for name, value in grown.items():
+                # What threads that have ended had counted is gone.
+                entry[name] = max(entry.get(name, 0), value)
+        for pid in pids - set(now):
+            self.found.setdefault(pid, {})["ended"] = True
+
+    def _grown(self, pid: int) -> dict[str, int]:
+        """The switches of its threads, and the time of the thread that wanted to run most."""
+        before = self._threads.get(pid, {})
+        grown = [
+            [count - first for count, first in zip(counts, before.get(tid, (0, 0, 0)), strict=True)]
+            for tid, counts in threads(pid).items()
+        ]
+        columns = list(zip(*grown, strict=True)) or [(0,)] * 3
+        return {
+            "voluntary": sum(columns[0]),
+            "involuntary": sum(columns[1]),
+            "busiest_ms": max(columns[2]) // 1_000_000,
+        }
+
+    @property
+    def cpu_ns(self) -> float:
+        """CPU time of all of them together."""
+        rows = self.found.values()
+        used: int = sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
+        return 1e6 * used
+
+
+def idle_s() -> float:
+    """For how long all CPUs together have had nothing to run."""
+    with Path("/proc/stat").open(encoding="ascii") as stat:
+        fields = stat.readline().split()
+    return (int(fields[4]) + int(fields[5])) * TICK_MS / 1000
+
+
+def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
+    """Count for so long, in slices where the probes are too expensive; the whole answer."""
+    people, idle, began = People(), idle_s(), time.monotonic()
+    length, stopped = FIRST_S, False
+    while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
+        probes.attach()
+        stopped = wait(min(left, length))
+        people.look(probes.pids())
+        # What a second of counting costs, as a share of what the watched use in a second.
+        used = people.cpu_ns * probes.active_s / (time.monotonic() - began)
+        cost = probes.cost_ns() / used if used else 0.0
+        share = SAFE * limit / 100 / cost if cost else 1.0
+        length = min(PERIOD_S, max(LEAST_S, share * PERIOD_S))
+        if share < 1 and probes.sliced:
+            probes.detach()
+            # Until the share of the whole time is what it may be.
+            until = min(began + probes.active_s / share, began + seconds)
+            while (left := until - time.monotonic()) > 0 and not stopped:
+                stopped = wait(min(left, PERIOD_S))
+                people.look(set(people.found))
+    probes.detach()
+    people.look(probes.pids())
+    lasted = time.monotonic() - began
+    return answer(probes, people, lasted, (idle_s() - idle) / lasted)
+
+
+def wait(seconds: float) -> bool:
+    """Whether a signal came meanwhile."""
+    return seconds > 0 and signal.sigtimedwait(frame.SIGNALS, seconds) is not None
+
+
+def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[str, Any]:
+    """All that was seen."""
+    cost, used = probes.cost_ns(), people.cpu_ns
+    return {
+        "format": FORMAT,
+        "seconds": round(lasted, 4),
+        "active_s": round(probes.active_s, 4),
+        "cpus": len(os.sched_getaffinity(0)),
+        "idle_cpus": round(max(0.0, idle), 4),
+        "hooks": "functions" if probes.by_functions else "tracepoints",
+        "probes": {
+            "runs": probes.runs,
+            "ns": probes.ns,
+            "entry_ns": ENTRY_NS,
+            "missed": probes.missed,
+            "watched_cpu_ns": round(used),
+            "share": round(cost / used, 6) if used else None,
+        },
+        "own_cpu_ms": round(1000 * time.process_time()),
+        "lost": probes.lost,
+        "ends": list(probes.ends()),
+        "processes": {str(pid): row for pid, row in sorted(people.found.items()) if pid},
+    }
+
+
+def main() -> int:
+    """The tool's exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pairs.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("limit", type=float, help="percent of the watched CPU time")
+    given = parser.parse_args()
+    frame.hold_signals()
+    try:
+        statistics = enable_statistics()
+        probes = Probes()
+        print(frame.READY, file=sys.stderr, flush=True)
+        found = watch(probes, given.seconds, given.limit)
+        os.close(statistics)
+    except (frame.ToolError, OSError) as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--watch and --what-if: what local connections spend now, and what a Unix socket would save.
+
+Root's process starts probes/bcc/pairs.py, which counts; all else is the user's.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from probes.messages import shown
+from runners import folder, prices
+from runners.cli import Parser
+from runners.errors import RunError, UsageError
+from runners.invoker import invoker
+from runners.options import parse as parse_run
+from runners.options import path, size, whole_number
+from runners.process import last_line
+from runners.root import Root
+from runners.session import Session
+
+SECONDS, LONGEST = 10, 3600
+LIMIT = 1.0  # percent
+WATCH_STATUS = "Exit status: 0 done, 1 failed or nothing talked, 2 impossible, 130 interrupted."
+DESCRIPTION = """\
+Which processes of this machine talk to each other, and what would a Unix socket save?
+
+It reads how much they send and when, never what. Root is needed for the probes alone."""
+WHAT_IF = "What would a Unix socket save a client and a server like these? Needs no root."
+
+
+def number(name: str, least: float, most: float) -> Any:
+    """Parses a number between two bounds."""
+
+    def parse(word: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", word) or not least <= float(word) <= most:
+            raise UsageError(f"{name} {shown(word)} is not a number from {least:g} to {most:g}.")
+        return float(word)
+
+    return parse
+
+
+def duration(word: str) -> float:
+    """Microseconds, from a number with us, ms or s."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s)", word)
+    if found is None:
+        raise UsageError(f"--work {shown(word)} is no duration: write 300us, 5ms or 1s.")
+    return float(found[1]) * {"us": 1.0, "ms": 1e3, "s": 1e6}[found[2]]
+
+
+def numbers(name: str, most: int) -> Any:
+    """Parses a list of whole numbers."""
+    parse = whole_number(name, most)
+    return lambda text: tuple(parse(word.strip()) for word in text.split(","))
+
+
+def build_watch_parser() -> Parser:
+    parser = Parser(
+        "run.sh",
+        DESCRIPTION,
+        WATCH_STATUS,
+        usage="sudo ./runners/run.sh --watch [SECONDS] [option …]",
+    )
+    add = parser.add_argument
+    add(
+        "--watch",
+        nargs="?",
+        metavar="SECONDS",
+        const=float(SECONDS),
+        required=True,
+        type=number("--watch", 1, LONGEST),
+        help=f"watch for so long (default: {SECONDS})",
+    )
+    add(
+        "--pid",
+        metavar="LIST",
+        type=numbers("--pid", 1 << 22),
+        default=(),
+        help="show only pairs of these processes",
+    )
+    add(
+        "--port",
+        metavar="LIST",
+        type=numbers("--port", 65535),
+        default=(),
+        help="show only pairs that use these TCP ports",
+    )
+    add(
+        "--limit",
+        metavar="PERCENT",
+        type=number("--limit", 0.01, 100),
+        default=LIMIT,
+        help=f"let the probes take so much of the CPU time of what they watch, and count in a part "
+        f"of the time where it would be more (default: {LIMIT:g}; 100 counts every call)",
+    )
+    add_common(parser)
+    add(
+        "--out",
+        metavar="DIR",
+        type=path,
+        help="write what was seen to DIR (default: reports/<time>)",
+    )
+    return parser
+
+
+def build_what_if_parser() -> Parser:
+    parser = Parser("run.sh", WHAT_IF, WATCH_STATUS, usage="./runners/run.sh --what-if [option …]")
+    add = parser.add_argument
+    add("--what-if", action="store_true", required=True, help="predict without watching")
+    add(
+        "--rate",
+        metavar="N",
+        type=number("--rate", 0.001, 1e8),
+        default=1000.0,
+        help="requests a second, of all clients together (default: 1000)",
+    )
+    add(
+        "--size",
+        metavar="BYTES",
+        type=size,
+        default=64,
+        help="bytes of a request and of its answer (default: 64)",
+    )
+    add(
+        "--work",
+        metavar="TIME",
+        type=duration,
+        default=0.0,
+        help="what the server does for a request, such as 300us or 5ms (default: nothing)",
+    )
+    add(
+        "--clients",
+        metavar="N",
+        type=whole_number("--clients", 100_000),
+        default=1,
+        help="clients that each wait for their answer (default: 1)",
+    )
+    add("--connect", action="store_true", help="each request opens a connection of its own")
+    add_common(parser)
+    return parser
+
+
+def add_common(parser: Parser) -> None:
+    parser.add_argument(
+        "--prices",
+        metavar="RUN",
+        type=path,
+        help="take what messages cost from a stored run (default: measured once, then kept)",
+    )
+    parser.add_argument(
+        "--json",
+        dest="shown",
+        action="store_const",
+        const="--json",
+        default="",
+        help="print one JSON object",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="name the packages that are missing instead of installing them",
+    )
+    parser.add_argument("--help", "-h", action="help", help="show this help")
+
+
+def asked(argv: Sequence[str], name: str) -> bool:
+    return any(word == name or word.startswith(f"{name}=") for word in argv)
+
+
+def check_prices(place: Path | None) -> None:
+    """Raises UsageError."""
+    if place is not None and not place.exists():
+        raise UsageError(f"--prices {shown(str(place))} is not there: name the folder of a run.")
+
+
+def session_of(given: Any) -> Session:
+    return Session(parse_run(["--no-install"] if given.no_install else []))
+
+
+def watch(argv: list[str]) -> int:
+    """Watch, store, predict: the exit status of the analysis. Raises UsageError, RunError."""
+    given = build_watch_parser().parse(argv)
+    check_prices(given.prices)
+    for pid in given.pid:
+        if not Path(f"/proc/{pid}").is_dir():
+            raise UsageError(f"there is no process {pid}.")
+    destination = folder.place(given.out, Path("reports"))
+    session = session_of(given)
+    if session.root is None:
+        raise RunError("watching needs root, for its probes: sudo ./runners/run.sh --watch")
+    with session.progress.step("set-up"):
+        python = session.set_up()
+    if given.prices is None:
+        with session.progress.step("prices"):
+            listed = prices.prices(session.invoker.cache, session.progress.note)
+    session.root.mounts()
+    with session.progress.step(f"watching for {given.watch:g} s"):
+        found = observed(session.root, given.watch, given.limit)
+    found["only"] = {"pids": list(given.pid), "ports": list(given.port)}
+    destination.mkdir(parents=True, exist_ok=True)
+    write(destination / "watch.json", found)
+    if given.prices is None:
+        write(destination / "prices.json", listed)
+    from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
+    shown_as = [given.shown] if given.shown else []
+    return session.analyse(python, "--watch", str(destination), *from_run, *shown_as).returncode
+
+
+def observed(root: Root, seconds: float, limit: float) -> dict[str, Any]:
+    """What root's program counted. Raises RunError."""
+    with tempfile.TemporaryFile() as complaints:
+        words = [f"{seconds:g}", f"{limit:g}"]
+        program = root.start("pairs", words, stderr=complaints.fileno())
+        said = program.stdout.read()
+        if program.wait()[0] != 0:
+            why = last_line(complaints).removeprefix("ERROR: ") or "it gave no reason"
+            raise RunError(f"this kernel's connections cannot be watched: {why}")
+    result: dict[str, Any] = json.loads(said)
+    return result
+
+
+def write(file: Path, found: dict[str, Any]) -> None:
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def what_if(argv: list[str]) -> int:
+    """Predict for a pair that is described: the exit status of the analysis."""
+    given = build_what_if_parser().parse(argv)
+    check_prices(given.prices)
+    session = session_of(given)
+    with session.progress.step("set-up"):
+        python = session.set_up()
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as name:
+        where = Path(name)
+        if given.prices is None:
+            with session.progress.step("prices"):
+                write(where / "prices.json", prices.prices(invoker().cache, session.progress.note))
+        described = {
+            "rate": given.rate,
+            "size": given.size,
+            "work_us": given.work,
+            "clients": given.clients,
+            "connect": given.connect,
+        }
+        write(where / "what-if.json", described)
+        from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
+        shown_as = [given.shown] if given.shown else []
+        return session.analyse(python, "--what-if", str(where), *from_run, *shown_as).returncode
+
+
+PARSERS = {"--watch": build_watch_parser, "--what-if": build_what_if_parser}

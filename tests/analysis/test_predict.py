@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The prediction: pairs of ends, prices between sizes, and the model, by figures worked by hand."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.main import main
+from analysis.predict.model import Errors, Limit, Observed, Verdict, limit_of, predict, saved
+from analysis.predict.pairs import Pair, pairs, unpaired
+from analysis.predict.prices import Price, Prices
+from analysis.predict.words import change
+from analysis.raw.watch import PriceList, Watched
+
+# A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
+ROUND = {
+    ("pingpong", "same-cpu"): (9.0, 13.0),
+    ("pingpong", "cross-cpu"): (22.0, 39.0),
+    ("selfecho", "same-cpu"): (3.0, 8.0),
+    ("connect", "same-cpu"): (16.0, 66.0),
+    ("connect", "cross-cpu"): (30.0, 90.0),
+}
+EXACT = Errors(own=0.0, noise=0.0)
+PING = Observed(
+    rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, waiting=1.0, at_once=0.9,
+    answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
+)  # fmt: skip
+
+
+def price_list(**changes: float) -> dict[str, Any]:
+    cells = []
+    for (pattern, placement), times in ROUND.items():
+        for transport, time in zip(("unix", "tcp"), times, strict=True):
+            for size, factor in ((64, 1), (64064, 1000)) if pattern != "connect" else ((64, 1),):
+                cells.append({
+                    "transport": transport, "pattern": pattern, "size": size,
+                    "placement": placement, "iteration_us": [time * factor] * 3,
+                    "client_cpu_us": [time * factor / 3] * 3,
+                    "server_cpu_us": [time * factor * 2 / 3] * 3,
+                })  # fmt: skip
+    return {"format": 1, "measured": 1, "cells": cells, "fingerprint": {}}
+
+
+@pytest.fixture
+def prices() -> Prices:
+    return Prices(PriceList.model_validate_json(json.dumps(price_list())))
+
+
+def end(own: str, peer: str, pid: int, **changes: Any) -> dict[str, Any]:
+    """An end that sent ten requests of 100 B, and got answers of 100 B."""
+    plain = {
+        "family": "tcp", "net": 1, "own": own, "peer": peer, "comm": f"thread{pid}", "opened": "",
+        "path": "", "sizes": {"64": 10}, "pid": pid, "sent": 1000, "received": 1000, "sends": 10,
+        "receives": 10, "empty": 0, "turns": 10, "answers": 10, "answer_ns": 800_000, "works": 9,
+        "work_ns": 90_000, "near": 4, "far": 6, "cpus": 3, "connections": 0, "namespace": 7,
+        "inode": 0,
+    }  # fmt: skip
+    return plain | changes
+
+
+def watched(*ends: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    people = {
+        str(number): {"comm": f"p{number}", "voluntary": 20, "user_ms": 100, "system_ms": 300}
+        for number in {row["pid"] for row in ends}
+    }
+    probes = {"runs": 40, "ns": 4000, "entry_ns": 60, "missed": 0, "watched_cpu_ns": 800_000_000,
+              "share": 0.000008}  # fmt: skip
+    plain = {
+        "format": 1, "seconds": 2.0, "active_s": 2.0, "cpus": 2, "hooks": "tracepoints",
+        "probes": probes, "lost": 0, "ends": ends, "processes": people, "only": {},
+    }  # fmt: skip
+    return plain | changes
+
+
+CLIENT, SERVER = "127.0.0.1:40000", "127.0.0.1:6379"
+TALK = (end(CLIENT, SERVER, 1), end(SERVER, CLIENT, 2))
+
+
+def made(*ends: dict[str, Any], **changes: Any) -> list[Pair]:
+    return pairs(Watched.model_validate_json(json.dumps(watched(*ends, **changes))))
+
+
+def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
+    (pair,) = made(*TALK)
+    assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
+    assert (pair.requests, pair.rate, pair.answer_us) == (10, 5.0, 80.0)
+    assert pair.near == 0.4
+    assert pair.slept(pair.client) == 2.0  # 20 in 2 s, 5 requests a second
+    assert pair.waiting == 1.0
+    assert pair.busy(pair.server) == 0.2
+
+
+def test_a_listening_port_is_the_server_whatever_its_number() -> None:
+    processes = {"1": {"listening": [40000]}, "2": {}}
+    (pair,) = made(*TALK, processes=processes)
+    assert pair.place == CLIENT
+
+
+def test_who_connected_is_the_client() -> None:
+    (pair,) = made(end(CLIENT, SERVER, 1), end(SERVER, CLIENT, 2, opened="connected"))
+    assert pair.place == CLIENT
+
+
+def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
+    other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
+    people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}
+    (pair,) = made(*TALK, *other, processes=people)
+    assert (pair.connections, pair.requests, list(pair.server.owners)) == (2, 20, [2, 3])
+
+
+def test_the_same_addresses_in_two_namespaces_are_two_connections() -> None:
+    other = tuple(row | {"net": 2, "pid": row["pid"] + 2} for row in TALK)
+    assert len(made(*TALK, *other)) == 2
+
+
+def test_an_end_without_its_other_end_is_no_pair() -> None:
+    found = Watched.model_validate_json(json.dumps(watched(TALK[0])))
+    assert pairs(found) == []
+    assert unpaired(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("only", "count"),
+    [({"pids": [2]}, 1), ({"pids": [9]}, 0), ({"ports": [6379]}, 1), ({"ports": [80]}, 0)],
+)
+def test_only_these_processes_or_ports(only: dict[str, Any], count: int) -> None:
+    assert len(made(*TALK, only=only)) == count
+
+
+def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
+    # Half way between 64 B and 64,064 B: half of 9 and 9000.
+    assert prices.price("unix", "pingpong", "same-cpu", 32064).time == pytest.approx(4504.5)
+    assert prices.price("unix", "pingpong", "same-cpu", 1).time == 9.0
+    # Beyond the largest it goes on: 64 kB more cost 8991 µs more.
+    assert prices.price("unix", "pingpong", "same-cpu", 128064).time == pytest.approx(17991)
+
+
+def test_what_a_request_saves_by_hand(prices: Prices) -> None:
+    def time(**changes: float) -> float:
+        seen = replace(PING, **changes)
+        return saved(seen, prices, seen.waiting, seen.near).time
+
+    assert time() == pytest.approx(4)  # 13 - 9
+    assert time(waiting=0.0) == pytest.approx(5)  # 8 - 3
+    assert time(near=0.5) == pytest.approx(10.5)  # half of 4, half of 17
+    assert time(sends=4) == pytest.approx(4 + 5)  # two more sends: a round trip of selfecho
+    assert time(opened=1.0) == pytest.approx(4 + 50 - 4)  # connecting: 66 - 16, its round trip off
+
+
+def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
+    # CPU time falls by 4 µs, on one CPU as the time does: 2/3 of it are the server's.
+    cases = {
+        Limit.TURNS: (PING, 4.0),
+        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
+        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
+        Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
+    }
+    for limit, (observed, gain) in cases.items():
+        assert limit_of(observed) is limit
+        assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
+
+
+def test_the_interval_adds_the_errors_as_independent(prices: Prices) -> None:
+    seen = replace(PING, at_once=0.5, waiting=1.0, near=1.0)
+    exact = predict(seen, prices, EXACT).time
+    # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15. With near 0.85: 0.85 * 4 + 0.15 * 17 = 5.95
+    # (selfecho stays 5): together 0.85 * 5.95 + 0.15 * 5 = 5.8075.
+    assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 5.95))
+    wide = predict(seen, prices, Errors(own=0.3, noise=0.02)).time
+    error = 1.645 * ((0.3 * 4) ** 2 + (0.02 * 80) ** 2) ** 0.5
+    assert wide.low == pytest.approx(4 - error)
+    assert wide.high == pytest.approx(4 + (error**2 + 1.95**2) ** 0.5)
+
+
+def test_verdicts(prices: Prices) -> None:
+    class Dear(Prices):
+        """Prices of a machine on which a Unix socket is the slower one."""
+
+        def saved(self, pattern: str, near: float, size: float) -> Price:
+            return super().saved(pattern, near, size) * -1
+
+    worse = Dear(PriceList.model_validate_json(json.dumps(price_list())))
+    noisy = Errors(own=0.3, noise=0.02)
+    gain, loss = predict(PING, prices, noisy), predict(PING, worse, noisy)
+    busy = predict(replace(PING, answer_us=5000, rate=150), prices, noisy)
+    assert [found.verdict for found in (gain, loss, busy)] == [
+        Verdict.GAIN, Verdict.LOSS, Verdict.NONE,
+    ]  # fmt: skip
+    assert change(loss).startswith("you would lose")
+    assert change(busy).startswith("no measurable gain")
+
+
+def stored(folder: Path, *ends: dict[str, Any], **changes: Any) -> Path:
+    folder.mkdir()
+    (folder / "watch.json").write_text(json.dumps(watched(*ends, **changes)), encoding="utf-8")
+    (folder / "prices.json").write_text(json.dumps(price_list()), encoding="utf-8")
+    return folder
+
+
+def test_the_table_fits_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = [
+        row
+        for port in range(30)
+        for row in (
+            end(f"127.0.0.1:{41000 + port}", f"127.0.0.1:{port + 1}", port + 10),
+            end(f"127.0.0.1:{port + 1}", f"127.0.0.1:{41000 + port}", port + 100),
+        )
+    ]
+    assert main(["--watch", str(stored(tmp_path / "run", *many))]) == 0
+    assert len(capsys.readouterr().out.splitlines()) <= 25
+
+
+def test_json_is_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = stored(tmp_path / "run", *TALK)
+    assert main(["--watch", str(run), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((run / "prediction.json").read_text(encoding="utf-8"))
+    assert printed["pairs"][0]["requests"] == 10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"only": {"ports": [80]}}, {"only": {"pids": [77]}}, {"ends": []}],
+    ids=["port", "pid", "nothing"],
+)
+def test_nothing_to_show_is_one_sentence(
+    changes: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--watch", str(stored(tmp_path / "run", *TALK, **changes))]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_run_without_prices_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stored(tmp_path / "run", *TALK)
+    listed = price_list()
+    listed["cells"] = [cell for cell in listed["cells"] if cell["pattern"] == "connect"]
+    (run / "prices.json").write_text(json.dumps(listed), encoding="utf-8")
+    assert main(["--watch", str(run)]) == 2
+    assert "pingpong" in capsys.readouterr().err
+
+
+def test_without_a_common_folder_there_is_no_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = {"1": {"places": ["1:2", ""]}, "2": {"places": ["3:2", ""]}}
+    assert main(["--watch", str(stored(tmp_path / "run", *TALK, processes=people)), "--json"]) == 0
+    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
+    assert pair["prediction"]["verdict"] == "not possible"

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--watch on this kernel: what it counts is what the program itself counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.collect import bcc
+from runners.collect.scripts import PROBES, TRACEFS
+from runners.mounts import private
+from runners.paths import REPOSITORY, WORKLOAD
+from runners.programs import engine
+
+EVERY_CALL = "100"
+REQUESTS = 4000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracefs() -> None:
+    if not (TRACEFS / "events").is_dir():
+        private()
+    if not (TRACEFS / "events/sock/sock_send_length").is_dir():
+        pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")
+
+
+@contextmanager
+def watching(seconds: float, limit: str = EVERY_CALL) -> Iterator[dict[str, Any]]:
+    """The probes count in the block, which must end before `seconds`; then the dict is filled."""
+    argv = [bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), limit]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stderr
+    found: dict[str, Any] = {}
+    try:
+        assert process.stderr.readline() == "attached\n"
+        assert process.stderr.readline() == "counting\n"
+        yield found
+        process.terminate()
+        found |= json.loads(process.stdout.read())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def predicted(folder: Path, seen: dict[str, Any]) -> dict[str, Any]:
+    """What the analysis makes of it."""
+    (folder / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
+    (folder / "prices.json").write_text(json.dumps(PRICES), encoding="utf-8")
+    argv = ["python", "-m", "analysis", "--watch", str(folder), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+PRICES = {
+    "format": 1, "measured": 1, "fingerprint": {},
+    "cells": [
+        {"transport": transport, "pattern": pattern, "size": 64, "placement": "same-cpu",
+         "iteration_us": [time], "client_cpu_us": [time / 2], "server_cpu_us": [time / 2]}
+        for transport, time in (("unix", 9.0), ("tcp", 13.0))
+        for pattern in ("pingpong", "selfecho")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: Path) -> None:
+    program = engine.find("memcached")
+    case = program.case("get")
+    with engine.running(program, "get", transport) as service:
+        with watching(60) as seen:
+            result = service.drive(case, transport, requests=REQUESTS)
+        pids = service.pids
+    assert result["error"] is None
+    pair = max(
+        (
+            pair
+            for pair in predicted(tmp_path, seen)["pairs"]
+            if set(pair["server"]["pids"]) & set(pids)
+        ),
+        key=lambda pair: int(pair["requests"]),
+    )
+    assert pair["family"] == transport
+    assert pair["requests"] == result["counted"] == REQUESTS
+    assert pair["client"]["sends"] == pair["server"]["sends"] == REQUESTS
+
+
+def echo(connection: socket.socket) -> None:
+    while data := connection.recv(1 << 16):
+        connection.sendall(data)
+
+
+@pytest.mark.root
+def test_sizes_bytes_and_connections() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, watching(60) as seen:
+        address = listener.getsockname()
+        for _ in range(3):
+            with socket.create_connection(address) as client:
+                server, _ = listener.accept()
+                with server:
+                    for size in (1, 100, 100, 5000):
+                        client.sendall(b"x" * size)
+                        received = 0
+                        while received < size:
+                            received += len(server.recv(1 << 16))
+                        server.sendall(b"y")
+                        assert client.recv(1) == b"y"
+    mine = [end for end in seen["ends"] if end["pid"] == os.getpid()]
+    clients = [end for end in mine if end["opened"] == "connected"]
+    assert len(clients) == len(mine) - len(clients) == 3
+    for end in clients:
+        assert end["peer"] == f"127.0.0.1:{address[1]}"
+        assert end["sizes"] == {"1": 1, "64": 2, "4096": 1}
+        assert (end["sent"], end["received"], end["turns"], end["connections"]) == (5201, 4, 4, 1)
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_pair_across_two_network_namespaces(tmp_path: Path) -> None:
+    """The workload's hop over a veth pair: each end has a namespace of its own."""
+    argv = [str(WORKLOAD), "--transport", "tcp-veth", "--messages", "1000", "--warmup", "100"]
+    with watching(60) as seen:
+        done = subprocess.run(
+            [*argv, "--dir", str(tmp_path)], capture_output=True, text=True, timeout=60
+        )
+    if done.returncode == 2:
+        pytest.skip(f"no veth pair here: {done.stderr.strip()}")
+    ends = [end for end in seen["ends"] if end["comm"].startswith("pathcost-worklo")]
+    assert len({end["namespace"] for end in ends}) == 2
+    pairs = [
+        pair
+        for pair in predicted(tmp_path, seen)["pairs"]
+        if pair["family"] == "tcp" and pair["client"]["comm"].startswith("pathcost-worklo")
+    ]
+    # 550 round trips, the tokens before them, and one to check the contents after them.
+    assert [550 <= pair["requests"] <= 553 for pair in pairs] == [True]
+
+
+@pytest.mark.root
+def test_where_the_rate_is_high_it_is_sampled() -> None:
+    """Two threads that do nothing but send: every call counted would take more than 0.2 %."""
+    left, right = socket.socketpair()
+    stop = threading.Event()
+
+    def send() -> None:
+        while not stop.is_set():
+            left.sendall(b"x")
+            right.recv(1)
+            right.sendall(b"x")
+            left.recv(1)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        argv = [bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "4", "0.2"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    finally:
+        stop.set()
+        thread.join()
+    seen = json.loads(done.stdout)
+    assert seen["active_s"] < 0.6 * seen["seconds"]
+    assert any(end["pid"] == os.getpid() for end in seen["ends"])
+
+
+@pytest.mark.root
+def test_a_process_that_ends_meanwhile_is_said() -> None:
+    with watching(60) as seen:
+        code = "import socket; a, b = socket.socketpair(); a.send(b'x'); b.recv(1)"
+        child = subprocess.Popen(["python3", "-c", code])
+        child.wait()
+    assert seen["processes"][str(child.pid)]["ended"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["./runners/run.sh", *arguments], cwd=REPOSITORY, capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--watch", "0"),
+        ("--watch", "soon"),
+        ("--watch", "--pid", "4194303"),
+        ("--watch", "--port", "70000"),
+        ("--watch", "--limit", "0"),
+        ("--watch", "--transports", "unix"),
+        ("--what-if", "--work", "5"),
+        ("--what-if", "--size", "many"),
+        ("--what-if", "--rate", "-1"),
+        ("--what-if", "--prices", "/nowhere"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("pathcost: ")
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_the_command_shows_a_pair_and_stores_it(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+
+        def talk() -> None:
+            while not stop.wait(0.005):
+                client.sendall(b"ping")
+                server.sendall(server.recv(4))
+                client.recv(4)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        port = str(listener.getsockname()[1])
+        try:
+            done = run(
+                "--watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")
+            )
+        finally:
+            stop.set()
+            thread.join()
+    assert done.returncode == 0, done.stderr
+    assert f"127.0.0.1:{port}" in done.stdout
+    assert len(done.stdout.splitlines()) <= 25
+    stored = json.loads((tmp_path / "out/prediction.json").read_text(encoding="utf-8"))
+    (pair,) = stored["pairs"]
+    assert pair["prediction"]["verdict"]
