@@ -170,7 +170,8 @@ static long http_answers(struct client *client, const char *data, size_t length)
 		if (client->length == HEADER - 1)
 			errx(1, "the answer's header is too long");
 		client->header[client->length++] = data[i++];
-		if (client->length < 4 || memcmp(client->header + client->length - 4, "\r\n\r\n", 4))
+		if (client->length < 4 ||
+		    memcmp(client->header + client->length - 4, "\r\n\r\n", 4))
 			continue;
 		read_header(client);
 		found += client->body == 0;
