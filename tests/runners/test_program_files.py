@@ -133,7 +133,7 @@ def test_all_cases_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.Monk
 
 MISTAKES = [
     ('about = "an echo server"', "", "lacks the key about"),
-    ('name = "echo"', 'nam = "echo"', "lacks the key name"),
+    ('name = "echo"', 'label = "echo"', "lacks the key name"),
     ("[client]\n", "[client]\npipeline = '3'\n", "has the unknown key pipeline: there is command"),
     ("[[process]]\n", "[[process]]\nport = 80\n", "has the unknown key port"),
     ("'sent (\\d+)'", "'sent \\d+'", "requests needs one group"),
