@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run folder → everything that a report says. Pure: reads files, writes none."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -28,7 +28,7 @@ from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
 from analysis.raw.run import Missing, Run
 from analysis.summary import summary
-from analysis.tables import Tables, build_tables
+from analysis.tables import Tables, build_tables, of_two_ends
 from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
@@ -61,15 +61,20 @@ class Figures:
         self.iterations = read_iterations(run, invalid)
         self.timings = build_timings(tidy, self.iterations)
         self.exact = exact.compare(self.cells)
+        self.parts = decompose(tidy)
         self.answer = build_answer(self)
 
 
 class Analysis(Figures):
-    """A run, its tables, ledgers, verdicts, times and all else that a report shows."""
+    """A run, its tables, ledgers, verdicts, times and all else that a report shows.
 
-    def __init__(self, run: Run) -> None:
+    `meanwhile` is called as soon as the figures are there.
+    """
+
+    def __init__(self, run: Run, meanwhile: Callable[[Figures], None]) -> None:
         claims = load_claims()
         super().__init__(run, quantities(claims))
+        meanwhile(self)
         tidy, missing, requested = self.tables.tidy, self.tables.missing, self.requested
         invalid = {(found.target.folder, found.cell.id) for found in self.tables.invalid}
         self.folders = _folders(run)
@@ -79,7 +84,6 @@ class Analysis(Figures):
         self.agreements = agreements(tidy)
         self.switching = switch_modes(self.workload)
         self.atlas = build_atlas(self.ledgers, self.timings)
-        self.parts = decompose(tidy)
         self.disturbed = share_disturbed(run)
         self.functions = function_tables(requested)
         self.path = wakeups.latencies(tidy)
@@ -161,9 +165,9 @@ def _folders(run: Run) -> dict[tuple[str, str], str]:
     return counted | {(target.kind, target.kernel): target.folder for target in run.targets}
 
 
-def analyse(run: Run) -> Analysis:
+def analyse(run: Run, meanwhile: Callable[[Figures], None] = lambda _: None) -> Analysis:
     """Tables, ledger, verdicts, agreement and times of a run."""
-    return Analysis(run)
+    return Analysis(run, meanwhile)
 
 
 def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -197,7 +201,7 @@ def _requested(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell])
     What a knob changes has a table of its own: elsewhere it would pass for another placement.
     """
     turned = {str(cell.conditions) for cell in exact_cells if cell.knob}
-    tidy = tables.tidy[~tables.tidy["conditions"].isin(turned)]
+    tidy = tables.tidy[~tables.tidy["conditions"].isin(turned) & ~of_two_ends(tables.tidy)]
     extra = {
         (target.kind, target.kernel, cell.id)
         for target in run.targets

@@ -109,8 +109,9 @@ def _parser() -> Parser:
 
 def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
-    analysis, report = analyse(read_run(run)), run / "report.html"
-    output.write_all(run, _files(analysis, tuple(_draw(analysis))))
+    report, drawing = run / "report.html", Drawing()
+    analysis = analyse(read_run(run), drawing.begin)
+    output.write_all(run, _files(analysis, drawing.figures(analysis)))
     with reader_may_leave():
         match how:
             case "quiet":
@@ -136,21 +137,31 @@ def show_first_answer(run: Path) -> None:
         print(f"{answer.decision} Counts follow.")
 
 
-def _draw(analysis: Analysis) -> Iterator[Drawn]:
-    """The first ledger's pattern and size are what the report is about.
+class Drawing:
+    """Half of the figures are drawn by a process of its own, beside the rest of the analysis."""
 
-    Exact mode's figures take as long as all others, so a process of their own draws them meanwhile.
-    """
-    exact = in_process(lambda: draw_exact(analysis.exact))
+    def begin(self, found: Figures) -> None:
+        self._exact = in_process(lambda: draw_exact(found.exact))
+        self._times = in_process(lambda: tuple(_draw_times(found)))
+
+    def figures(self, analysis: Analysis) -> tuple[Drawn, ...]:
+        """In the order of the report."""
+        return (*_draw(analysis), *self._times(), *draw_profiles(analysis.profiles), *self._exact())
+
+
+def _draw(analysis: Analysis) -> Iterator[Drawn]:
+    """The first ledger's pattern and size are what the report is about."""
     if analysis.answer:
         yield draw_answer(analysis.answer)
     if analysis.atlas:
         yield draw_atlas(analysis.atlas)
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
-        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
-    yield from draw_profiles(analysis.profiles)
-    yield from exact()
+
+
+def _draw_times(found: Figures) -> Iterator[Drawn]:
+    for first in found.ledgers[:1]:
+        yield from draw_times(first, found.timings, found.parts, found.iterations)
 
 
 def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:

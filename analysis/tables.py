@@ -8,7 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.counts.quantities import ROUND_TRIP_PATTERNS, SAMPLED, TIMES, unit_of
+from analysis.counts.quantities import (
+    MACHINE_WIDE,
+    ROUND_TRIP_PATTERNS,
+    SAMPLED,
+    TIMES,
+    unit_of,
+)
 from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
@@ -24,7 +30,7 @@ from analysis.raw.probe_files import (
 )
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.raw.run import Missing, Run, Target
-from probes.paths import read_paths
+from probes.paths import forwarded, read_paths
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -44,6 +50,12 @@ PROC: tuple[tuple[str, str, str, Reader], ...] = (
     # Packets that left by a hardware device, the machine's other traffic among them.
     ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
     ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
+)
+# What misses nothing of a path on which a third process works.
+WHOLE_PATH = ("workload", "exact", "ftrace")
+TWO_ENDS = (
+    "they are counted in the client and the server, and a third process takes part; exact mode and "
+    "the function tracer count it too"
 )
 # Percentile → how many round trips there must be for it to be more than the maximum.
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
@@ -75,6 +87,8 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     for target in run.targets:
         scripts = read_scripts(target)
         missing += failures(target)
+        for transport in sorted(forwarded() & {cell.transport for cell in target.cells}):
+            missing.append(Missing(f"most counts of {transport}", target.folder, TWO_ENDS))
         for cell in target.cells:
             missing += _missing(target, cell, scripts)
             if cell.result is None:
@@ -100,6 +114,12 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
         (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
     }
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
+
+
+def of_two_ends(tidy: pd.DataFrame) -> pd.Series:
+    """Rows that count the client and the server of a path on which a third process works too."""
+    whole = tidy["instrument"].isin(WHOLE_PATH) | tidy["quantity"].isin(MACHINE_WIDE)
+    return tidy["transport"].isin(forwarded()) & ~whole
 
 
 def _row(run: Run, target: Target, cell: Cell, f: Counted, valid: bool) -> tuple[object, ...]:

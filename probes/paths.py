@@ -60,6 +60,11 @@ def holding(check: str) -> tuple[str, ...]:
     return tuple(name for name, path in read_paths().items() if check in path.checks)
 
 
+def forwarded() -> frozenset[str]:
+    """The transports whose messages a third process hands on."""
+    return frozenset(name for name, path in read_paths().items() if path.legs > 1)
+
+
 def every_module() -> tuple[str, ...]:
     """The kernel modules that any transport needs."""
     wanted = (word for path in read_paths().values() for word in path.modules)

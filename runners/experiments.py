@@ -63,7 +63,7 @@ class Experiments:
                     why = str(error)
             if why:
                 if name not in self.lacking:  # which set-up has said
-                    self.progress.note(f"without {title(name)}: {why}")
+                    self.progress.note(f"without {title(name)}: {why.removeprefix(f'{name}: ')}")
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the program {title(name)}"], failed))
         return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]

@@ -183,7 +183,7 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
         ("--claims", LIST, claims, None,
          "run only what these claims or sources need; without LIST, all claims"),
         ("--program", LIST, programs, None,
-         f"also run real programs: {_listed(PROGRAMS)}, all, or your own FILE.toml"),
+         "also run real programs: those of --list, all, your own FILE.toml"),
         ("--knob", LIST, knobs, None,
          "with --exact, also count with each of these knobs of --list changed"),
     ),

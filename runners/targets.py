@@ -32,7 +32,8 @@ COLLECT = (
     *("python3", "-B", "-m", "runners.collect", "plan.json", "out", "--own-kernel"),
     *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
 )
-GUEST_SECONDS = 600  # some ten times what all instruments take on an idle machine
+# Some ten times what a guest takes on an idle machine: all instruments, and each cell run.
+GUEST_SECONDS, CELL_SECONDS = 600, 10
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
 
@@ -119,7 +120,7 @@ def run_plan_in_guest(
                 payload,
                 out,
                 ["sh", "-c", LOAD_MODULES, "sh", *COLLECT],
-                timeout=GUEST_SECONDS,
+                timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
                 memory=GUEST_MEMORY,
                 on_line=lambda line: follow(line, progress),
             )

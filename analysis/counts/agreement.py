@@ -21,7 +21,7 @@ from analysis.counts.measures import WORKLOAD, groups
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
-from probes.paths import read_paths
+from probes.paths import forwarded
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
@@ -122,13 +122,9 @@ def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
         & ~tidy["quantity"].isin(NOT_COMPARED)
         & tidy["instrument"].isin(INSTRUMENTS)
         & ~tidy["quantity"].isin(TIMES)
-        & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(_forwarded()))
+        # perf follows the third process too, the probes count the two ends.
+        & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(forwarded()))
     ]
-
-
-def _forwarded() -> list[str]:
-    """Transports with a third process: perf follows it too, the probes count the two ends."""
-    return [name for name, path in read_paths().items() if path.legs > 1]
 
 
 def _together(rows: pd.DataFrame) -> pd.DataFrame:
@@ -139,6 +135,10 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     """
     elsewhere = rows["key"].str.endswith(ELSEWHERE)
     rows = rows.assign(key=rows["key"].str.removesuffix(ELSEWHERE))
+    # A probe on tcp_transmit_skb sees a segment each time; the kernel counts it apart when it is
+    # sent again.
+    again = rows["quantity"].eq("segments") & rows["key"].eq("again")
+    rows.loc[again, "key"] = "data"
     counted = pd.Series(list(zip(rows["quantity"], rows["key"], strict=True)), rows.index)
     split = rows["quantity"].isin(MACHINE_WIDE) & counted.isin(counted[elsewhere])
     kernel, perf = (rows["instrument"] == name for name in ("kernel", "perf"))

@@ -166,7 +166,7 @@ def _by_kernel(
             (comparison.pattern, comparison.unusual) == usual
         ):
             series = ".".join(comparison.kernel.split(".")[:2])
-            for cell in comparison.cells:
+            for cell in one_of_each_family(comparison.cells):
                 line = (cell.transport, scheduling_text(comparison.scheduling))
                 lines.setdefault(line, {})[series] = cell.total
     return lines

@@ -155,6 +155,9 @@ def test_a_run_of_programs_alone_has_a_report(tmp_path: Path) -> None:
     for name in ("bpftrace", "perf", "bcc", "ftrace", "samples"):
         shutil.rmtree(run / "raw/host" / name, ignore_errors=True)
     (run / "raw/host/cells.jsonl").write_text("")
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["targets"][0]["runs"] = 0
+    (run / "run.json").write_text(json.dumps(manifest))
     analysis = analyse(read_run(run))
     assert analysis.ledgers == ()
     assert "my-own/ask" in html(report_page(analysis, []))

@@ -57,7 +57,11 @@ def _sources(verdicts: Iterable[Verdict]) -> Table:
     for verdict in verdicts:
         by_source.setdefault(verdict.claim.source.id, Counter())[verdict.verdict] += 1
     names = [name for name in VERDICTS if any(name in found for found in by_source.values())]
-    rows = [(source, *(str(found[n]) for n in names)) for source, found in by_source.items()]
+    rows = [
+        (source, *(str(found[n]) for n in names))
+        for source, found in by_source.items()
+        if any(found[n] for n in names)
+    ]
     return Table("Verdicts by source", ["source", *numbers(*map(str.lower, names))], rows, "narrow")
 
 

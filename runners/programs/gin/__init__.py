@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Gin's /ping over HTTP, by 100 connections: kept open, or a new one for each request.
 
-The article's load generator is wrk, which cannot use a Unix socket; tools/request can. The server is the
-article's, with its request log (to a file in a private directory) and without; one process of each
-kind listens on both transports. The number of requests takes about a second, not the article's 30.
-Nothing is pinned: client and server share the machine. In the article nginx speaks to the server
-by `fastcgi_pass`, so the server also gets requests in FastCGI.
+The article's load generator is wrk, which cannot use a Unix socket; tools/request can. The server
+is the article's, with its request log (to a file in a private directory) and without; one process
+of each kind listens on both transports. The number of requests takes about a second, not the
+article's 30. Nothing is pinned: client and server share the machine. In the article nginx speaks to
+the server by `fastcgi_pass`, so the server also gets requests in FastCGI.
 """
 
 import socket
