@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/io.h>
 #include <sys/reboot.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ struct file_entry {
 
 _Noreturn void end_machine(void)
 {
+	tcdrain(STDOUT_FILENO); /* a small kernel restarts before its console has sent all */
 	reboot(RB_AUTOBOOT);
 	for (;;)
 		pause();
