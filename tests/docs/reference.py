@@ -50,7 +50,7 @@ ARCHIVE, DIGESTS = "raw.tar.xz", "digests.tsv"
 # Products that are stored as they are: report.md shows the drawings.
 READ = {
     RUN.name: ("report.md", "claims.csv", "measurements.csv"),
-    TRANSPORTS.name: (),
+    TRANSPORTS.name: ("figures/atlas.csv",),
 }
 DRAWINGS = {RUN.name: "figures/*.svg", TRANSPORTS.name: "figures/atlas.svg"}
 # Pages that show a section of a run's report, between a mark with its name and another.
@@ -152,7 +152,7 @@ def analyse_again(kept: Path, run: Path) -> None:
 
 def complete(kept: Path, tree: Path) -> Path:
     """Copy the tree to `tree`, with all of a reference run in its place. Return that place."""
-    if not tree.exists():
+    if not (tree / "README.md").exists():
         clone(tree)
     place = tree / RUNS / kept.name
     shutil.rmtree(place, ignore_errors=True)
@@ -168,9 +168,9 @@ def store(run: Path, kept: Path) -> None:
     kept.mkdir(parents=True)
     shutil.copy(run / "run.json", kept)
     shutil.copy(archive, kept)
+    (kept / "figures").mkdir()
     for name, text in stored(products(run), kept.name).items():
         (kept / name).write_text(text, encoding="utf-8", newline="")
-    (kept / "figures").mkdir()
     for drawing in run.glob(DRAWINGS[kept.name]):
         shutil.copy(drawing, kept / drawing.relative_to(run))
 

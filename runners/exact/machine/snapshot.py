@@ -9,7 +9,6 @@ file executes the same instructions as a machine that was never stopped.
 import json
 import socket
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,10 +22,6 @@ SILENCE, SILENCE_OF_TWO = 120.0, 40.0
 PATIENCE = 60.0  # for an answer of QEMU's
 # Without this the stored machine would remember that it had been stopped, and stay so.
 RESUME = ("-global", "migration.store-global-state=off")
-
-
-class EndedError(GuestError):
-    """QEMU ended meanwhile."""
 
 
 def store(machine: EmulatedMachine, state: Path) -> None:
@@ -49,10 +44,8 @@ def _store_once(machine: EmulatedMachine, state: Path) -> None:
     def on_line(line: str) -> None:
         nonlocal stored
         if line == READY:
-            theirs.close()  # QEMU's own is the last: when it ends, so does the monitor
-            with suppress(EndedError):  # its console tells why
-                _save(monitor, state)
-                stored = True
+            _save(monitor, state)
+            stored = True
 
     ours.settimeout(PATIENCE)
     with ours, theirs, ours.makefile("rw", encoding="utf-8") as monitor:
@@ -84,18 +77,15 @@ def _save(monitor: IO[str], path: Path) -> None:
 
 def _command(monitor: IO[str], name: str, **arguments: str) -> dict[str, Any]:
     """What QEMU's monitor (QMP) returns: one line of JSON per command and per answer."""
-    order = json.dumps({"execute": name, "arguments": arguments}) + "\n"
+    monitor.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+    monitor.flush()
     while True:
         try:
-            monitor.write(order)
-            monitor.flush()
-            line, order = monitor.readline(), ""
+            line = monitor.readline()
         except TimeoutError:
             raise GuestError(f"QEMU's monitor did not answer in {PATIENCE:.0f} s") from None
-        except ConnectionError:
-            line = ""
         if not line:
-            raise EndedError("QEMU ended while its machine was being stored")
+            raise GuestError("QEMU ended while its machine was being stored")
         answer = json.loads(line)
         if "error" in answer:
             raise GuestError(f"QEMU refused {name}: {answer['error']}")
