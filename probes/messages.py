@@ -43,8 +43,13 @@ def is_plain(name: str) -> bool:
 
 def complain(sentence: object) -> None:
     """Print a sentence on stderr, where that can be written."""
-    with suppress(OSError):
+    try:
         print(f"pathcost: {one_line(str(sentence))}", file=sys.stderr, flush=True)
+    except (
+        OSError
+    ):  # Python would write it once more when it ends, and fail with a status of its own
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def failure(error: OSError) -> str:
