@@ -43,9 +43,12 @@ def gate(options: Options, argv: list[str]) -> int:
         with session.progress.step("set-up"):
             python = session.set_up("--exact")
         with session.journal() as journal:
+            # Until both are there, a folder that the journal clears: half a pair judges nothing.
+            pair = journal.add(destination.parent, f".{destination.name}")
             for name, kernel in kernels.items():
                 counting = replace(session, options=replace(options, kernels=(kernel,)))
-                exact.run(counting, destination / name, journal, argv)
+                exact.run(counting, pair / name, journal, argv, destination / name)
+            pair.rename(destination)
         base = stored or destination / BASE
         shown = [options.shown] if options.shown else []
         allowed = ["--allowance", options.allowance, "--out", str(destination), *shown]

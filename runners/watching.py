@@ -17,10 +17,10 @@ from runners.cli import Parser
 from runners.errors import RunError, UsageError
 from runners.invoker import invoker
 from runners.options import parse as parse_run
-from runners.options import path, size, whole_number
 from runners.process import last_line
 from runners.root import Root
 from runners.session import Session
+from runners.values import path, size, whole_number
 
 SECONDS, LONGEST = 10, 3600
 LIMIT = 1.0  # percent

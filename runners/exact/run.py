@@ -38,8 +38,17 @@ Counted = tuple[dict[str, Any], dict[ExactCell, Reason]]
 """The machine's entry in run.json, and the cells that it cannot run."""
 
 
-def run(session: Session, destination: Path, journal: Journal, argv: list[str]) -> None:
-    """Count every exact cell of the options into `destination`. Raises UsageError, RunError."""
+def run(
+    session: Session,
+    destination: Path,
+    journal: Journal,
+    argv: list[str],
+    moved_to: Path | None = None,
+) -> None:
+    """Count every exact cell of the options into `destination`, which the caller may move later.
+
+    Raises UsageError, RunError.
+    """
     options = session.options
     cells = plan_cells(options)
     folder = RunFolder(destination, journal)
@@ -59,7 +68,9 @@ def run(session: Session, destination: Path, journal: Journal, argv: list[str]) 
     if not any(entry["runs"] for entry in entries):
         first = next(why for cells in [absent for _, absent in counted] for why in cells.values())
         raise UsageError(f"no cell can be counted: {first}.")
-    text = manifest.text(destination, session.progress.seconds, exact=entries, missing=lacks)
+    text = manifest.text(
+        moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
+    )
     folder.commit(text)
     kept.forget()
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh --against: one kernel judged by itself and by another; what fails cannot be told."""
 
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from runners.exact.machine import tree
 from tests.exact.conftest import REPOSITORY
 
 CELL = ("--exact", "--transports", "unix", "--messages", "100", "--no-install")
@@ -30,16 +33,46 @@ def test_a_kernel_differs_from_itself_by_nothing_and_from_another_by_functions(
     assert len((tmp_path / "other/gate.csv").read_text().splitlines()) > 10
 
 
-@pytest.mark.slow
-def test_a_tree_that_does_not_build_cannot_be_told(tmp_path: Path) -> None:
-    """As git bisect run takes 125 for: skip this commit."""
+@pytest.fixture
+def broken_tree(tmp_path: Path) -> Path:
+    """A tree whose make fails as a compiler does."""
     (tmp_path / "Kconfig").touch()
-    (tmp_path / "Makefile").write_text(
-        "%:\n\t@echo kernel/fork.c:1:2: error: no such thing; false\n"
-    )
-    done = gate(tmp_path / "run", "--kernel", str(tmp_path), "--against", "6.12")
+    rule = "%:\n\t@echo kernel/fork.c:1:2: error: no such thing; false\n"
+    (tmp_path / "Makefile").write_text(rule)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_tree_that_does_not_build_cannot_be_told(broken_tree: Path) -> None:
+    """As git bisect run takes 125 for: skip this commit. Here flex or bison may be missing too."""
+    done = gate(broken_tree / "run", "--kernel", str(broken_tree), "--against", "6.12")
     assert done.returncode == 125
-    assert "error: no such thing" in done.stderr
+    assert f"{broken_tree}" in done.stderr
+
+
+def test_the_compilers_error_is_the_reason(
+    broken_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "PROGRAMS", ("make",))
+    with pytest.raises(tree.BuildError, match="error: no such thing"):
+        tree.build_tree(tmp_path / "cache", broken_tree, print)
+
+
+@pytest.mark.emulated
+def test_an_interrupted_gate_leaves_nothing_that_refuses_the_next(
+    exact_guest: object, tmp_path: Path
+) -> None:
+    """The first kernel's run is whole when the second boots."""
+    argv = [str(REPOSITORY / "runners/run.sh"), *CELL, "--kernel", "6.1", "--against", "6.12"]
+    with subprocess.Popen(
+        [*argv, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
+    ) as run:
+        while not list(tmp_path.glob(".run*/against/run.json")):
+            assert run.poll() is None
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        assert run.wait() == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from runners.collect.scripts import PROBES, Script, read_scripts
 from tests import alone
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
-MODULES = ("frame.py", "headers.py", "pairs.py")  # of the tools, and what --watch starts
+MODULES = ("frame.py", "headers.py", "pairs.py", "people.py")  # which the tools import
 ROWS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What /proc says of the processes that own an end of a connection: see pairs.py."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
+SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")  # of /proc/PID/task/*/status
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def everyone() -> set[int]:
+    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*")}
+
+
+def processes(pids: set[int]) -> dict[int, dict[str, int]]:
+    """What these processes have used so far, by /proc; without those that have ended."""
+    found = {}
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        user, system = int(fields[11]) * TICK_MS, int(fields[12]) * TICK_MS
+        found[pid] = {"user_ms": round(user), "system_ms": round(system)}
+    return found
+
+
+def threads(pid: int) -> dict[str, tuple[int, int, int]]:
+    """Of each thread: voluntary and involuntary switches, and how long it ran or wanted to, ns."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            lines = (task / "status").read_text(errors="replace").splitlines()
+            ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        counts = {line.partition(":")[0]: line.partition(":")[2] for line in lines[-2:]}
+        voluntary, involuntary = (int(counts[name]) for name in SWITCHES)
+        found[task.name] = (voluntary, involuntary, int(ran) + int(waited))
+    return found
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """Whose process it is, and where its files are."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        places = [shared(folder / "root" / name) for name in PLACES]
+        ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
+        threads = len(list((folder / "task").iterdir()))
+        uid = folder.stat().st_uid
+        comm = (folder / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return {"ended": True}
+    return {
+        "comm": comm,
+        "uid": uid,
+        "places": places,
+        "threads": threads,
+        "listening": sorted(ports),
+    }
+
+
+def shared(place: Path) -> str:
+    """What is the same for two processes that see the same folder; empty without the folder."""
+    try:
+        found = place.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def listening(table: Path) -> set[int]:
+    """Ports that somebody listens at, in the process's network namespace."""
+    rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
+    return {int(fields[1].rpartition(":")[2], 16) for fields in rows if fields[3] == "0A"}
+
+
+class People:
+    """The processes that own an end: what each used since the watch began."""
+
+    def __init__(self) -> None:
+        self._first = processes(everyone())
+        self._threads = {pid: threads(pid) for pid in self._first}
+        self.found: dict[int, dict[str, Any]] = {}
+
+    def look(self, pids: set[int]) -> None:
+        """Read them again: what ends before the next look keeps what it had used by now."""
+        now = processes(pids)
+        for pid in now:
+            entry = self.found.setdefault(pid, identity(pid))
+            grown = now[pid] | self._grown(pid)
+            for name, before in self._first.get(pid, {}).items():
+                grown[name] -= before
+            for name, value in grown.items():
+                # What threads that have ended had counted is gone.
+                entry[name] = max(entry.get(name, 0), value)
+        for pid in pids - set(now):
+            self.found.setdefault(pid, {})["ended"] = True
+
+    def _grown(self, pid: int) -> dict[str, int]:
+        """The switches of its threads, and the time of the thread that wanted to run most."""
+        before = self._threads.get(pid, {})
+        grown = [
+            [count - first for count, first in zip(counts, before.get(tid, (0, 0, 0)), strict=True)]
+            for tid, counts in threads(pid).items()
+        ]
+        columns = list(zip(*grown, strict=True)) or [(0,)] * 3
+        return {
+            "voluntary": sum(columns[0]),
+            "involuntary": sum(columns[1]),
+            "busiest_ms": max(columns[2]) // 1_000_000,
+        }
+
+    @property
+    def cpu_ns(self) -> float:
+        """CPU time of all of them together."""
+        rows = self.found.values()
+        used: int = sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
+        return 1e6 * used
