@@ -19,7 +19,17 @@ from analysis.raw.run import Run
 from analysis.tables import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.times.words import part_text
-from analysis.wording import amount, listed, number, place, size_text, spread, transport_text, ways
+from analysis.wording import (
+    TITLES,
+    amount,
+    listed,
+    number,
+    place,
+    size_text,
+    spread,
+    transport_text,
+    ways,
+)
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
@@ -30,22 +40,15 @@ class Shown:
     """Conditions that the first screen has a figure for, and the option that measures them."""
 
     conditions: str
-    title: str
     note: str
     option: str
 
 
 PLACES = (
-    Shown("same-cpu", "One CPU", "both processes share it", "--placements same-cpu"),
-    Shown(
-        "cross-cpu", "Two CPUs", "each sleeps until its message comes",
-        "--placements cross-cpu",
-    ),
-    Shown(
-        "cross-cpu+spin", "Two CPUs, never asleep", "both processes poll",
-        "--placements cross-cpu --wait spin",
-    ),
-)  # fmt: skip
+    Shown("same-cpu", "both processes share it", "--placements same-cpu"),
+    Shown("cross-cpu", "each sleeps until it is woken", "--placements cross-cpu"),
+    Shown("cross-cpu+spin", "both processes poll", "--placements cross-cpu --wait spin"),
+)
 
 
 class Pair(NamedTuple):
@@ -240,6 +243,7 @@ class Answer:
         differ, alike = [], []
         for found in self.counted:
             words = found.row.measure.words
+            words += " a round trip" if found.row.measure.per == "round trip" else ""
             if len(found.figures) < 2 or not found.row.measure.headline or words.startswith("…"):
                 continue
             if found.alike:
@@ -333,5 +337,5 @@ def title_text(answer: Answer) -> str:
 
 def title_of(conditions: str) -> str:
     """`two CPUs, never asleep`."""
-    known = next((shown for shown in PLACES if shown.conditions == conditions), None)
-    return known.title[:1].lower() + known.title[1:] if known else place(conditions)
+    title = TITLES.get(conditions)
+    return title[:1].lower() + title[1:] if title else place(conditions)

@@ -31,7 +31,7 @@ def draw_answer(answer: Answer) -> Drawn:
     )
     caption = (
         f"Medians of a {answer.iteration} with their 95 % intervals, and instructions a message. "
-        "Paste it with the line below its bars: a time without its machine says nothing."
+        "Paste it with the lines below its bars: a time means nothing without its machine."
     )
     return drawn("answer", TITLE, caption, alt, _plot, answer, data=table)
 
@@ -71,7 +71,7 @@ def _times(ax: Axes, answer: Answer) -> None:
             if figure.low is not None and figure.high is not None:
                 ax.hlines(place, figure.low / 1000, figure.high / 1000, color=INK, linewidth=2)
                 end = max(end, figure.high)
-            text = f" {name} {amount(figure.value, 'ns')}"
+            text = f"  {name} {amount(figure.value, 'ns')}"
             ax.text(end / 1000, place, text, va="center", fontsize=16)
     labels = [capital(title_of(placed.conditions)).replace(", ", ",\n") for placed in answer.placed]
     ax.set_yticks(range(len(labels)), labels, fontsize=16)

@@ -31,8 +31,8 @@ MOST_IN_A_SENTENCE = 2  # transports: two are a sentence, more are a table
 # Measure, and the words before and after its figure.
 COUNTS = (
     ("payload_copies", "copies each payload byte", "times"),
-    ("functions_hit", "runs", "different functions"),
-    ("function_calls", "makes", "function calls"),
+    ("functions_hit", "runs", "different functions a round trip"),
+    ("function_calls", "makes", "function calls a message"),
 )
 NO_COUNTS = "This run has no valid cell in which copies or kernel functions were counted."
 NO_TIMES = "It has no times: a guest's are none, and no valid, unprobed cell ran on the host."
@@ -79,7 +79,7 @@ def _counts(run: Run, ledger: Ledger) -> list[str]:
             clauses.setdefault(machine, []).append(f"{verb} {figures}")
     size = size_text(ledger.size)
     return [
-        f"For a message of {size} the kernel {listed(said)} ({machine})."
+        f"With messages of {size} the kernel {listed(said)} ({machine})."
         for machine, said in clauses.items()
     ]
 
@@ -183,7 +183,7 @@ def _gap(found: Answered, ledger: Ledger) -> list[str]:
     gaps = [gap for gap in gaps if gap.transport == gaps[0].transport]
     said = [gap_text(gap) for gap in gaps]
     if any(gap.placement == ACROSS for gap in gaps) and (causes := _causes(found.run, ledger)):
-        said.append(f"What is known of sleeping and waking across CPUs: {'; '.join(causes)}.")
+        said.append(f"Known causes of sleeping and waking across CPUs: {'; '.join(causes)}.")
     return said
 
 
@@ -194,12 +194,12 @@ def _causes(run: Run, ledger: Ledger) -> list[str]:
         if early and early.valid and early.value > TERMS.none:
             machine = machine_text(run, line.target, line.kernel)
             causes.append(
-                f"over a Unix socket {number(early.value)} wake-ups a round trip come out of "
-                f"unix_write_space, which wakes a process before its message is there ({machine})"
+                f"over a Unix socket unix_write_space makes {number(early.value)} wake-ups a round "
+                f"trip, before the message is there ({machine})"
             )
     if is_virtual(run):
         causes.append(
-            "the host is a virtual machine, and the way out of idle usually leads through its "
+            "the host is a virtual machine, where an idle CPU usually wakes by way of the "
             "hypervisor"
         )
     return causes

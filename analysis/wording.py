@@ -12,6 +12,12 @@ PLACEMENTS = {
     "cross-cpu": "across two CPUs",
     "free": "placed freely",
 }
+# Of the usual conditions, on cards and figures.
+TITLES = {
+    "same-cpu": "One CPU",
+    "cross-cpu": "Two CPUs",
+    "cross-cpu+spin": "Two CPUs, never asleep",
+}
 TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
 # How a cell waits, is scheduled and is connected.
 WAYS = {
@@ -99,6 +105,11 @@ def place(text: str) -> str:
     where = PLACEMENTS.get(conditions.placement, conditions.placement)
     words = [WAYS[word] for word in conditions.unusual if word in WAYS]
     return where + (f" ({', '.join(words)})" if words else "")
+
+
+def place_title(text: str) -> str:
+    """`Two CPUs, never asleep`: conditions that have a title of their own; others as they are."""
+    return TITLES.get(text, text)
 
 
 def transport_text(transport: str) -> str:

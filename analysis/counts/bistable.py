@@ -44,8 +44,8 @@ class SwitchModes(Workload):
         return {
             STEADY: f"steady: {value} in each of {len(self.values)} repeats",
             BISTABLE: f"bistable: {value}, from one repeat to another",
-            MIXED: f"mixed: {value}, so that round trips of several kinds are in each window",
-            ONCE: f"{value}, measured once: nothing can be said of its steadiness",
+            MIXED: f"mixed: {value}, from round trips of several kinds",
+            ONCE: f"{value}, measured once: whether it is steady is unknown",
         }[self.kind]
 
 

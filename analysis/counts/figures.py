@@ -32,8 +32,8 @@ KINDS = {
     "switches_involuntary": "involuntary: was preempted",
 }
 FUNCTIONS = {
-    "functions_hit": "different functions",
-    "function_calls": "calls of them a message",
+    "functions_hit": "different functions, per round trip",
+    "function_calls": "their calls, per message",
 }
 
 
@@ -134,8 +134,8 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
         for kind, words in KINDS.items()
     )
     caption = (
-        f"Each mark is one repeat ({conditions}), both processes together. Marks of a column that "
-        f"form two groups tell of two conditions; their median would hide it. Numbers: "
+        f"Each mark is one repeat ({conditions}), both processes together. Two groups of marks in "
+        f"a column are two kinds of repeat, which a median would hide. Numbers: "
         f"{source_of(best)}."
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
@@ -162,9 +162,9 @@ def _functions(ledger: Ledger, conditions: str) -> Drawn:
         points = (_points([(place, line)], place, ledger.transports) for place in ledger.conditions)
         panels.append(Panel(FUNCTIONS[row.measure.id], tuple(chain.from_iterable(points))))
     caption = (
-        "Left, how many different kernel functions ran at least once a round trip; right, how "
-        f"often they were called for one message ({conditions}). More calls make a longer path, "
-        "which is not the same as more time."
+        "Left: how many different kernel functions run at least once a round trip. Right: how "
+        f"often they are called for one message ({conditions}). More calls are a longer path, which need "
+        "not take more time."
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
     caption, panels_drawn = f"{caption} {_from(best)}", tuple(panels)

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.drawing import FAINT, MARKERS, axes_row, colour
+from analysis.wording import place_title
 
 
 class Point(NamedTuple):
@@ -54,9 +55,9 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
     """A dumbbell for each measure: read the distance between the two marks, not their place."""
     labels = list(dict.fromkeys(p.label for panel in panels for p in panel.points))
     transports = _transports(panels)
-    figure, axes = axes_row(len(panels), 9, 1.3 + 0.42 * len(labels), sharey=True, sharex=True)
+    figure, axes = axes_row(len(panels), 9, 1.3 + 0.62 * len(labels), sharey=True, sharex=True)
     for ax, panel in zip(axes, panels, strict=True):
-        ax.set_title(panel.title)
+        ax.set_title(place_title(panel.title))
         for label in labels:
             values = [p.value for p in panel.points if p.label == label]
             if values:
@@ -69,8 +70,11 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
         ax.set_xlabel(unit)
         ax.grid(axis="y", visible=False)
         ax.set_xlim(left=min(0, ax.get_xlim()[0]))
-    axes[0].set_yticks(range(len(labels)), labels)
-    axes[0].invert_yaxis()
+    # Above its row: beside the axes, labels would be all that a phone shows.
+    for row, label in enumerate(labels):
+        axes[0].text(0, row - 0.3, label, transform=axes[0].get_yaxis_transform(), va="bottom")
+    axes[0].set_yticks([])
+    axes[0].set_ylim(len(labels) - 0.6, -0.9)
     _legend(figure, transports)
     return figure
 
@@ -89,7 +93,8 @@ def switches_plot(panels: tuple[Panel, ...]) -> Figure:
             ax.plot(places, values, MARKERS[transports.index(transport)],
                     color=colour(transport, transports), alpha=0.75, markersize=6)  # fmt: skip
         ax.set_xticks(
-            range(len(columns)), [f"{label}\n{transport}" for label, transport in columns]
+            range(len(columns)),
+            [f"{place_title(label)}\n{transport}" for label, transport in columns],
         )
         ax.set_xlim(-0.6, len(columns) - 0.4)
         ax.set_ylim(bottom=min(-0.1, ax.get_ylim()[0]))
@@ -112,7 +117,7 @@ def functions_plot(panels: tuple[Panel, ...]) -> Figure:
             bar = ax.barh(row, point.value, 0.32, color=colour(point.transport, transports))
             whole = point.value >= 100 or point.value == int(point.value)
             ax.bar_label(bar, labels=[f"{point.value:,.{0 if whole else 1}f}"], padding=4)
-        ax.set_yticks(range(len(labels)), labels)
+        ax.set_yticks(range(len(labels)), list(map(place_title, labels)))
         ax.invert_yaxis()
         ax.margins(x=0.12)
         ax.grid(axis="y", visible=False)

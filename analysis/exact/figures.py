@@ -81,25 +81,25 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
     caption = " ".join(
         (
             "The client's message, from its system call to the server's return from its own: "
-            f"{listed(costs)} ({where}, {comparison.title}). The answer takes another way, so this "
-            "is not what a message costs on average. Read it from left to right, and down "
-            "into the kernel: a box lies below the layer that called it and is as wide as its "
-            "instructions, all on one scale.",
+            f"{listed(costs)} ({where}, {comparison.title}). The server's answer takes another "
+            "path, so the mean of a message, which stands above, is another number. Read the "
+            "figure from left to right, and down into the kernel: a box lies below the layer that "
+            "called it and is as wide as its instructions, all on one scale.",
             *(
                 f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
                 f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
                 for message in found
                 if message.softirq
             ),
-            "The grey row says who is in which system call; signs stand where payload is copied, a "
-            "sleeper is woken, and the CPU is switched. Numbers: every instruction that exact "
-            f"mode's emulated CPU ({comparison.cells[0].cpu}) executed in its steady round trip, "
-            f"which {listed(shares)} iterations are exactly; copies by who was seen to copy "
-            "payload.",
+            "The grey row says who is in which system call. Signs mark where payload is copied, a "
+            "sleeper is woken, and the CPU switches. Numbers: every instruction that exact mode's "
+            f"emulated CPU ({comparison.cells[0].cpu}) executed in the steady round trip, to which "
+            f"{listed(shares)} iterations are identical. A copy is marked in the functions that "
+            "were seen to copy payload.",
             *(
-                f"Over {message.transport} nobody is woken before the switch: the receiver is "
-                "awake already. Such a wake-up, ahead of the message, stands behind the switch: "
-                "the reader wakes the sender before it answers."
+                f"Over {message.transport} no wake-up precedes the switch: the receiver is awake "
+                "already. The wake-up after the switch is the reader's, which wakes the sender "
+                "before it answers."
                 for message in found
                 if message.woken_ahead
             ),
@@ -123,9 +123,9 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
 
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
     caption = (
-        f"A bar is one round trip ({where}), parted by what the kernel does. Compare the parts: "
-        "what two transports share is of one length in both. Helpers (locks, lists, memcpy) are "
-        "given to the layer that calls them where probes/functions.tsv says so."
+        f"A bar is one round trip ({where}), divided by what the kernel does. Compare the parts: "
+        "what two transports share is equally long in both. Helpers (locks, lists, memcpy) belong "
+        "to the layer that calls them where probes/functions.tsv says so."
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."
     rows = [

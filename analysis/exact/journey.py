@@ -62,7 +62,7 @@ class Journey:
     @property
     def title(self) -> str:
         """The heading of its figure."""
-        return f"From client to server over {self.transport}: {self.total:,} instructions"
+        return f"{self.transport}: {self.total:,} instructions, client to server"
 
     @property
     def woken_ahead(self) -> bool:

@@ -43,7 +43,7 @@ EDGE = "the tracer's window is wider by some system calls"
 AGE = "exact mode's connection has had more messages"
 OPEN = "not explained"
 DIFFERENT = (OPEN, AGE, EDGE, CONDITIONS, HELPER)
-BLIND = " Out of ftrace's sight: functions of lib/, entry code, all that is marked notrace."
+BLIND = " It cannot see functions of lib/, entry code and all that is marked notrace."
 UNSEEN = "no probe watched it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 
@@ -91,8 +91,8 @@ class Crosscheck:
             return text
         blind = {row.function for row in self.rows if row.ftrace is None} & exact
         return (
-            f"{text} (ftrace, at least once a round trip in {self.traced} round trips: "
-            f"{len(ftrace)}; it cannot see {len(blind)} of the {len(exact)})"
+            f"{text} (ftrace counted {len(ftrace)} over {self.traced} round trips, and cannot see "
+            f"{len(blind)} of the {len(exact)})"
         )
 
     @property
@@ -112,7 +112,7 @@ def hits_text(found: Sequence[Crosscheck]) -> str:
         if (check.kernel, check.size, check.conditions) == (kernel, size, conditions)
     ]
     return (
-        f"Different kernel functions that each round trip of {size_text(size)} calls "
+        f"How many different kernel functions a round trip of {size_text(size)} calls "
         f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}."
         f"{BLIND if any(check.traced for check in found) else ''}"
     )

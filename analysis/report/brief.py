@@ -14,7 +14,7 @@ from analysis.intervals import Estimate
 from analysis.machine import kernel_text
 from analysis.times.words import part_text
 from analysis.verdicts.verdict import Verdict, tally
-from analysis.wording import amount, capital, counted, listed, number
+from analysis.wording import amount, capital, counted, listed, number, transport_text
 
 WIDTH, MOST_LINES = 80, 25
 NAME, FIGURE = 34, 9  # columns of the table
@@ -24,7 +24,12 @@ ROWS = {
 }
 MOST_NAMED = 3  # counts in a sentence
 RATE = 10_000  # requests a second
-STYLES = {"CONFIRMED": "bold green", "REFUTED": "bold red", "INVALID": "bold yellow"}
+STYLES = {
+    "CONFIRMED": "bold green",
+    "REFUTED": "bold red",
+    "INVALID": "bold yellow",
+    "BUSY": "bold yellow",
+}
 
 
 def show_brief(analysis: Analysis, report: Path) -> None:
@@ -54,6 +59,8 @@ def _warnings(analysis: Analysis) -> Iterator[str]:
         yield f"DISAGREE  {counted(found, 'figure')}: instruments differ, see --full"
     if found := len(analysis.tables.invalid):
         yield f"INVALID   {counted(found, 'cell run')}: used in no verdict, see --full"
+    if analysis.disturbed.many:
+        yield from _wrapped(f"BUSY      {analysis.disturbed.sentence()}", " " * 10)
 
 
 def _answer(analysis: Analysis) -> Iterator[str]:
@@ -140,8 +147,9 @@ def _matters(answer: Answer) -> Iterator[str]:
     large = [f"{_value(placed.large)} ({title_of(placed.conditions)})" for placed in answer.asleep]
     if shares:
         yield from _wrapped(
-            f"{RATE:,} requests/s take {listed(shares, 'or')} more of a CPU. The difference is "
-            f"1 % of a request of {listed(large, 'or')}.", "  ",
+            f"Over {transport_text(answer.names[1])} {RATE:,} requests/s take "
+            f"{listed(shares, 'or')} more of a CPU. The difference is 1 % of a request of "
+            f"{listed(large, 'or')}.", "  ",
         )  # fmt: skip
 
 

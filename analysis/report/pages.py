@@ -33,7 +33,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("programs", "In real programs", programs.programs),
     ("switches", "Context switches", counts.switches),
     ("path", "Between send and receive", times.path),
-    ("wakeups", "Who is woken out of what", times.wakeups),
+    ("wakeups", "Who wakes whom", times.wakeups),
     ("trees", "The call tree of a message", times.trees),
     ("profile", "Where the time on the CPU goes", times.profile),
     ("functions", "Kernel functions", counts.kernel_functions),

@@ -110,7 +110,7 @@ def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
     if first is None or len(first.transports) > MOST_TOGETHER:
         return
     table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
-    for name in ("Slowdown", "in this timing"):
+    for name in ("slowdown", "conditions"):
         table.add_column(name, overflow="fold")
     for timing in analysis.timings:
         if (timing.pattern, timing.size) == (first.pattern, first.size):

@@ -15,6 +15,7 @@ from analysis.wording import counted, listed, number
 # a smaller share is less than repeats of a quiet machine differ by.
 MOST_STOLEN = 0.05  # by the hypervisor, on one measured CPU
 MOST_TAKEN = 0.10  # by other processes, on the measured CPUs together
+MOST_DISTURBED = 0.2  # of the cell runs: medians of a run with more are those of a busy machine
 ENDS = 2  # of many CPUs a cell that is placed freely uses two at a time
 
 
@@ -61,8 +62,13 @@ class Disturbed(NamedTuple):
         }
         said = listed([f"{words} {count}" for words, count in causes.items() if count])
         runs = f"{len(shares)} of {counted(self.recorded, 'unprobed cell run')}"
-        text = f"Disturbed: {runs} ({number(self.share * 100)} %)"
+        text = f"{runs} were disturbed ({number(self.share * 100)} %)"
         return f"{text}: {said}." if said else f"{text}."
+
+    @property
+    def many(self) -> bool:
+        """Whether a reader must know it before any time."""
+        return (self.share or 0) > MOST_DISTURBED
 
 
 def shares_of(cell: Cell) -> Shares | None:

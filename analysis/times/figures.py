@@ -88,7 +88,8 @@ def _latency(
     caption = (
         f"Each line is one {lines} ({pattern}, {size_text(size)}): the share of iterations that "
         f"took no longer than x.{agree} A step: two kinds of iteration. A dot is the median, a "
-        f"stroke a mode.{GREY if many else ''} The slowest lie further right: the table has p99. "
+        f"stroke a mode.{GREY if many else ''} The slowest are beyond the right end: the table has "
+        "p99. "
         f"{source}"
     )
     alt = "Cumulative distribution of iteration times, for each transport and placement."

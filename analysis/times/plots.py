@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.drawing import CARD, COLOURS, FAINT, INK, colour
-from analysis.wording import size_text
+from analysis.wording import place_title, size_text
 
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
 LABEL_APART = 0.062  # of the axes' height
@@ -84,7 +84,7 @@ def _small_multiples(
         }
         looks.append(look)
         for ax, multiple in zip(axes, row, strict=False):
-            ax.set_title(multiple.title)
+            ax.set_title(place_title(multiple.title))
             ax.set_xscale("log")
             for curve in multiple.beside:
                 ax.plot(curve.x, curve.y, linewidth=0.9, color=FAINT, alpha=faint)

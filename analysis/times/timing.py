@@ -27,7 +27,7 @@ QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "re
 class Latency:
     """A transport's times under one set of conditions: means over repeats.
 
-    p50 and p99 are of the iterations of each repeat, in ns.
+    p50 and p99 are of the iterations of each cell run, in ns; the runs of one repeat count once.
     """
 
     transport: str
@@ -140,7 +140,8 @@ def _messages_per(rows: pd.DataFrame, quantity: str) -> Estimate | None:
 
 
 def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
-    return _mean(rows[(rows["quantity"] == quantity) & (rows["key"] == key)]["value"])
+    found = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
+    return _mean(found.groupby("repeat")["value"].mean())
 
 
 def _mean(values: "pd.Series[float]") -> Estimate | None:

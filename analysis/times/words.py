@@ -48,11 +48,11 @@ def ratio_text(ratio: Ratio) -> str:
 
 
 def whole_text(ratio: Ratio) -> str:
-    """`; by the mean of all 1.72 times, 95 % interval 1.60 to 1.84`; empty where it is unknown."""
+    """`; 1.72 times by the mean, 95 % interval 1.60 to 1.84`; empty where it is unknown."""
     if ratio.all is None:
         return ""
     sure = "" if ratio.all.low is None else f", {interval_text(ratio.all, repeats=False)}"
-    return f"; by the mean of all {number(ratio.all.value)} times{sure}"
+    return f"; {number(ratio.all.value)} times by the mean{sure}"
 
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
@@ -141,11 +141,11 @@ def gap_text(gap: Parts) -> str:
         stack, rest = part_text(gap.stack, signed=True), part_text(gap.rest, signed=True)
         share = _share(gap)
         of_stack, of_rest = (f", {part} %," if part else "" for part in share)
-        said += f": {stack}{of_stack} of stack and {rest}{of_rest} of {REST[gap.placement]}"
+        said += f": {stack}{of_stack} in the stack and {rest}{of_rest} in {REST[gap.placement]}"
     if gap.total.low is None:
         said += f" ({interval_text(gap.total)})"
     elif gap.total.spans(0):
-        said += ". Whether there is such a difference at all, this run cannot tell"
+        said += ". The interval holds zero: this run cannot tell whether there is a difference"
     return f"{said}."
 
 

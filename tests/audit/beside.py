@@ -48,7 +48,7 @@ def _per(screen: Screen, what: str, transport: str | None) -> Iterator[float]:
             yield sum(values) / len(values)
 
 
-# "its steady round trip, which 201 of 299 (unix) and 143 of 299 (tcp) iterations are exactly"
+# "the steady round trip, to which 201 of 299 (unix) and 143 of 299 (tcp) iterations are identical"
 STEADY = r"(?P<same>\d+) of (?P<all>\d+) \((?P<name>[\w-]+)\)(?= iterations| and \d|, \d)"
 
 
@@ -58,9 +58,10 @@ def steady(match: Match, screen: Screen) -> Checks:
     yield Check(f"iterations, {name}", parse(match["all"]), (cell["iterations"],))
 
 
-# "Disturbed: 55 of 96 unprobed cell runs (57.3 %): the hypervisor took more than 5 % of a CPU …"
+# "55 of 96 unprobed cell runs were disturbed (57.3 %): the hypervisor took more than 5 % of …"
 DISTURBED = (
-    r"Disturbed: (?P<some>\d+) of (?P<all>\d+) unprobed cell runs? \((?P<percent>[\d.]+) %\)"
+    r"(?P<some>\d+) of (?P<all>\d+) unprobed cell runs? were disturbed "
+    r"\((?P<percent>[\d.]+) %\)"
     r"(?:: (?:the hypervisor took more than 5 % of a CPU in (?P<stolen>\d+))?(?: and )?"
     r"(?:other processes ran for more than 10 % of the time in (?P<taken>\d+))?)?"
 )
@@ -83,9 +84,7 @@ def disturbed(match: Match, screen: Screen) -> Checks:
         yield Check(f"disturbed, {name}", parse(match[name] or "0"), (value,))
 
 
-EARLY = (
-    rf"over a Unix socket (?P<value>{NUMBER}) wake-ups a round trip come out of unix_write_space"
-)
+EARLY = rf"over a Unix socket unix_write_space makes (?P<value>{NUMBER}) wake-ups a round trip"
 
 
 def early(match: Match, screen: Screen) -> Checks:

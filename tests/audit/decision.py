@@ -25,9 +25,9 @@ LARGE = (
 CARD = (
     rf"\*\*(?P<title>{'|'.join(sorted(TITLES, key=len, reverse=True))})\*\*: [^;\d]*; "
     rf"(?P<total>{TIME}); (?P<first>[\w-]+) (?P<one>{TIME}); (?P<second>[\w-]+) (?P<two>{TIME}); "
-    rf"(?:95 % interval (?P<ends>{ENDS}), )?(?P<repeats>\d+) repeats?"
-    r"(?:, too few for an interval)?; "
+    rf"(?:95 % interval (?P<ends>{ENDS})|(?P<few>\d+) repeats?, too few for an interval); "
     rf"(?P<ratio>{NUMBER}) times as long(?: \((?P<ratio_ends>{ENDS})\))?"
+    r"(?:; (?P<repeats>\d+) repeats?)?"
 )
 INTERVAL = r"95 % intervals?(?=\)|,)"  # of a table's figures, each of which is checked
 # "two CPUs: unix 35.6 µs, tcp 57.1 µs"
@@ -110,7 +110,8 @@ def card(match: Match, screen: Screen) -> Checks:
     for name, values in (("one", first), ("two", second)):
         yield Check(f"{where}, {name}", parse(match[name]), (intervals.mean(values).value,))
     yield from _said(f"{where}, added", match["total"], match["ends"], _difference(first, second))
-    yield Check(f"{where}, repeats", parse(match["repeats"]), (len(first),))
+    repeats = match["few"] or match["repeats"]
+    yield Check(f"{where}, repeats", parse(repeats), (len(first),))
     ratio = intervals.quotient(second, first)
     yield from _said(f"{where}, ratio", match["ratio"], match["ratio_ends"], ratio)
 

@@ -98,7 +98,10 @@ class Screen:
             target="host", probed=False, transport=transport, conditions=conditions,
             pattern=pattern, quantity=quantity, key=key,
         )  # fmt: skip
-        return {where.repeat: figure.value for where, figure in found.items()}
+        by_repeat: defaultdict[int, list[float]] = defaultdict(list)
+        for where, figure in found.items():
+            by_repeat[where.repeat].append(figure.value)  # a pass that was run again has two
+        return {repeat: sum(values) / len(values) for repeat, values in by_repeat.items()}
 
     def cpu(self, transport: str, conditions: str) -> ByRepeat:
         """CPU time of both processes for a message, in user mode and in the kernel, by repeat."""
@@ -133,9 +136,9 @@ MEASURES = {
     "wake-ups that found nothing to read": ("spurious_wakeups", (), "trip"),
     "context switches": ("switches", ("voluntary", "involuntary"), "trip"),
     INSTRUCTIONS: ("instructions", ("total",), "message"),
-    "… share of exact mode's round trips that are this one": ("steady_share", ("",), "window"),
-    "… mean of exact mode's window, ticks and all": ("instructions", ("window",), "message"),
-    "steps: a repeated string instruction counts each time": ("steps", ("total",), "message"),
+    "… share of iterations identical to this one": ("steady_share", ("",), "window"),
+    "… mean over all iterations, timer ticks included": ("instructions", ("window",), "message"),
+    "… in steps: each repetition of a string instruction": ("steps", ("total",), "message"),
 }
 # Of functions that are called at least once a round trip: how many, and how often for a message.
 HIT, CALLS = "kernel functions hit", "calls of these functions"

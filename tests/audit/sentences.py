@@ -109,7 +109,7 @@ MEDIANS = (
     rf"(?P<place>{PLACE})(?: \((?P<ways>[^()]*)\))? (?P<one>{TIME}) over (?P<first>{NAME})"
     rf"(?: and (?P<two>{TIME}) over (?P<second>{NAME})"
     rf"(?: \((?P<ratio>{NUMBER}) times as long, (?P<sure>[^();]*)"
-    rf"(?:; by the mean of all (?P<all>{NUMBER}) times(?P<sure_all>[^()]*))?\))?)?"
+    rf"(?:; (?P<all>{NUMBER}) times by the mean(?P<sure_all>[^()]*))?\))?)?"
 )
 
 
@@ -171,11 +171,11 @@ def _interval(what: str, ends: str, estimate: Estimate, unit: str = "") -> Check
 
 # "Across two CPUs a message of 64 B takes 11.3 µs (…) longer over TCP than over a Unix socket: …"
 PART = rf"(?P<{{name}}>{TIME})(?: \((?P<{{name}}_ends>{ENDS})\))?"
-SHARED = rf"{PART}(?:, (?P<{{name}}_share>\d+) %,)? of (?:{{words}})"
+SHARED = rf"{PART}(?:, (?P<{{name}}_share>\d+) %,)? in (?:{{words}})"
 GAP = (
     rf"(?P<place>{PLACE}) a message of [\d.]+ \w+ takes {PART.format(name='total')} "
     rf"(?P<way>longer|less) over (?P<over>{NAME}) than over (?P<than>{NAME})"
-    rf"(?:: {SHARED.format(name='stack', words='stack')} and "
+    rf"(?:: {SHARED.format(name='stack', words='the stack')} and "
     rf"{SHARED.format(name='rest', words='switching between the processes|sleeping and waking')})?"
     r"(?: \((?P<repeats>\d+) repeats?, too few for an interval\))?"
 )
@@ -276,8 +276,8 @@ def _size(match: Match, screen: Screen) -> Checks:
 # What holds numbers, and how they are computed again. All patterns look at every paragraph.
 PATTERNS: tuple[tuple[str, Callable[[Match, Screen], Checks]], ...] = (
     (BY_TRANSPORT.format(unit="times"), _counts("copies of each payload byte")),
-    (BY_TRANSPORT.format(unit="different functions"), _counts(HIT)),
-    (BY_TRANSPORT.format(unit="function calls"), _counts(CALLS)),
+    (BY_TRANSPORT.format(unit="different functions a round trip"), _counts(HIT)),
+    (BY_TRANSPORT.format(unit="function calls a message"), _counts(CALLS)),
     (f"(?:takes|executes) {BY_TRANSPORT.format(unit='instructions')}", _counts(INSTRUCTIONS)),
     (decision.ADDED, decision.added),
     (decision.OPEN, decision.undecided),

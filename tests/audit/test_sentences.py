@@ -44,9 +44,9 @@ On this machine TCP adds 5.00 µs (5.00 to 5.00) to a round trip on one CPU and 
 20.0) across two CPUs.
 
 **Two CPUs, never asleep**: both processes poll; +5.00 µs; unix 4.00 µs; tcp 9.00 µs; 95 % \
-interval 5.00 to 5.00, 6 repeats; 2.25 times as long (2.25 to 2.25)
+interval 5.00 to 5.00; 2.25 times as long (2.25 to 2.25); 6 repeats
 
-**How much more of a CPU TCP takes, by requests a second (95 % interval)**
+**More of a CPU that TCP takes (95 % interval)**
 
 | requests/s | One CPU | Two CPUs |
 | --- | ---: | ---: |
@@ -62,15 +62,15 @@ For a message of 64 B the kernel copies each payload byte 2.00 times over a Unix
 alike (6.12.9).
 
 A round trip of 64 B takes, at the median, on one CPU 10.0 µs over a Unix socket and 15.0 µs over \
-TCP (1.50 times as long, 95 % interval 1.50 to 1.50, 6 repeats; by the mean of all 1.60 \
-times, 95 % interval 1.60 to 1.60) and across two CPUs 40.0 µs over a Unix socket and \
+TCP (1.50 times as long, 95 % interval 1.50 to 1.50, 6 repeats; 1.60 times by the mean, \
+95 % interval 1.60 to 1.60) and across two CPUs 40.0 µs over a Unix socket and \
 60.0 µs over TCP (1.50 times as long, 95 % interval 1.50 to 1.50, 6 repeats).
 
 Blocking reads, default scheduler, one connection; no batching: one message per read.
 
 Across two CPUs a message of 64 B takes 10.0 µs (10.0 to 10.0) longer over TCP than over a Unix \
-socket: +2.50 µs (2.50 to 2.50), 25 %, of stack and +7.50 µs (7.50 to 7.50), 75 %, of sleeping \
-and waking.
+socket: +2.50 µs (2.50 to 2.50), 25 %, in the stack and +7.50 µs (7.50 to 7.50), 75 %, in \
+sleeping and waking.
 
 {LEDGER}"""
 

@@ -72,11 +72,12 @@ def _card(answer: Answer, conditions: str, longest: float) -> Card:
     large = sign + part_text(pair.added)
     figure, _, ends = large.partition(" (")
     repeats = counted(pair.added.repeats, "repeat")
-    sure = f"95 % interval {ends.rstrip(')')}, {repeats}" if ends else interval_text(pair.added)
+    sure = [f"95 % interval {ends.rstrip(')')}", repeats] if ends else [interval_text(pair.added)]
     ratio = f"{number(pair.ratio.value)} times as long"
     if pair.ratio.low is not None and pair.ratio.high is not None:
         ratio += f" ({number(pair.ratio.low)} to {number(pair.ratio.high)})"
-    return Card(title, known.note if known else "", figure, bars, [sure, ratio], ())
+    lines = [sure[0], ratio, *sure[1:]]
+    return Card(title, known.note if known else "", figure, bars, lines, ())
 
 
 def _bar(name: str, figure: Estimate, longest: float) -> Bar:
@@ -93,10 +94,7 @@ def _matters(answer: Answer) -> Card:
         shares = [placed.shares[place_] for placed in places]
         rows.append((f"{rate:,}", *map(_share, shares)))
     heads = numbers(*(capital(title_of(placed.conditions)) for placed in places))
-    caption = (
-        f"How much more of a CPU {transport_text(answer.names[1])} takes, by requests a second "
-        "(95 % interval)"
-    )
+    caption = f"More of a CPU that {transport_text(answer.names[1])} takes (95 % interval)"
     beyond = any(share.beyond for placed in places for share in placed.shares)
     name = answer.names[1]
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]

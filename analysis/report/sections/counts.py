@@ -22,12 +22,11 @@ from analysis.report.inline import (
     measured,
     say,
 )
-from analysis.wording import NOT_MEASURED, counted, number, size_text, transport_text
+from analysis.wording import NOT_MEASURED, capital, counted, number, size_text, transport_text
 
 EARLY = "unix_write_space"
 SHOWN_DISAGREEMENTS = 4
 FROM = Column("where from", "from")
-TARGET = Column("target")
 # Of the full ledger: its name, and the measure that it begins with (measures.tsv).
 THEMES = (
     ("Copies and buffers", "payload_copies"),
@@ -49,9 +48,9 @@ def first_ledger(analysis: Analysis, _: Figures) -> Blocks:
         narrow = ledger.narrow(MOST_TOGETHER)
         yield _ledger_table(narrow, ledger.headline(), True, "The ledger")
         yield Text("note", say(
-            "Median over repeats; the range below a figure spans them. The grey line is the second "
-            "source. “Functions hit” are those called at least once a round trip. Rows are of "
-            "these machines: {}. "
+            "A figure is the median over repeats; the range below it spans them. A grey line is "
+            "a second source. “Functions hit” are called at least once a round trip. The machines: "
+            "{}. "
             '<a href="#ledger-full">Every row and every instrument</a>',
             "; ".join(machines(analysis, ledger.headline())),
         ))  # fmt: skip
@@ -86,19 +85,19 @@ def _by_theme(ledger: Ledger) -> Blocks:
         yield Group("closed", f"{name}: {counted(len(found), 'row')}", [table])
     others = [row for row in ledger.rows if row not in rows]
     if unrun := [row.measure.words for row in others if row.why_missing.startswith("not run")]:
-        yield say(
-            "Not counted, since nobody asked for it: {}. One command counts all of it: {}.",
-            "; ".join(unrun), code("sudo ./runners/run.sh --instruments all"),
-        )  # fmt: skip
+        all_ = code("sudo ./runners/run.sh --instruments all")
+        names = [words for words in unrun if not words.startswith("…")]  # parts of the row above
+        summary = say("{} not counted here: {} counts them", counted(len(unrun), "row"), all_)
+        yield Group("closed", summary, [f"{capital('; '.join(names))}."])
     if lacking := [row.measure.words for row in others if row.measure.words not in unrun]:
-        yield f"Nothing in this run counts: {'; '.join(lacking)}."
+        yield f"Nothing in this run counts these: {'; '.join(lacking)}."
 
 
 def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title: str) -> Table:
     heads = [Column(transport, "n", conditions) for conditions, transport in ledger.columns]
     return Table(
         f"{title}: {ledger.pattern}, {size_text(ledger.size)}, per message unless noted",
-        [hidden("measure"), TARGET, *heads, FROM],
+        [hidden("measure"), *heads, FROM],
         [line for row in rows for line in _ledger_lines(ledger, row, short)], "ledger",
     )  # fmt: skip
 
@@ -107,14 +106,14 @@ def _ledger_lines(ledger: Ledger, row: LedgerRow, short: bool) -> Iterator[Row]:
     lines = row.best() if short else row.lines
     if not lines:
         blanks = [NOT_MEASURED] * len(ledger.columns)
-        yield Row((row.measure.words, "", *blanks, row.why_missing))
+        yield Row((row.measure.words, *blanks, row.why_missing))
     kind = ""
     for line in lines:
         name = hidden(f"another source: {row.measure.words}") if kind else ""
         if words := row.disturbed(line):
             name = say("{} {}", name, faint(words))
         head, *figures = measured(row.measure, map(line.entries.get, ledger.columns), name)
-        yield Row((head, line.target, *figures, line.source), kind)
+        yield Row((head, *figures, line.source), kind)
         kind = "second"
 
 
@@ -125,29 +124,30 @@ def _early(analysis: Analysis) -> Iterator[str]:
             if calls := cell.calls().get(EARLY):
                 each = number(calls / cell.messages_per_iteration)
                 yield say(
-                    "Over {} the reader of a message calls {} {} times: it wakes whoever waits on "
-                    "the sending socket. There is nothing to read yet, so it sleeps again, which "
-                    'is a switch more. <a href="#wakeups">Who is woken out of what</a> has the '
-                    "call stacks.", transport_text(cell.transport), code(EARLY), each,
+                    "Over {} the reader of a message calls {} {} times (exact mode). It wakes the "
+                    "sender, for whom there is nothing to read yet. If the sender looks before the "
+                    "answer comes, it sleeps again, which is one more switch. "
+                    '<a href="#wakeups">Who wakes whom</a> has the call stacks.',
+                    transport_text(cell.transport), code(EARLY), each,
                 )  # fmt: skip
                 return
 
 
 def switches(analysis: Analysis, figures: Figures) -> Blocks:
     yield (
-        "A voluntary switch is a process that goes to sleep; an involuntary one is a process that "
-        "could have gone on. Both can change from one repeat to the next, so every repeat is shown."
+        "At a voluntary switch a process goes to sleep; at an involuntary one it is preempted. "
+        "Both can change from one repeat to the next, so the figure shows every repeat."
     )
     yield from _early(analysis)
     yield figures.get("switches")
     if found := analysis.switching:
         rows = [(conditions_text(one), one.transport, one.words(), one.source) for one in found]
-        heads = ("cell", "transport", "timing", FROM)
+        heads = ("cell", "transport", "switches", FROM)
         yield Table("Switches of a round trip, over repeats", heads, rows)
         yield Text(
             "note",
-            "A round trip has a whole number of switches: a mean that is none is of round trips of "
-            "several kinds.",
+            "A round trip has a whole number of switches: a mean between two whole numbers comes "
+            "from round trips of several kinds.",
         )
 
 
@@ -226,9 +226,8 @@ def agreement(analysis: Analysis, _: Figures) -> Blocks:
     yield (
         f"{sum(one.equal for one in comparisons)} of {counted(len(comparisons), 'comparison')} are "
         f"equal to the last event; {sum(one.unexplained for one in comparisons)} differ without a "
-        f"known reason; {len(analysis.disagreements)} disagree, which is to say that they are "
-        f"further apart than {number(WITHIN_SHARE * 100)} % and {number(WITHIN_PER_MESSAGE)} a "
-        "message, and nobody knows why."
+        f"known reason, {len(analysis.disagreements)} of them by more than "
+        f"{number(WITHIN_SHARE * 100)} % and {number(WITHIN_PER_MESSAGE)} a message: they disagree."
     )
     for place, table in enumerate(analysis.agreements):
         yield _agreement_table(table, "closed" if place else "open")
@@ -261,7 +260,7 @@ def _agreement_table(table: Agreement, kind: str) -> Group:
         say(", <strong>{} unexplained</strong>", unexplained) if unexplained else "",
     )  # fmt: skip
     caption = (
-        f"Counted in one window, up to {table.messages} messages: of all runs the one where the "
+        f"Counts of one window, up to {table.messages:,} messages: the run in which the "
         "instruments differ most"
     )
     heads = ["quantity", *columns, Column("where they differ", "from")]

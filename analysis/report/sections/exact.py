@@ -9,7 +9,7 @@ from analysis.exact.figures import LEAST_SHARE, branches, usual_first
 from analysis.exact.knobs import Change, KnobRow, KnobTable
 from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
 from analysis.report.blocks import Cell, Group, Items, Table, Text, numbers
-from analysis.report.inline import above, code, say, signed
+from analysis.report.inline import above, code, joined, say, signed
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_text
 
@@ -23,10 +23,10 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         return
     first, journey = analysis.exact[0].cells[0], figures.get("journey")
     yield (
-        f"Every instruction executed by the emulated CPU ({first.cpu}, QEMU {first.qemu}), which "
-        "runs the same program alike every time. Counts, not times: this CPU has no caches, no "
-        "contention, no branch prediction, no microcode and no hypervisor below it, and other "
-        "models of CPU execute other instructions (--knob cpu=…)."
+        f"Every instruction that an emulated CPU ({first.cpu}, QEMU {first.qemu}) executed. It "
+        "runs the same program in the same way every time. These are counts, not times: this CPU "
+        "has no caches, no contention, no branch prediction, no microcode and no hypervisor below it. "
+        "Other models of CPU execute other instructions (--knob cpu=…)."
     )
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
@@ -39,14 +39,15 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         yield Text("heading", "Function by function: probes against exact counts")
         yield (
             "The probes ran in another guest of the same kernel, with another CPU model and its "
-            "own scheduling; exact mode tells the steady round trip under the default scheduler."
+            "own scheduling. Exact mode's calls are those of the steady round trip under the "
+            "default scheduler."
         )
         yield from map(_crosscheck, analysis.crosschecks)
 
 
-def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
+def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table | Text]:
     """A round trip under each scheduler side by side, and what part of the window it stands for."""
-    heads = ("instructions", "steps", "exactly so", "mean of the window")
+    heads = ("steady", "steps", "identical", "mean")
     groups: dict[tuple[str, int], list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault((comparison.kernel, comparison.size), []).append(comparison)
@@ -58,14 +59,16 @@ def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table]:
         columns = [column for name in names for column in numbers(*heads, group=name)]
         if len(names) == 2:
             columns += numbers("steady", "mean", group=" / ".join(reversed(names)))
-        caption = (
-            f"A round trip by scheduler, {kernel}, {size_text(size)}: the steady one (the most "
-            "frequent, with the iterations that are exactly so), and the mean of all that the "
-            "window held, ticks and other iterations too. Steps count each repetition of a "
-            "repeated string instruction, instructions do not"
-        )
+        caption = f"Instructions of a round trip by scheduler, {kernel}, {size_text(size)}"
         rows = [(found.title, *_round_trips(found, names)) for found in group]
         yield Table(caption, ["scheduler", *columns], rows)
+    yield Text(
+        "note",
+        "The steady round trip is the most frequent one; “identical” says how many are the same "
+        "to the instruction. The mean is over the whole window, with timer ticks and all other "
+        "round trips. A string instruction is one instruction however often it repeats; as steps "
+        "each repetition counts.",
+    )
 
 
 def _round_trips(found: Comparison, names: list[str]) -> Iterator[str]:
@@ -90,7 +93,7 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
     if len(cells) > MOST_BESIDE:
         yield _by_transport(found)
     else:
-        yield from (" ".join(_totals(cell)) for cell in cells)
+        yield from (joined(_totals(cell), " ") for cell in cells)
         yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
     for place, part in enumerate(found.together(MOST_BESIDE)):
@@ -140,13 +143,13 @@ def _beside(found: Comparison, first: bool) -> Blocks:
     helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
     yield Text(
         "note",
-        f"Helpers' instructions that their callers' layers have: {', '.join(helpers)}. "
-        f"Unclassified: {found.unclassified:.2%} at most.",
+        f"A layer includes the helpers that it calls (locks, lists): {', '.join(helpers)} "
+        f"instructions. In no layer: at most {found.unclassified * 100:.2f} %.",
     )
     if len(cells) > 1:
         caption = (
-            "Instructions a round trip with all that is called; both processes' equal paths are "
-            f"one; from {LEAST_SHARE:.0%} of the most expensive up"
+            "Instructions of a round trip, callees included. The two processes' paths are added "
+            f"up. What takes less than {LEAST_SHARE:.0%} of the most expensive is left out"
         )
         rows = []
         for branch in branches(found):
@@ -168,17 +171,17 @@ def invalid(what: str, why: str) -> Text:
 def _totals(cell: ExactCell) -> Iterator[str]:
     voluntary, involuntary = cell.switches()
     yield say(
-        "Over {}, a round trip takes <strong>{:,}</strong> instructions; the two processes switch "
-        "{} times voluntarily and {} times not.",
-        cell.transport, cell.total, voluntary, involuntary,
+        "Over {} a round trip takes <strong>{:,}</strong> instructions, with {} and {}.",
+        cell.transport, cell.total, counted(voluntary, "voluntary switch", "voluntary switches"),
+        counted(involuntary, "involuntary one"),
     )  # fmt: skip
     if again := cell.repeated():
         names = listed([f"{name} (+{n:,})" for name, n in again.most_common()])
-        yield f"Steps are more, by repeated string instructions: {cell.steps:,}, in {names}."
+        yield f"In steps that is {cell.steps:,}, by string instructions in {names}."
     for usual in cell.shapes[:1]:
         yield (
-            f"{usual.iterations} iterations call these functions as often, in {usual.least:,} to "
-            f"{usual.most:,} steps."
+            f"{usual.iterations} of {cell.iterations} iterations call the same functions equally "
+            f"often, in {usual.least:,} to {usual.most:,} steps."
         )
 
 
@@ -201,18 +204,18 @@ def _payload(cell: ExactCell) -> str:
 def _layers(found: Comparison) -> Table:
     heads = ["layer", *numbers(*(cell.transport for cell in found.cells))]
     rows = [(name, *(f"{n:,}" for n in values)) for name, values in found.layers()]
-    return Table("By layer, instructions a round trip", heads, rows)
+    return Table("By layer, instructions a round trip", heads, rows, "narrow")
 
 
 def _traffic(cell: ExactCell) -> Table:
     layers = cell.traffic_by_layer()
     loaded, stored = sum(load for _, load, _ in layers), sum(store for *_, store in layers)
     caption = (
-        f"{cell.transport}: a message makes the processor load {loaded:,.0f} bytes and store "
-        f"{stored:,.0f}, of whatever memory"
+        f"{cell.transport}: for a message the CPU loads {loaded:,.0f} bytes from memory and stores "
+        f"{stored:,.0f}"
     )
     rows = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in layers]
-    return Table(caption, ["layer", *numbers("loaded", "stored")], rows)
+    return Table(caption, ["layer", *numbers("loaded", "stored")], rows, "narrow")
 
 
 def _by_function(found: Comparison, first: bool) -> Group:
@@ -268,8 +271,8 @@ def _crosscheck(found: Crosscheck) -> Group:
 def knobs(analysis: Analysis, _: Figures) -> Blocks:
     if analysis.knobs:
         yield (
-            "The same exact cells, without and with one thing changed in the guest. A message is "
-            "half of the steady round trip."
+            "Exact mode counted the same cells without and with one change in the guest. A "
+            "message is half of the steady round trip."
         )
     for table in analysis.knobs:
         yield Text(
@@ -310,9 +313,8 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
     yield table(caption, "knob", heads, found.rows, _knob_cells)
     if found.probes:
         caption = (
-            "What the probes themselves cost, instructions: an event is a run of the probe's "
-            "program, or an entry that a tracer writes; what a probe adds to a message is that "
-            "often an event"
+            "What the probes themselves cost, in instructions. An event is a run of the probe's "
+            "program, or an entry that a tracer writes"
         )
         events = ("events a message", "an event", "a message")
         yield table(caption, "probe", events, found.probes, _probe_cells)

@@ -27,13 +27,13 @@ from analysis.wording import (
 )
 
 COST_NOTE = (
-    "Round trip: median (p50) over repeats, on the host only, with its range; switches per round "
-    "trip by the kernel's own count: where they change, another timing is compared, and the "
-    "difference is not the probes' alone. Events: runs of BPF programs, other processes' events "
-    "included, counted and timed by the kernel (BPF_ENABLE_STATS); perf has no program, and what "
-    "it counted is shown. An added event holds the way into the kernel's tracing and back, which "
-    "a program's own time does not. Where the CPU is emulated no time is shown: what instruments "
-    "cost in instructions, beside others in use, is in docs/cost-of-instruments.md."
+    "Round trip: the median (p50), over repeats, with its range, on the host only. Switches: per "
+    "round trip, by the kernel's own count. Where a probe changes them, the workload runs in "
+    "another way, and the added time is not the probe's alone. Events: runs of BPF programs, those "
+    "for other processes included, counted and timed by the kernel (BPF_ENABLE_STATS); perf runs "
+    "no program, so the table shows what it counted. The time that an event adds includes the way "
+    "into the kernel's tracing and back; the time of a program does not. An emulated CPU has no "
+    "times: docs/cost-of-instruments.md says what instruments cost there in instructions."
 )
 COST_HEADS = (
     "round trip<br>without", "<br>with", "added<br>a message", "switches<br>without", "<br>with",
@@ -59,6 +59,12 @@ def alerts(analysis: Analysis) -> Blocks:
             '<a href="#validity">Why</a>', cells,
         )  # fmt: skip
         yield Group("alert", text, [])
+    if analysis.disturbed.many:
+        text = say(
+            "<strong>The machine was busy.</strong> {} Measure again on an idle one before you "
+            'trust a time. <a href="#validity">Which cell runs</a>', analysis.disturbed.sentence(),
+        )  # fmt: skip
+        yield Group("alert", text, [])
 
 
 def probe_cost(analysis: Analysis, _: Figures) -> Blocks:
@@ -82,7 +88,7 @@ def probe_cost(analysis: Analysis, _: Figures) -> Blocks:
         summary = "Several instruments in one window, as their counts are compared"
         yield Group("closed" if alone else "open", summary, [table])
     no_cost = "No probed cell has valid figures in this run."
-    yield Text("faint", COST_NOTE) if analysis.costs else no_cost
+    yield Text("note", COST_NOTE) if analysis.costs else no_cost
 
 
 def _costs(costs: Sequence[ProbeCost], caption: str) -> Table:
@@ -119,11 +125,11 @@ def validity(analysis: Analysis, _: Figures) -> Blocks:
             "event was lost."
         )
     yield from _disturbed(analysis.disturbed)
-    yield from _missing(analysis.tables.missing)
+    yield from _missing(analysis.tables.missing, set(analysis.tables.tidy["quantity"]))
 
 
-def _missing(found: Sequence[Missing]) -> Blocks:
-    """What failed, a line for each kind of reason; what nobody wanted is one sentence."""
+def _missing(found: Sequence[Missing], measured: set[str]) -> Blocks:
+    """What failed, a line for each kind of reason; what nobody wanted is one line."""
     groups: dict[str, list[Missing]] = {}
     for lack in found:
         if lack.requested:
@@ -140,11 +146,13 @@ def _missing(found: Sequence[Missing]) -> Blocks:
         yield Text("note", f"{'; '.join(legend)}.") if legend else None
     else:
         yield "Nothing that was asked for is missing."
-    if others := [name for lack in found if not lack.requested for name in lack.quantities]:
-        yield say(
-            "Not run, since nobody asked for it: {}. One command counts all of it: {}.",
-            ", ".join(dict.fromkeys(others)), code("sudo ./runners/run.sh --instruments all"),
-        )  # fmt: skip
+    others = [name for lack in found if not lack.requested for name in lack.quantities]
+    if names := [name for name in dict.fromkeys(others) if name not in measured]:
+        all_ = code("sudo ./runners/run.sh --instruments all")
+        summary = say(
+            "{} not counted: {} counts them", counted(len(names), "quantity", "quantities"), all_
+        )
+        yield Group("closed", summary, [f"{', '.join(names)}."])
 
 
 def _lacks(group: Sequence[Missing]) -> tuple[str, str, str]:

@@ -37,8 +37,9 @@ def times(analysis: Analysis, figures: Figures) -> Blocks:
         if size == analysis.ledgers[0].size:
             yield from (words.gap_text(part) for part in parts if part.than)
         yield Group("closed", f"All transports, {size_text(size)}", [_parts_table(parts, size)])
-    yield Text("heading", "And with the size of the message")
-    yield figures.get("sizes")
+    if (sizes := figures.get("sizes")) and sizes.svg:  # else it is among what was not asked
+        yield Text("heading", "And with the size of the message")
+        yield sizes
 
 
 def _absent(analysis: Analysis) -> str | None:
@@ -67,12 +68,13 @@ def _timings(analysis: Analysis) -> Blocks:
     else:
         yield _times_table(main)
     yield Text("note", say(
-        "p50 and p99 are those of each repeat's iterations (a round trip; in selfloop a message, "
-        "in stream a send); the figure is their mean over repeats, below it its 95 % interval, "
-        "from {} repeats up. A ratio is the quotient of two such means, its interval paired by "
-        "repeat. Intervals hold for this run: <code>docs/reading-times.md</code> says what they "
-        "cover. Modes: Hartigan's dip test says whether there are several; only such are named "
-        "as hold 5 % of the iterations and lie 10 % apart "
+        "p50 and p99 are taken over the iterations of a repeat (an iteration is a round trip; in "
+        "selfloop a message, in stream a send). The figure is their mean over repeats; below it "
+        "is its 95 % interval, from {} repeats up. One that begins below zero means that a few "
+        "repeats lie far from the others. A ratio divides two such means; its interval pairs the "
+        "repeats. Intervals hold for this run: <code>docs/reading-times.md</code> says what they "
+        "cover. Hartigan's dip test says whether there are several modes; a mode has a name if it "
+        "holds 5 % of the iterations and lies 10 % from the next "
         "(<code>analysis/times/modes.py</code>).", LEAST_REPEATS,
     ))  # fmt: skip
     if others:
@@ -84,7 +86,7 @@ def _ratios(timings: Sequence[Times]) -> Blocks:
     """Each timing's first ratio; those of the other transports are folded."""
     first, others = (
         Table(
-            "Ratios, each in its timing", ("Slowdown", Column("in this timing", "from")),
+            "Slowdown, with its conditions", ("slowdown", Column("conditions", "from")),
             [
                 (words.ratio_text(ratio), words.timing_of_ratio(timing, ratio))
                 for timing in timings
@@ -111,7 +113,7 @@ def _times_table(timings: Sequence[Times]) -> Table:
         for timing in timings
         for place, one in enumerate(timing.latencies)
     ]  # fmt: skip
-    heads = ["timing", "transport", *numbers(*names), Column("kinds of iteration", "from")]
+    heads = ["conditions", "transport", *numbers(*names), Column("modes", "from")]
     return Table("Times, unprobed, host", heads, rows)
 
 
@@ -162,10 +164,10 @@ def path(analysis: Analysis, _: Figures) -> Blocks:
 def wakeups(analysis: Analysis, _: Figures) -> Blocks:
     if analysis.wakeups:
         yield say(
-            "The waker's kernel stack, from the system call in. Out of "
-            "<code>sock_def_readable</code> a reader is woken for a message; out of "
-            "<code>unix_write_space</code> the other one is told that there is room again, for "
-            "which in ping-pong nobody waits."
+            "The kernel stack of the process that wakes the other, from its system call inwards. "
+            "<code>sock_def_readable</code> wakes a reader because a message has come. "
+            "<code>unix_write_space</code> wakes a writer because its socket has space again, "
+            "for which nobody waits in ping-pong."
         )
     for place, one in enumerate(analysis.wakeups):
         stacks = []
@@ -182,8 +184,8 @@ def trees(analysis: Analysis, _: Figures) -> Blocks:
     if analysis.trees:
         yield say(
             "By the kernel's function_graph tracer, over a few messages after the warm-up. What a "
-            "softirq runs on a process's back stands inside its stack. Functions of "
-            "<code>lib/</code> and inlined ones are not seen."
+            "softirq runs in a process's context is inside that process's tree. The tracer sees "
+            "neither functions of <code>lib/</code> nor inlined ones."
         )
     for where, messages in analysis.trees:
         counts = [
@@ -199,7 +201,7 @@ def trees(analysis: Analysis, _: Figures) -> Blocks:
 def profile(analysis: Analysis, figures: Figures) -> Blocks:
     if analysis.profiles:
         yield (
-            "By samples, which say in what stacks the two processes were found. Sampling disturbs: "
-            "no figure of the report is a time taken from it."
+            "Samples of the stacks in which the two processes ran. Sampling disturbs, so no time "
+            "in this report comes from it."
         )
         yield from (figure for name, figure in figures.items() if name.startswith("profile-"))

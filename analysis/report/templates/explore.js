@@ -41,8 +41,10 @@ function explore(figure) {
     button(one.title, () => { view = one; chosen = null; ranges.clear(); draw(); }));
   if (switches.length > 1) bar.append(...switches);
   bar.append(whole);
+  const legend = document.createElement("p");
+  legend.className = "legend";
   plot.before(bar);
-  plot.after(said);
+  plot.after(said, legend);
 
   function tell(graph, box) {
     chosen = box && { graph, box };
@@ -173,6 +175,22 @@ function explore(figure) {
     switches.forEach((one, n) => one.setAttribute("aria-pressed", data.views[n] === view));
     whole.disabled = ranges.size === 0;
     tell(chosen?.graph, chosen?.box ?? null);
+    explain();
+  }
+
+  // The layers of this view, each beside its colour.
+  function explain() {
+    const layers = new Set(view.graphs.flatMap((graph) => graph.boxes.map((box) => box[1])));
+    const own = [...layers].filter((layer) => data.colours[layer]);
+    const named = own.map((layer) => [layer, data.colours[layer]]);
+    if (own.length < layers.size) named.push(["all other layers", data.rest]);
+    legend.replaceChildren(...named.map(([layer, colour]) => {
+      const entry = document.createElement("span");
+      const swatch = document.createElement("i");
+      swatch.style.background = colour;
+      entry.append(swatch, layer);
+      return entry;
+    }));
   }
 
   let drawn = 0;
