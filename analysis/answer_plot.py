@@ -71,8 +71,10 @@ def _times(ax: Axes, answer: Answer) -> None:
             if figure.low is not None and figure.high is not None:
                 ax.hlines(place, figure.low / 1000, figure.high / 1000, color=INK, linewidth=2)
                 end = max(end, figure.high)
-            text = f"  {name} {amount(figure.value, 'ns')}"
-            ax.text(end / 1000, place, text, va="center", fontsize=16)
+            ax.annotate(
+                f"{name} {amount(figure.value, 'ns')}", (end / 1000, place), (8, 0),
+                textcoords="offset points", va="center", fontsize=16,
+            )  # fmt: skip
     labels = [capital(title_of(placed.conditions)).replace(", ", ",\n") for placed in answer.placed]
     ax.set_yticks(range(len(labels)), labels, fontsize=16)
     ax.invert_yaxis()

@@ -163,8 +163,8 @@ def _functions(ledger: Ledger, conditions: str) -> Drawn:
         panels.append(Panel(FUNCTIONS[row.measure.id], tuple(chain.from_iterable(points))))
     caption = (
         "Left: how many different kernel functions run at least once a round trip. Right: how "
-        f"often they are called for one message ({conditions}). More calls are a longer path, which need "
-        "not take more time."
+        f"often they are called for one message ({conditions}). More calls are a longer "
+        "path, which need not take more time."
     )
     alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
     caption, panels_drawn = f"{caption} {_from(best)}", tuple(panels)

@@ -72,7 +72,7 @@ def ledger_plot(panels: tuple[Panel, ...], unit: str) -> Figure:
         ax.set_xlim(left=min(0, ax.get_xlim()[0]))
     # Above its row: beside the axes, labels would be all that a phone shows.
     for row, label in enumerate(labels):
-        axes[0].text(0, row - 0.3, label, transform=axes[0].get_yaxis_transform(), va="bottom")
+        axes[0].text(0.02, row - 0.3, label, transform=axes[0].get_yaxis_transform(), va="bottom")
     axes[0].set_yticks([])
     axes[0].set_ylim(len(labels) - 0.6, -0.9)
     _legend(figure, transports)

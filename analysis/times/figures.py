@@ -199,8 +199,8 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
         [
             f"What a message of {size_text(whole[0].size)} takes, by cells that differ in one "
             f"thing: {cells}; below it, what the usual pair takes longer. A bar begins where the "
-            "one above ends. The difference has an axis of its own. Black: 95 % interval, where "
-            "there are repeats enough.",
+            "one above ends; a green one shortens the time. The difference has an axis of its own. "
+            "Black: 95 % interval, where there are repeats enough.",
             *why,
             source,
         ]

@@ -58,7 +58,7 @@ from analysis.wording import amount, capital, counted, extent
 CONDITION = ("pattern", "size", "conditions", "target", "kernel", "run")
 TARGET = ("target", "kernel")
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
-DISTURBED = "The least disturbed source decides; what probes and guests add stands beside it."
+DISTURBED = "The least disturbed source decides; the evidence also has probed runs and guests."
 
 
 def judge(

@@ -94,7 +94,7 @@ def _matters(answer: Answer) -> Card:
         shares = [placed.shares[place_] for placed in places]
         rows.append((f"{rate:,}", *map(_share, shares)))
     heads = numbers(*(capital(title_of(placed.conditions)) for placed in places))
-    caption = f"More of a CPU that {transport_text(answer.names[1])} takes (95 % interval)"
+    caption = f"Share of a CPU that {transport_text(answer.names[1])} adds (95 % interval)"
     beyond = any(share.beyond for placed in places for share in placed.shares)
     name = answer.names[1]
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]

@@ -27,9 +27,9 @@ from analysis.wording import counted, number
 def claims(analysis: Analysis, _: Figures) -> Blocks:
     """The run's own verdicts; folded are those besides it, and those that it cannot give."""
     yield (
-        f"{tally(analysis.verdicts)}. A count is judged repeat by repeat, a ratio of times by its "
-        f"95 % interval, paired by repeat, of at least {LEAST_REPEATS} repeats. “About N” is "
-        f"within {number(TERMS.about * 100)} %; up to {number(TERMS.none)} a message is none. "
+        f"{tally(analysis.verdicts)}. A count is judged in each repeat; a ratio of times by its "
+        f"95 % interval, of at least {LEAST_REPEATS} pairs of repeats. “About N” means within "
+        f"{number(TERMS.about * 100)} % of N; {number(TERMS.none)} a message or less is none. "
         f"{steadiness(analysis.verdicts)}"
     )
     yield _sources(analysis.verdicts)
@@ -40,10 +40,11 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
     rest = [v for v in judged if v not in first]
     yield from _by_source(analysis, first)
     if rest:
-        summary = f"Also settled by this run: {tally(rest)}"
+        summary = f"Also settled by this run: {tally(rest).partition(': ')[2]}"
         yield Group("closed", summary, list(_by_source(analysis, rest)))
     if stated:
-        yield Group("closed", tally(stated), [_article(analysis, verdict) for verdict in stated])
+        summary = f"Arithmetic: {tally(stated).partition(': ')[2]}"
+        yield Group("closed", summary, [_article(analysis, verdict) for verdict in stated])
     if open_:
         all_ = code("sudo ./runners/run.sh --claims all")
         lines = [f"{verdict.claim.statement} {verdict.why}" for verdict in open_]

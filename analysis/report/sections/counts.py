@@ -125,8 +125,9 @@ def _early(analysis: Analysis) -> Iterator[str]:
                 each = number(calls / cell.messages_per_iteration)
                 yield say(
                     "Over {} the reader of a message calls {} {} times (exact mode). It wakes the "
-                    "sender, for whom there is nothing to read yet. If the sender looks before the "
-                    "answer comes, it sleeps again, which is one more switch. "
+                    "sender, for whom there is nothing to read yet. The sender may then preempt "
+                    "the reader, find nothing and sleep again: switches beyond the two that a "
+                    "round trip needs. "
                     '<a href="#wakeups">Who wakes whom</a> has the call stacks.',
                     transport_text(cell.transport), code(EARLY), each,
                 )  # fmt: skip

@@ -25,8 +25,8 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
     yield (
         f"Every instruction that an emulated CPU ({first.cpu}, QEMU {first.qemu}) executed. It "
         "runs the same program in the same way every time. These are counts, not times: this CPU "
-        "has no caches, no contention, no branch prediction, no microcode and no hypervisor below it. "
-        "Other models of CPU execute other instructions (--knob cpu=…)."
+        "has no caches, no contention, no branch prediction, no microcode and no hypervisor below "
+        "it. Other models of CPU execute other instructions (--knob cpu=…)."
     )
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
