@@ -244,8 +244,8 @@ class Comparison:
         means = [f"{cell.mean / cell.messages_per_iteration:,.0f}" for cell in self.cells]
         part = "half" if self.cells[0].messages_per_iteration == 2 else "its part"
         return (
-            f"{said}: {part} of the steady {self.iteration}, which {listed(exactly)} iterations "
-            f"are exactly. The mean of the window, ticks and all, is {listed(means)}."
+            f"{said}: {part} of the steady {self.iteration}, to which {listed(exactly)} iterations "
+            f"are identical. The mean of the window, timer ticks included, is {listed(means)}."
         )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:

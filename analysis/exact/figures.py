@@ -142,9 +142,9 @@ def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
 def _flame(comparisons: Sequence[Comparison], where: str) -> Drawn:
     comparison = comparisons[0]
     caption = (
-        f"{where}, {comparison.title}. What is called lies below its caller, as wide as its "
-        "instructions; both processes' equal paths are one; colours are layers. The transports "
-        "are on one scale. The stacks are in folded/, for any flame graph program."
+        f"{where}, {comparison.title}. A function lies below its caller and is as wide as its "
+        "instructions. Equal paths of the two processes are one box. Colours are layers; all "
+        "transports have one scale. The stacks are in folded/, for any flame graph program."
     )
     alt = "A flame graph for each transport."
     colours = palette(cell.layers() for cell in comparison.cells)
