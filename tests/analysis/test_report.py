@@ -154,9 +154,9 @@ def test_the_command_for_a_question_is_one(question: Question, plain: Analysis) 
 def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
     _, page = plain_report
     assert (
-        "For a message of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
-        "and TCP alike, runs 2 different functions over a Unix socket and 4 over TCP and "
-        "makes 4.00 function calls over a Unix socket and 5.50 over TCP ("
+        "With messages of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
+        "and TCP alike, runs 2 different functions a round trip over a Unix socket and 4 over TCP "
+        "and makes 4.00 function calls a message over a Unix socket and 5.50 over TCP ("
     ) in page
     assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
 

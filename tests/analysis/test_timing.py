@@ -38,6 +38,20 @@ def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> 
     assert ratio.median.value == transport.p50.value / than.p50.value
 
 
+def test_two_cell_runs_of_one_repeat_count_once(analysed: Analyse) -> None:
+    """As where a pass ran again: the table of times and the first screen say the same."""
+
+    def again(cell: Cell) -> None:
+        cell["repeat"] = max(0, cell["repeat"] - 1)
+
+    analysis = analysed(MadeUp(rtt=lambda _, __, repeat: (1000, 3000, 8000)[repeat], change=again))
+    p50, answer = analysis.timings[0].latencies[0].p50, analysis.answer
+    assert p50
+    assert answer
+    assert (p50.value, p50.repeats) == (5000, 2)
+    assert answer.placed[0].iteration.first == p50
+
+
 def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
     analysed: Analyse,
 ) -> None:

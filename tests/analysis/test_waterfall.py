@@ -123,5 +123,5 @@ def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -
 
     found = parts(analysed, made(rtt=either))
     text = words.gap_text(found["cross-cpu", "tcp", "unix"])
-    assert text.endswith("Whether there is such a difference at all, this run cannot tell.")
+    assert text.endswith("this run cannot tell whether there is a difference.")
     assert "%" not in text  # and no shares of it

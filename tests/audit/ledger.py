@@ -30,8 +30,6 @@ def wrong(screen: Screen) -> Iterator[str]:
             if comma:
                 values = counts(screen, measure, transport).get(source, {}).get(where, [])
                 yield from _entry(f"{measure}, {column}, {origin}", text, values)
-            elif column == "target" and _source(f"x · {text} · x").target != source.target:
-                yield f"{label}: its target is {text}, and its source {origin}"
 
 
 def _measure(label: str) -> str:

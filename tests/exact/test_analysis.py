@@ -115,6 +115,7 @@ def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
         assert word in page
+    assert "&lt;" not in page  # elements of a sentence are no text
     assert "| tcp | 0 | 52 |" in (tmp_path / "report.md").read_text()
 
 

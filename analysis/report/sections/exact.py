@@ -109,8 +109,8 @@ def _by_transport(found: Comparison) -> Table:
     least = min(cell.of_message for cell in found.cells)
     followed = any(cell.payload for cell in found.cells)
     columns = [
-        *numbers("instructions", "of the least", "mean of the window"),
-        *numbers("exactly so", group=f"steady {found.iteration}"),
+        *numbers("instructions", "of the least", "mean"),
+        *numbers("identical", group=f"steady {found.iteration}"),
         *numbers("system calls", "voluntary switches", "other switches"),
         *(numbers(*COPIES.values(), group="copies of each byte") if followed else ()),
     ]
