@@ -148,7 +148,7 @@ def test_each_number_matters(screen: Screen) -> None:
         ("one connection;", "17 connections;", "a number that nobody checks: 17"),
         ("(1.50 times as long", "(1.44 times as long", "1.44 is not the ratio of 15.0"),
         ("each payload byte 2.00", "each payload byte 1.00", "copies of each payload byte"),
-        (", 6 repeats; by", ", 7 repeats; by", "same-cpu, repeats: printed 7, computed 6"),
+        (", 6 repeats; 1", ", 7 repeats; 1", "same-cpu, repeats: printed 7, computed 6"),
         (" (10.0 to 10.0) longer", " longer", "its interval is not said"),
         ("(6.12.9)", "(6.12.8)", "a number that nobody checks: 6.12"),
         ("| context switches", "| surprises", "a row of the ledger that nobody checks: surprises"),
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_said(screen: Screen, old: str, new: str, sentence: str
 
 def test_a_ratio_may_say_that_it_is_paired(screen: Screen) -> None:
     """A mean of ratios need not be the ratio of the means that stand beside it."""
-    text = TEXT.replace("1.50, 6 repeats; by", "1.50, 6 repeats, paired; by")
+    text = TEXT.replace("1.50, 6 repeats; 1", "1.50, 6 repeats, paired; 1")
     assert said(screen, text) == []
 
 

@@ -135,7 +135,7 @@ def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
     each = "round trips" if answer.iteration == "round trip" else f"{answer.iteration}s"
     said.append(
         f"On {answer.host} {rate:,} {each} of {size} a second take {listed(shares)} over {second} "
-        f"than over {first}, by the CPU time of both processes."
+        f"than over {first}, by the CPU time of both processes at full speed."
     )
     said.append(
         f"On {answer.host} the difference between {second} and {first} for {size} is "
