@@ -155,7 +155,7 @@ def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
     """Whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
     if tool is None:
-        return Verdict(claim, NOT_MEASURED, "", f"This run did not ask {rule.tool}.")
+        return Verdict(claim, NOT_MEASURED, "", f"This run did not start {rule.tool}.")
     if tool.error:
         return Verdict(claim, NOT_MEASURED, "", f"{capital(tool.error)}.")
     listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
