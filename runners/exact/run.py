@@ -29,7 +29,8 @@ from runners.session import Session
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
-FAST_SIZES = (64,)
+# Counted beside probes: size → schedulings. The payload of large messages takes long to follow.
+FAST = {64: SCHEDULINGS, LARGEST: ("other",)}
 
 
 Work = tuple[str, int, tuple[ExactCell, ...]]
@@ -225,13 +226,15 @@ def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[di
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
     options = session.options
-    sizes = [size for size in options.sizes if size in FAST_SIZES]
+    sizes = [size for size in options.sizes if size in FAST]
     if not (sizes and "pingpong" in options.patterns):
         return [], []
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    for work in by_machine(options.kernels, plan(options.transports, sizes)):
+    every = plan(options.transports, sizes)
+    cells = [cell for cell in every if cell.scheduling in FAST[cell.size]]
+    for work in by_machine(options.kernels, cells):
         try:
             entry, absent = station.count(work)
             done.append(entry)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether each transport's exact counts repeat: fresh boots beside the stored machine.
+
+    python -m tests.exact.boots                       # every transport, 64 B, on 6.12
+    python -m tests.exact.boots --kernel 7.2 unix tcp
+
+prints the table of probes/exact/README.md, a line for each transport: on one CPU and on two, how
+many runs there were, how many of their records differ from the last, and how many steady round
+trips these gave. Two runs or more begin with a boot, and one or more with the stored machine.
+"""
+
+import argparse
+from dataclasses import replace
+
+from runners.exact.cells import CPUS, ExactCell, plan
+from runners.exact.count import Runs, measure
+from runners.exact.decode.digest import steady_lines
+from runners.exact.knobs import NOTHING
+from runners.exact.machine.guest import ExactGuest, prepare_guest
+from runners.exact.machine.knob_guest import guest_with_knob
+from runners.guest import GuestError
+from runners.guest.kernels import DEFAULT
+from runners.invoker import invoker
+from runners.plan.factors import TRANSPORTS
+
+# On two CPUs `measure` itself boots until two runs agree.
+FRESH = {1: (True, True, False), 2: (True, False)}
+HEAD = """| transport | one CPU: runs, other records, round trips | two CPUs |
+| --- | --- | --- |"""
+
+
+def repeated(base: ExactGuest, cell: ExactCell) -> str:
+    """Runs, records unlike the last, and different steady round trips; or why there is none."""
+    needs = (cell.path.modules, cell.path.programs)
+    trees, records = set[str](), list[str]()
+    try:
+        guest, knob = guest_with_knob(invoker().cache, base, NOTHING, print, None, *needs)
+        for fresh in FRESH[cell.cpus]:
+            window, _, runs = measure(guest, replace(cell, knob=knob), fresh=fresh)
+            trees.add("".join(steady_lines(window)))
+            records += runs.records
+    except GuestError as error:
+        return error.sentence
+    return f"{len(records)}, {Runs(tuple(records)).differing}, {len(trees)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.exact.boots")
+    parser.add_argument("--kernel", default=DEFAULT)
+    parser.add_argument("transports", nargs="*", default=list(TRANSPORTS))
+    options = parser.parse_args()
+    cache = invoker().cache
+    guests = [prepare_guest(cache, options.kernel, print, cpus=n) for n in CPUS.values()]
+    cells = plan(options.transports, [64], placements=list(CPUS), schedulings=["fifo"])
+    print(HEAD, flush=True)
+    for transport in options.transports:
+        mine = [cell for cell in cells if cell.transport == transport and not cell.impossible]
+        columns = [repeated(guest, cell) for guest, cell in zip(guests, mine, strict=False)]
+        if columns:
+            print("|", " | ".join([transport, *columns]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
