@@ -220,20 +220,25 @@ def _by_needs(
         yield needs, [cell for cell in cells if (cell.path.modules, cell.path.programs) == needs]
 
 
+def fast_cells(options: Options) -> list[ExactCell]:
+    """What the main job counts beside its probes: its transports on one CPU, in ping-pong."""
+    if "pingpong" not in options.patterns:
+        return []
+    sizes = [size for size in options.sizes if size in FAST]
+    return [cell for cell in plan(options.transports, sizes) if cell.scheduling in FAST[cell.size]]
+
+
 def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the main job counts beside its probes: its transports on one CPU, in ping-pong.
+    """Count `fast_cells`.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
     options = session.options
-    sizes = [size for size in options.sizes if size in FAST]
-    if not (sizes and "pingpong" in options.patterns):
+    if not (cells := fast_cells(options)):
         return [], []
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    every = plan(options.transports, sizes)
-    cells = [cell for cell in every if cell.scheduling in FAST[cell.size]]
     for work in by_machine(options.kernels, cells):
         try:
             entry, absent = station.count(work)
