@@ -43,6 +43,8 @@ PATHS = read_paths()
 REFUSED = (" carries at most ", "this kernel has no TLS")
 # Bytes of a TLS record's header, nonce and tag that the kernel reads from an skb for each message.
 RECORD_BYTES = 48
+# A window's two clock readings are system calls where a starved guest has given up its TSC.
+CLOCK_READINGS = (0, 2)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
@@ -170,4 +172,5 @@ def test_every_wakeup_has_a_cause(found: Found) -> None:
 def test_who_spins_makes_no_call(found: Found) -> None:
     for cell, counts in found:
         if not PATHS[cell["transport"]].wakes:
-            assert total(counts, "syscalls") == total(counts, "wakeups") == 0, (cell, counts)
+            assert total(counts, "wakeups") == 0, cell
+            assert total(counts, "syscalls") in CLOCK_READINGS, (cell, counts)
