@@ -41,8 +41,9 @@ BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
 PATHS = read_paths()
 # What a transport cannot carry, and what a kernel lacks.
 REFUSED = (" carries at most ", "this kernel has no TLS")
-# Bytes of a TLS record's header, nonce and tag that the kernel reads from an skb for each message.
-RECORD_BYTES = 48
+# A TLS record's header (13 bytes) and nonce (8) are copied from its skb, by a function that calls
+# itself for an skb in a list.
+RECORD_BYTES = 2 * (13 + 8)
 # A window's two clock readings are system calls where a starved guest has given up its TSC.
 CLOCK_READINGS = (0, 2)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
