@@ -4,9 +4,9 @@
     python -m tests.exact.boots                       # every transport, 64 B, on 6.12
     python -m tests.exact.boots --kernel 7.2 unix tcp
 
-prints the table of probes/exact/README.md, a line for each transport: on one CPU and on two, how
-many runs began with a boot and how many records these gave, the same of the runs that began with
-the stored machine, then how many records and how many steady round trips there were in all.
+prints the table of probes/exact/README.md, a line for each transport, on one CPU and on two:
+`boots 2: 1` says that two runs began with a boot and gave one record, `stored 1: 1` the same of the
+stored machine; then come the records and the steady round trips of all of them.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from runners.plan.factors import TRANSPORTS
 
 # How often a boot and the stored machine are measured: on two CPUs each time until two runs agree.
 TIMES = {1: {True: 2, False: 1}, 2: {True: 1, False: 1}}
-HEAD = "| transport | one CPU: boots, stored, all | two CPUs |\n| --- | --- | --- |"
+HEAD = "| transport | one CPU | two CPUs |\n| --- | --- | --- |"
 
 
 def repeated(base: ExactGuest, cell: ExactCell) -> str:
@@ -41,9 +41,12 @@ def repeated(base: ExactGuest, cell: ExactCell) -> str:
                 records.setdefault(fresh, []).extend(runs.records)
     except GuestError as error:
         return error.sentence
-    found = [f"{len(digests)} runs {len(set(digests))}" for digests in records.values()]
+    found = [
+        f"{'boots' if fresh else 'stored'} {len(digests)}: {len(set(digests))}"
+        for fresh, digests in records.items()
+    ]
     every = len({digest for digests in records.values() for digest in digests})
-    return ", ".join([*found, f"{every} records, {len(trees)} round trips"])
+    return ", ".join([*found, f"records {every}, round trips {len(trees)}"])
 
 
 def main() -> None:
