@@ -206,7 +206,7 @@ def watch(argv: list[str]) -> int:
         write(destination / "prices.json", listed)
     from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
     shown_as = [given.shown] if given.shown else []
-    return session.analyse(python, "--watch", str(destination), *from_run, *shown_as).returncode
+    return session.analyse(python, "--watch", str(destination), *from_run, *shown_as)
 
 
 def observed(root: Root, seconds: float, limit: float) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def what_if(argv: list[str]) -> int:
         write(where / "what-if.json", described)
         from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
         shown_as = [given.shown] if given.shown else []
-        return session.analyse(python, "--what-if", str(where), *from_run, *shown_as).returncode
+        return session.analyse(python, "--what-if", str(where), *from_run, *shown_as)
 
 
 PARSERS = {"--watch": build_watch_parser, "--what-if": build_what_if_parser}
