@@ -25,26 +25,21 @@ class Counters:
     threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
 
 
-def read(pids: Iterable[int], ended: bool = False) -> Counters:
-    """Read the counts of these processes, with the CPU time of their children that have ended; with
-    `ended`, also of our children that have ended.
-
-    Raises OSError where a process is gone, unless `ended`.
+def read(pids: Iterable[int]) -> Counters:
+    """Read the counts of these processes, with the CPU time of their children that have ended, and
+    of our children that have ended.
     """
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     totals = {
         "out": _tcp("net/snmp", "Tcp", "OutSegs"),
         "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
         "machine": _line("stat", "ctxt"),
-        **dict.fromkeys(("user_ns", "system_ns"), 0),
+        "user_ns": round(usage.ru_utime * 1e9),
+        "system_ns": round(usage.ru_stime * 1e9),
     }
-    threads = {}
-    if ended:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        totals["user_ns"] += round(usage.ru_utime * 1e9)
-        totals["system_ns"] += round(usage.ru_stime * 1e9)
-        threads["ended"] = (usage.ru_nvcsw, usage.ru_nivcsw)
+    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
     for pid in pids:
-        with suppress(*(GONE if ended else ())):  # what it used is its parent's by then
+        with suppress(*GONE):  # what it used is its parent's by then
             _add_process(pid, totals, threads)
     return Counters(totals, threads)
 

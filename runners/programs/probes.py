@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from probes.reasons import add
 from runners.root import Root, RootProgram
 
-TRANSPORTS = ("unix", "tcp")  # of an experiment, in this order
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
 

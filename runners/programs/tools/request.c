@@ -9,7 +9,7 @@
  * their answers. With `new`, each such turn has a connection of its own. An answer is over at
  * ENDING, or, with http, by its Content-Length; its status must be 200. BODY bytes and a line end
  * follow TEXT. Prints one JSON object: requests, window_ns from the first connection to the last
- * answer, and the times of a request (of a turn, where DEPTH is more) as mean_ns, p50_ns, p99_ns.
+ * answer, and latency_ns: mean, p50 and p99 of a request's time (of a turn's, where DEPTH is more).
  */
 #include <err.h>
 #include <netinet/in.h>
@@ -268,8 +268,8 @@ int main(int argc, char **argv)
 	for (long i = 0; i < samples; i++)
 		sum += times[i];
 	qsort(times, samples, sizeof(*times), ascending);
-	printf("{\"requests\": %ld, \"window_ns\": %lld, \"mean_ns\": %lld, \"p50_ns\": %lld, "
-	       "\"p99_ns\": %lld}\n",
+	printf("{\"requests\": %ld, \"window_ns\": %lld, \"latency_ns\": {\"mean\": %lld, "
+	       "\"p50\": %lld, \"p99\": %lld}}\n",
 	       requests, took, sum / samples, times[samples / 2], times[samples * 99 / 100]);
 	return 0;
 }

@@ -3,12 +3,12 @@
  * Sends INCR to a redis-server as an article's clients do: each request makes a socket, connects,
  * waits for the answer and closes. With `keep`, one connection carries all requests instead.
  *
- * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  [address]
+ * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  timed|probed
  *
  * Each client is a process with REQUESTS requests; all start together. Over TCP each new connection
  * first resolves "127.0.0.1" by gethostbyname(), inside the loop, as in the article. Prints one
  * JSON object: requests, window_ns from the start to the last client's end, and the CPU time of the
- * clients. With `address`, over TCP, also address_ns: the time to fill in the address, measured
+ * clients. With `timed`, over TCP, also address_ns: the time to fill in the address, measured
  * outside the window.
  */
 #include <err.h>
@@ -123,8 +123,8 @@ int main(int argc, char **argv)
 	struct rusage usage;
 	char go;
 
-	if (argc != 6 && argc != 7)
-		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS [address]");
+	if (argc != 7)
+		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS timed|probed");
 	int clients = atoi(argv[4]);
 	long requests = atol(argv[5]);
 
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	printf("{\"requests\": %ld, \"window_ns\": %lld, \"user_us\": %ld, \"system_us\": %ld",
 	       clients * requests, took, microseconds(usage.ru_utime),
 	       microseconds(usage.ru_stime));
-	if (strcmp(argv[1], "tcp") == 0 && argc == 7)
+	if (strcmp(argv[1], "tcp") == 0 && strcmp(argv[6], "timed") == 0)
 		printf(", \"address_ns\": %lld", address_ns(argv[2]));
 	printf("}\n");
 	return 0;
