@@ -57,6 +57,7 @@ class MeasuredRun(AppRun):
 
     error: None
     size: Positive | None = None  # of a message, as its file says
+    requests: Positive | None = None  # of the client
     # Connections of this machine in TIME_WAIT, before and after
     time_wait: tuple[Count | None, Count | None] | None = None
     counters: KernelCounts | None = None

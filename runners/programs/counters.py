@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.bcc.people import stat_fields, switches
+
 PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -33,7 +35,7 @@ def read(pids: Iterable[int]) -> Counters:
     totals = {
         "out": _tcp("net/snmp", "Tcp", "OutSegs"),
         "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
-        "machine": _line("stat", "ctxt"),
+        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
         "user_ns": round(usage.ru_utime * 1e9),
         "system_ns": round(usage.ru_stime * 1e9),
     }
@@ -45,15 +47,12 @@ def read(pids: Iterable[int]) -> Counters:
 
 
 def _add_process(pid: int, totals: dict[str, int], threads: dict[str, tuple[int, int]]) -> None:
-    # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 to 15.
-    fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = stat_fields(pid)
     totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
     totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
     for task in (PROC / f"{pid}/task").iterdir():
         with suppress(*GONE):  # the thread has ended
-            status = f"{pid}/task/{task.name}/status"
-            names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
-            threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
+            threads[task.name] = switches(task)
 
 
 def between(before: Counters, after: Counters) -> dict[str, int]:
@@ -76,8 +75,3 @@ def _tcp(file: str, group: str, name: str) -> int:
     lines = (PROC / file).read_text().splitlines()
     names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
     return int(values[names.index(name)])
-
-
-def _line(file: str, word: str) -> int:
-    lines = (PROC / file).read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(word))

@@ -195,9 +195,8 @@ class Service:
     def _figures(self, text: str, asked: int, took_ns: int) -> dict[str, Any]:
         """What the client printed, by the patterns of the file. Raises RunError."""
         if self.program.client.json:
-            result: dict[str, Any] = json.loads(text)
-            rate = asked * 1e9 / result.get("window_ns", took_ns)
-            return {**result, "per_second": rate}
+            result: dict[str, Any] = {"requests": asked, **json.loads(text)}
+            return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
         found: dict[str, float] = {}
         for key, pattern in self.program.client.figures.items():
             if (match := pattern.search(text)) is None:
