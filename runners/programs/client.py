@@ -12,7 +12,7 @@ from threading import Event, Timer
 from typing import IO, Any, NamedTuple
 
 from runners.errors import RunError
-from runners.process import command
+from runners.process import command, last_words
 from runners.programs import counters
 from runners.programs.probes import Watch, WatchError
 
@@ -117,4 +117,4 @@ def _talk(
         return result | more | {"error": None}
     if overdue.is_set():
         return {"error": f"the client did not end in {SECONDS} s"}
-    return {"error": (complaint.strip().splitlines() or ["the client failed"])[-1]}
+    return {"error": last_words(complaint, "the client failed")}

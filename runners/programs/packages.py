@@ -14,7 +14,7 @@ from pathlib import Path
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources, unpack
-from runners.process import attempt
+from runners.process import attempt, last_words
 from runners.programs.program import Program, Values, symbolic
 
 SUITES = ("bookworm", "bookworm-security")
@@ -124,5 +124,5 @@ def _build(program: Program, command: Sequence[str], root: Path, say: Say) -> No
         timeout=BUILD_SECONDS,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "no complaint").splitlines()[-1]
+        said = last_words(done.stderr or done.stdout)
         raise GuestError(f"{program.name} cannot be built: {said}")

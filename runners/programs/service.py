@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.errors import RunError
-from runners.process import stop
+from runners.process import last_words, stop
 from runners.programs.client import run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import LiveValues, Place, address, answers, place_of
@@ -279,12 +279,6 @@ def number(text: str, key: str) -> float:
         return float(text.replace(",", ""))
     except ValueError:
         raise RunError(f"{key} is no number in what the client printed: '{text}'") from None
-
-
-def last_words(text: str) -> str:
-    """The last line of a complaint."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else "it printed nothing"
 
 
 def read_log(log: Path) -> str:
