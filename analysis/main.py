@@ -2,7 +2,10 @@
 """Make the report of a stored run (again), or compare stored runs."""
 
 import argparse
+import os
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -55,8 +58,10 @@ def _run(arguments: list[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.first_answer is not None:
-        show_first_answer(options.first_answer)
-        return 0
+        show_first_answer(options.first_answer, options.answer_to)
+        # run.sh starts us before RUN_DIR is whole, and says so by a line: by then all is imported.
+        if options.run_dir is None or not sys.stdin.readline():
+            return 0
     if options.watch is not None:
         show_watch(options.watch, options.prices or options.watch, options.show)
         return 0
@@ -116,6 +121,7 @@ def _parser() -> Parser:
     add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
     add("--what-if", type=folder, help=argparse.SUPPRESS)
     add("--first-answer", type=folder, help=argparse.SUPPRESS)
+    add("--answer-to", type=int, help=argparse.SUPPRESS)
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
         ("full", "print the whole ledger, with every source"),
@@ -150,11 +156,14 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
     return analysis
 
 
-def show_first_answer(run: Path) -> None:
-    """Print what the times say already."""
-    answer = Figures(read_run(run)).answer
-    if answer and len(answer.names) > 1 and answer.decision:
-        print(f"{answer.decision} Counts follow.")
+def show_first_answer(run: Path, descriptor: int | None = None) -> None:
+    """Print what the times say already, if they do, or write it to a pipe and close that."""
+    answer = None
+    with suppress(RunError):
+        answer = Figures(read_run(run)).answer
+    with os.fdopen(descriptor, "w", encoding="utf-8") if descriptor else nullcontext() as pipe:
+        if answer and len(answer.names) > 1 and answer.decision:
+            print(f"{answer.decision} Counts follow.", file=pipe)
 
 
 class Drawing:

@@ -19,7 +19,7 @@ def in_process(work: Callable[[], Result]) -> Callable[[], Result]:
     """
     context = get_context("fork")  # the child has all that we have read
     reader, writer = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(writer, work), daemon=True)
+    child = context.Process(target=_send, args=(reader, writer, work), daemon=True)
     try:
         child.start()
     except OSError:
@@ -36,6 +36,8 @@ def in_process(work: Callable[[], Result]) -> Callable[[], Result]:
     return result
 
 
-def _send(writer: Connection, work: Callable[[], object]) -> None:
+def _send(reader: Connection, writer: Connection, work: Callable[[], object]) -> None:
+    # Ours is a copy: were it open, the pipe of a parent that was killed would never break.
+    reader.close()
     with writer, suppress(Exception):
         writer.send(work())

@@ -53,7 +53,7 @@ def gate(options: Options, argv: list[str]) -> int:
         shown = [options.shown] if options.shown else []
         allowed = ["--allowance", options.allowance, "--out", str(destination), *shown]
         runs = [str(base), str(destination / JUDGED)]
-        status = session.analyse(python, "--diff", *runs, *allowed).returncode
+        status = session.analyse(python, "--diff", *runs, *allowed)
     # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
     return UNTOLD if status == FAILED and not (destination / "gate.txt").exists() else status
 

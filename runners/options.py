@@ -228,6 +228,7 @@ class Options:
     action: str
     shown: str  # an option of the analysis, or none
     sched_given: bool  # exact mode has a default of its own
+    guest_given: bool  # an option names what guests are to count
 
     def effective(self) -> dict[str, Any]:
         """The options that have an effect on what this run measures, by name, for run.json."""
@@ -240,6 +241,8 @@ class Options:
         return {field: given[field] for field, name in NAMES.items() if name in kept}
 
 
+# Without these a guest leaves out what this kernel counts.
+GUEST_GIVEN = {"--kernel", "--instruments", "--transports", "--patterns"}
 # Field of Options and of run.json → the option that sets it.
 NAMES = {
     **{
@@ -275,6 +278,7 @@ def parse(argv: list[str]) -> Options:
             "pool": tuple(given["pool"]),
             "scheds": given["scheds"] or tuple(factors.SCHEDULERS)[:1],
             "sched_given": given["scheds"] is not None,
+            "guest_given": bool(set(named) & GUEST_GIVEN),
             "scripts": {target: scripts(chosen, target) for target in TARGETS[1:]},
         }
     )

@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from runners import cli, guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
-from runners.process import attempt
+from runners.process import attempt, command, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -60,12 +60,13 @@ class Check:
 
 def checks() -> list[Check]:
     """Try everything that needs no guest. Without root, every probe fails."""
-    # In threads: each bpftrace takes its time to start, and needs little CPU.
-    tries: list[Callable[[], Check]] = [_root, _btf, _lockdown]
-    tries += (partial(_try_bpftrace, *row) for row in BPFTRACE_TRIES)
-    tries += [_function_tracer, _pmu, cpu, bare_loopback]
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda attempt: attempt(), tries))
+    # Each bpftrace takes its time to start, and needs little CPU. Not by threads of ours: where
+    # memory is short, one can die before it says that it runs, and Python waits for it for ever.
+    with ExitStack() as started:
+        tries = [_BpftraceTry(*row, started) for row in BPFTRACE_TRIES]
+        first, last = (_root, _btf, _lockdown), (_function_tracer, _pmu, cpu, bare_loopback)
+        before, after = ([check() for check in some] for some in (first, last))
+        return [*before, *(trying.check() for trying in tries), *after]
 
 
 def kvm(cache: Path) -> Check:
@@ -138,21 +139,39 @@ def _libc() -> str:
     return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
 
 
-def _try_bpftrace(name: str, program: str, lack: str) -> Check:
-    """Attach a program that exits at once: status 0 means that it was attached."""
-    program = program.replace("LIBC", _libc())
-    if not shutil.which("bpftrace"):
-        return Check(name, False, "bpftrace is not installed", lack)
-    try:
-        env = os.environ | {bpftrace.NOTIFY: "1"}
-        done = attempt(["bpftrace", "-e", program], timeout=TRY_SECONDS, env=env)
-    except subprocess.TimeoutExpired:
-        return Check(name, False, f"not attached in {TRY_SECONDS} s", lack)
-    output = done.stdout + done.stderr
-    if done.returncode == 0 and bpftrace.NOTIFY in output:
-        return Check(name, True, "attached")
-    lines = [line.strip() for line in output.splitlines() if "ERROR" in line]
-    return Check(name, False, lines[-1] if lines else f"status {done.returncode}", lack)
+class _BpftraceTry:
+    """A program that attaches a probe and exits at once: status 0 means that it was attached."""
+
+    def __init__(self, name: str, program: str, lack: str, started: ExitStack) -> None:
+        self._fail = partial(Check, name, False, lack=lack)
+        self._attached = Check(name, True, "attached")
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115
+        started.callback(self._output.close)
+        self._process: subprocess.Popen[bytes] | None = None
+        if shutil.which("bpftrace"):
+            self._process = subprocess.Popen(
+                command(["bpftrace", "-e", program.replace("LIBC", _libc())]),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                env=os.environ | {bpftrace.NOTIFY: "1"},
+            )
+            started.callback(stop, self._process)
+
+    def check(self) -> Check:
+        """Wait for its end."""
+        if self._process is None:
+            return self._fail("bpftrace is not installed")
+        try:
+            status = self._process.wait(TRY_SECONDS)
+        except subprocess.TimeoutExpired:
+            return self._fail(f"not attached in {TRY_SECONDS} s")
+        self._output.seek(0)
+        output = self._output.read().decode(errors="replace")
+        if status == 0 and bpftrace.NOTIFY in output:
+            return self._attached
+        lines = [line.strip() for line in output.splitlines() if "ERROR" in line]
+        return self._fail(lines[-1] if lines else f"status {status}")
 
 
 def _function_tracer() -> Check:

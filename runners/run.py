@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -53,13 +54,13 @@ def run(options: Options, argv: list[str]) -> int:
     measure = measure_exactly if options.exact else measure_with_probes
     python = measure(session, destination, argv)
     again = f"the raw files are in {destination}; try again with python -m analysis {destination}."
-    shown = [options.shown] if options.shown else []
     try:
-        status = session.analyse(python, str(destination), *shown).returncode
+        status = session.analyse(python, *session.report_of(destination))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
     if status != 0 and not (destination / "report.html").exists():
-        raise RunError(f"measured, but not analysed: {again}")
+        killed = f" (ended by {signal.Signals(-status).name})" if status < 0 else ""
+        raise RunError(f"measured, but not analysed{killed}: {again}")
     return status
 
 
@@ -71,7 +72,7 @@ def compare(options: Options) -> int:
     out = ["--out", str(options.out.resolve())] if options.out else []
     what = "--diff" if options.diff else "--pool"
     runs = [str(path.resolve()) for path in options.diff or options.pool]
-    return session.analyse(python, what, *runs, *out).returncode
+    return session.analyse(python, what, *runs, *out)
 
 
 def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Path:
@@ -156,7 +157,9 @@ def run_on_host(
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
     checks, planner = prepared.checks, prepared.planner
     probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
-    uncounted = planner.uncounted("host", probe_level, alone="guest" not in prepared.plans)
+    uncounted = planner.uncounted(
+        "host", prepared.plans["host"], probe_level, alone="guest" not in prepared.plans
+    )
     where = (root, probe_level, raw, session.progress, uncounted)
     done = targets.run_plan_on_host(prepared.plans["host"], *where, emulated=emulated)
     if isinstance(planner, ClaimsPlanner):
@@ -168,7 +171,11 @@ def run_in_guests(
     session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
 ) -> list[targets.FinishedTarget]:
     """Carry out the guests' plan on each kernel."""
-    uncounted = prepared.planner.uncounted("guest", "function", alone=False)
+    if not guests:
+        return []
+    uncounted = prepared.planner.uncounted(
+        "guest", prepared.plans["guest"], "function", alone=False
+    )
     return [
         targets.run_plan_in_guest(
             prepared.plans["guest"], machine, raw, session.progress, uncounted
@@ -209,10 +216,13 @@ def exact_counting(
         why = reason("exact-failed", said=str(error).rstrip("."))
         failed = [], [missing(["exact counts"], why)]
 
+    folder.write_manifest(so_far)
+    answer = session.first_answer(python, folder.path, *session.report_of(folder.destination))
+
     def work() -> Exact:
-        folder.write_manifest(so_far)
-        if first := session.first_answer(python, folder.path):
-            session.progress.note(first)
+        with answer:
+            if first := answer.read().strip():
+                session.progress.note(first)
         return failed or exact.run_fast(session, folder.raw)
 
     return work

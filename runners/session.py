@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from runners import leftovers, preflight
 from runners.errors import RunError
@@ -22,7 +22,6 @@ from runners.process import attempt, command, last_line
 from runners.progress import Progress
 from runners.root import OwnProgram, Root, RootProgram
 
-Completed = subprocess.CompletedProcess[str]
 LIST_SECONDS = 60
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
@@ -36,6 +35,7 @@ class Session:
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
     root: Root | None = field(default_factory=Root.found)
+    early: subprocess.Popen[bytes] | None = None  # an analysis that waits for its run to be whole
 
     def need_root(self) -> Root:
         """Raises RunError."""
@@ -112,19 +112,44 @@ class Session:
         program.wait()
         return said
 
-    def analyse(self, python: Path, *arguments: str, **streams: Any) -> Completed:
-        """Run `python -m analysis` to its end. It does not hear the terminal's signals."""
-        return subprocess.run(
+    def report_of(self, destination: Path) -> list[str]:
+        """The analysis' arguments for the report of a run."""
+        return [str(destination), *([self.options.shown] if self.options.shown else [])]
+
+    def analyse(self, python: Path, *arguments: str) -> int:
+        """Run `python -m analysis` to its end: its status. It does not hear the terminal's
+        signals."""
+        early, self.early = self.early, None
+        waits = early is not None and early.poll() is None
+        process = early if early and waits else self._start_analysis(python, *arguments)
+        try:
+            # Only the one that has waited since its first answer reads it.
+            with suppress(BrokenPipeError):
+                process.communicate(b"whole\n")
+            return process.wait()
+        except BaseException:
+            process.kill()
+            raise
+
+    def first_answer(self, python: Path, so_far: Path, *arguments: str) -> IO[str]:
+        """Start the analysis on an unfinished run's folder: where it will write what the times say.
+
+        `analyse` with the same arguments then lets it go on to the report.
+        """
+        reader, writer = os.pipe()
+        early = ("--first-answer", str(so_far), "--answer-to", str(writer))
+        self.early = self._start_analysis(python, *arguments, *early, descriptors=(writer,))
+        os.close(writer)
+        return os.fdopen(reader, encoding="utf-8")
+
+    def _start_analysis(
+        self, python: Path, *arguments: str, descriptors: Sequence[int] = ()
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             command([str(python), "-B", "-m", "analysis", *arguments]),
             cwd=REPOSITORY,
             env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
+            stdin=subprocess.PIPE,
+            pass_fds=descriptors,
             process_group=0,
-            check=False,
-            **streams,
         )
-
-    def first_answer(self, python: Path, run: Path) -> str:
-        """What the times in an unfinished run's folder say; empty where there are none."""
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        done: Completed = self.analyse(python, "--first-answer", str(run), **streams)
-        return (done.stdout or "").strip()

@@ -165,7 +165,7 @@ def analyse(session: Session, python: Path, action: str, where: Path, given: Any
     """Run the analysis, and return its exit status."""
     from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
     shown_as = [given.shown] if given.shown else []
-    return session.analyse(python, action, str(where), *from_run, *shown_as).returncode
+    return session.analyse(python, action, str(where), *from_run, *shown_as)
 
 
 def observed(root: Root, seconds: float, limit: float) -> dict[str, Any]:

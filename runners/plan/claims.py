@@ -7,7 +7,7 @@ measured.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,14 +88,14 @@ class ClaimsPlanner(OptionsPlanner):
             checks=tuple(self.needs["checks"]),
         )
 
-    def guest(self) -> Plan:
-        """Everything but times."""
+    def guest(self, here: Container[str] = ()) -> Plan:
+        """Everything but times, also what is counted `here`: a claim is judged on each kernel."""
         return Plan(
             self._passes(GUEST, ("unprobed",), "function"),
             checks=tuple(self.needs["checks"]),
         )
 
-    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
+    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
         able, table = self.scripts(probe_level), read_scripts()
         return [
             missing(table[name][0].quantities, reason("needs-function-probes", script=name))

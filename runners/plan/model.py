@@ -73,6 +73,11 @@ class Plan:
         return sum(len(group.runs) for group in self.passes)
 
     @property
+    def scripts(self) -> set[str]:
+        """Every script that is attached."""
+        return {name for group in self.passes for name in group.scripts}
+
+    @property
     def cells(self) -> list[Cell]:
         """The cell of every run, in order."""
         return [run.cell for group in self.passes for run in group.runs]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From options to the plan of a target. `runners.plan.claims` plans from what claims need."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from probes.reasons import missing, reason
@@ -28,19 +28,23 @@ class OptionsPlanner:
         """The plan of this kernel. `alone`: no guest runs beside it."""
         return plan_for(self.options, EMULATED if emulated else HOST, probe_level)
 
-    def guest(self) -> Plan:
-        """The plan of each guest."""
-        return plan_for(self.options, GUEST, "function")
+    def guest(self, here: Container[str] = ()) -> Plan:
+        """The plan of each guest, where this kernel has the scripts `here`.
 
-    def uncounted(self, target: str, probe_level: str, *, alone: bool) -> list[Missing]:
+        Attaching costs an emulated CPU seconds: what is counted here is not counted there again,
+        unless an option asks for another kernel or for more than the two transports.
+        """
+        return plan_for(self.options, GUEST, "function", () if self.options.guest_given else here)
+
+    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
         found: list[Missing] = []
         for name, rows in read_scripts().items():
             what = rows[0].quantities
-            if name not in self.options.scripts[target]:
-                found.append(missing(what, reason("not-run", script=name), requested=False))
-            elif not rows[0].runs_on(probe_level):
+            if name in self.options.scripts[target] and not rows[0].runs_on(probe_level):
                 found.append(missing(what, reason("needs-function-probes", script=name)))
+            elif name not in plan.scripts:
+                found.append(missing(what, reason("not-run", script=name), requested=False))
         return found
 
 
@@ -62,14 +66,19 @@ def plans_of(
     alone, plans = "guest" not in targets, {}
     if "host" in targets:
         plans["host"] = planner.host(probe_level, alone=alone, emulated=emulated)
-    return plans if alone else plans | {"guest": planner.guest()}
+    here = plans["host"].scripts if "host" in plans else ()
+    return plans if alone else plans | {"guest": planner.guest(here)}
 
 
-def plan_for(options: Options, defaults: Defaults, probe_level: str) -> Plan:
+def plan_for(
+    options: Options, defaults: Defaults, probe_level: str, without: Container[str] = ()
+) -> Plan:
     """The cells of a target, with every script that its probe level allows."""
     table = read_scripts()
     scripts = [
-        name for name in options.scripts[defaults.target] if table[name][0].runs_on(probe_level)
+        name
+        for name in options.scripts[defaults.target]
+        if table[name][0].runs_on(probe_level) and name not in without
     ]
     repeats = options.repeats or defaults.repeats
     watched = None if options.messages else defaults.watched

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import LiveValues, Place, address, answers, place_of
 from runners.programs.probes import Watch
 from runners.programs.program import (
+    HERE,
     NS,
     TIME,
     Case,
@@ -195,7 +196,7 @@ class Service:
     def _figures(self, text: str, asked: int, took_ns: int) -> dict[str, Any]:
         """What the client printed, by the patterns of the file. Raises RunError."""
         if self.program.client.json:
-            result: dict[str, Any] = {"requests": asked, **json.loads(text)}
+            result = {"requests": asked, **self._object(text, took_ns)}
             return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
         found: dict[str, float] = {}
         for key, pattern in self.program.client.figures.items():
@@ -220,6 +221,19 @@ class Service:
             **{"requests": requests, "window_ns": window, "per_second": requests * 1e9 / window},
             **{"latency_ns": times, "counted": None},
         }
+
+    def _object(self, text: str, took_ns: int) -> dict[str, Any]:
+        """The JSON that the client printed; of a file that is not ours, what a line may have."""
+        found = None
+        with suppress(ValueError):
+            found = json.loads(text)
+        if not isinstance(found, dict):
+            raise RunError(f"the client printed no JSON object (its last line: {last_words(text)})")
+        if self.program.file.parent == HERE:
+            return found
+        usual = {"requests", "window_ns", "latency_ns"}
+        given = {name: value for name, value in found.items() if name in usual}
+        return {"window_ns": took_ns, "latency_ns": {}, **given}
 
     def _count(self, values: LiveValues) -> dict[str, int]:
         """The server's own counts; {} where nobody counts. Raises RunError."""

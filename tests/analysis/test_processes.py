@@ -3,6 +3,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import psutil
 
 from analysis.processes import in_process
 
@@ -32,3 +37,27 @@ def test_an_error_is_raised_here() -> None:
         assert error.args == (os.getpid(),)
     else:
         raise AssertionError("the error was lost")
+
+
+# Says who the child is, and is killed before it reads the child's result, which fills the pipe.
+PARENT = """
+import os, sys, time
+from analysis.processes import in_process
+def work():
+    os.write(1, b"%d\\n" % os.getpid())
+    return bytes(1 << 20)
+in_process(work)
+time.sleep(600)
+"""
+
+
+def test_a_child_ends_when_its_parent_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        try:
+            assert psutil.wait_procs([child], timeout=20)[0]
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()

@@ -207,7 +207,16 @@ def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
         planner.plan_for(given, defaults, "function") for defaults in (cells.HOST, cells.EMULATED)
     )
     assert (real.samples, emulated.samples) == (True, False)
-    assert {name for part in emulated.passes for name in part.scripts} == {
-        name for part in real.passes for name in part.scripts
-    }
+    assert emulated.scripts == real.scripts
     assert emulated.runs < real.runs / 2
+
+
+def test_a_guest_counts_what_this_kernel_does_not_unless_it_is_asked_for() -> None:
+    def guest_scripts(*given: str, probe_level: str = "tracepoint") -> set[str]:
+        planned = planner.OptionsPlanner(options.parse([*given]))
+        return planner.plans_of(planned, ("host", "guest"), probe_level)["guest"].scripts
+
+    everything = guest_scripts("--kernel", "6.1")
+    assert everything - guest_scripts() == {"switches", "packets"}
+    assert guest_scripts(probe_level="counters") == everything
+    assert guest_scripts("--transports", "unix,pipe") == everything

@@ -112,7 +112,7 @@ def test_a_quantity_that_several_scripts_share_is_counted_by_all_of_them() -> No
 
 def test_what_a_probe_level_cannot_count_is_said() -> None:
     assert planner().scripts("tracepoint") == []
-    assert planner().uncounted("host", "tracepoint", alone=True) == [
+    assert planner().uncounted("host", Plan(()), "tracepoint", alone=True) == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
 

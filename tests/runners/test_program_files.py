@@ -197,6 +197,32 @@ def test_a_client_that_fails_is_a_sentence(tmp_path: Path, script: str, error: s
     assert re.search(error, found["error"])
 
 
+JSON = WHOLE.replace("requests = 'sent (\\d+)'\nmean_us = 'mean ([\\d.]+) us'\n", "json = true\n")
+PRINTED = '{"requests": 23, "latency_ns": {"p50": 5}, "other": 1}'
+
+
+@pytest.mark.parametrize(
+    ("printed", "error"),
+    [
+        (PRINTED, None),
+        ("[23]", r"printed no JSON object .its last line: \[23\]."),
+        ("23;", "printed no JSON object"),
+    ],
+)
+@pytest.mark.slow
+def test_a_client_may_print_json(tmp_path: Path, printed: str, error: str | None) -> None:
+    assert "json = true" in JSON
+    file = write(tmp_path, JSON)
+    told = CLIENT.replace('print(f"sent {requests}; mean 2.5 us")', f"print({printed!r})")
+    file.write_text(file.read_text().replace(CLIENT, told))
+    found = drive(file)
+    if error:
+        assert re.search(error, found["error"])
+    else:
+        assert (found["requests"], found["counted"], found["latency_ns"]) == (23, 23, {"p50": 5})
+        assert found["window_ns"] > 0 and "other" not in found
+
+
 @pytest.mark.slow
 def test_a_program_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     file = changed(tmp_path, 'python = "PYTHON"', 'python = "no-such-program"')
