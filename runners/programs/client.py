@@ -42,9 +42,10 @@ def run_beside(
     cwd: Path | None = None,
     watch: Watch | None = None,
     waits: bool = False,
+    wrap: Callable[[Sequence[str]], list[str]] = command,
 ) -> dict[str, Any]:
-    """Run a client, beside the processes of its server. Returns its result with `error` null, or
-    only its last line as `error`.
+    """Run a client, which `wrap` makes a whole command of, beside the processes of
+    its server. Returns its result with `error` null, or only its last line as `error`.
 
     The result also has the kernel's counts of all these processes as `counters`; with a watch,
     `probed` has what the watch counted. A client that `waits` is counted from its "ready" to its
@@ -52,7 +53,7 @@ def run_beside(
     """
     if watch is None and not waits:
         before = counters.read(servers())
-        result = _talk(argv, lambda process: (process.heard.read(), {}), read, cwd)
+        result = _talk(wrap(argv), lambda process: (process.heard.read(), {}), read, cwd)
         if result["error"] is None:
             result["counters"] = counters.between(before, counters.read(servers()))
         return result
@@ -74,7 +75,8 @@ def run_beside(
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return text, more | ({} if watch is None else {"probed": watch.close()})
 
-    return _talk(argv if waits else command([*HELD, *argv]), listen, read, cwd)
+    # What `wrap` does comes before the shell, so that it is not counted.
+    return _talk(wrap(argv if waits else [*HELD, *argv]), listen, read, cwd)
 
 
 def _talk(

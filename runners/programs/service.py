@@ -92,9 +92,9 @@ class Service:
             time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
-            self.place.wrapped(argv), self._kept,
+            argv, self._kept,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
-            self.place.directory, watch, self.program.client.waits,
+            self.place.directory, watch, self.program.client.waits, self.place.wrapped,
         )  # fmt: skip
         if result["error"] is None and self.program.counter:
             result |= self._counted(values, before, result["requests"])

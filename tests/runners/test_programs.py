@@ -20,7 +20,6 @@ from runners import options
 from runners.collect import bcc
 from runners.errors import RunError, UsageError
 from runners.experiments import Experiments
-from runners.process import command
 from runners.programs import PROGRAMS, client, counters, engine, probes, watch
 from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch
@@ -77,11 +76,11 @@ sys.stdin.read()
 
 def counted(argv: list[str]) -> dict[str, Any]:
     """Of a client that waits for its word, and of ourselves in the server's place."""
-    return client.run_beside(command(argv), lambda: [os.getpid()], waits=True)
+    return client.run_beside(argv, lambda: [os.getpid()], waits=True)
 
 
 def whole(argv: list[str]) -> dict[str, Any]:
-    return client.run_beside(command(argv), list)
+    return client.run_beside(argv, list)
 
 
 def test_a_client_is_counted_between_its_words() -> None:
