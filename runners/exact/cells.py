@@ -20,6 +20,8 @@ MESSAGES = 600
 TOLD = ("name", "what", "one", "number", "event", "cpu")  # of a knob, to the analysis
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 ONE_WAY = ("stream",)
+# The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.
+LARGEST_ENCRYPTED = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,11 @@ class ExactCell:
     @property
     def impossible(self) -> Reason | None:
         """Why no emulated machine can count it; None where one may."""
-        spins = self.wait == "spin" or not self.path.wakes
-        return reason("emulator-slice") if spins else None
+        if self.wait == "spin" or not self.path.wakes:
+            return reason("emulator-slice")
+        if self.path.between == "encrypted" and self.size > LARGEST_ENCRYPTED:
+            return reason("emulator-aes", size=LARGEST_ENCRYPTED)
+        return None
 
     @property
     def order(self) -> list[tuple[str, ...]]:

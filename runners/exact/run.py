@@ -29,7 +29,8 @@ from runners.session import Session
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
-FAST_SIZES = (64,)
+# Counted beside probes: size → schedulings. The payload of large messages takes long to follow.
+FAST = {64: SCHEDULINGS, LARGEST: ("other",)}
 
 
 Work = tuple[str, int, tuple[ExactCell, ...]]
@@ -219,19 +220,26 @@ def _by_needs(
         yield needs, [cell for cell in cells if (cell.path.modules, cell.path.programs) == needs]
 
 
+def fast_cells(options: Options) -> list[ExactCell]:
+    """What the main job counts beside its probes: its transports on one CPU, in ping-pong."""
+    if "pingpong" not in options.patterns:
+        return []
+    sizes = [size for size in options.sizes if size in FAST]
+    return [cell for cell in plan(options.transports, sizes) if cell.scheduling in FAST[cell.size]]
+
+
 def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the main job counts beside its probes: its transports on one CPU, in ping-pong.
+    """Count `fast_cells`.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
     options = session.options
-    sizes = [size for size in options.sizes if size in FAST_SIZES]
-    if not (sizes and "pingpong" in options.patterns):
+    if not (cells := fast_cells(options)):
         return [], []
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
     done: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    for work in by_machine(options.kernels, plan(options.transports, sizes)):
+    for work in by_machine(options.kernels, cells):
         try:
             entry, absent = station.count(work)
             done.append(entry)

@@ -209,7 +209,11 @@ def wrong(
 def wrong_with_folder(run: Started, said: str) -> Iterator[str]:
     """A folder is whole or absent, and its figures are those of its raw files."""
     out = run.out
-    if not out.is_dir() or not any(out.iterdir()):
+    try:
+        empty = not any(out.iterdir())
+    except OSError:  # no folder, or a name that is too long for one
+        empty = True
+    if empty:
         if run.status == 0:
             yield "status 0 without a folder"
         return

@@ -39,6 +39,13 @@ BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
     if (kernel, names) != (DEFAULT, FIRST)
 ]
 PATHS = read_paths()
+# What a transport cannot carry, and what a kernel lacks.
+REFUSED = (" carries at most ", "this kernel has no TLS")
+# A TLS record's header (13 bytes) and nonce (8) are copied from its skb, by a function that calls
+# itself for an skb in a list.
+RECORD_BYTES = 2 * (13 + 8)
+# A window's two clock readings are system calls where a starved guest has given up its TSC.
+CLOCK_READINGS = (0, 2)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
@@ -73,10 +80,11 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def read(collected: Collected, transports: tuple[str, ...]) -> Found:
-    refused = [cell["error"] for cell in collected.cells if cell["error"]]
-    assert all(" carries at most " in error for error in refused), refused
+    refused = {cell["transport"]: cell["error"] for cell in collected.cells if cell["error"]}
+    assert all(any(words in said for words in REFUSED) for said in refused.values()), refused
     ran = [(cell, collected.counts(cell)) for cell in collected.cells if not cell["error"]]
-    assert {cell["transport"] for cell, _ in ran} == set(transports)
+    absent = {name for name, said in refused.items() if REFUSED[1] in said}
+    assert {cell["transport"] for cell, _ in ran} == set(transports) - absent
     return ran
 
 
@@ -114,7 +122,8 @@ def test_each_byte_is_copied_where_the_path_says_and_once(found: Found) -> None:
             small = cell["messages"] * min(cell["size"], PAGE)
             assert 0 <= more <= small + segments_again(cell) * cell["size"], (*where, more)
         else:  # a queue may be collapsed
-            assert within <= payload // 100, where
+            records = RECORD_BYTES * cell["messages"] if path.between == "encrypted" else 0
+            assert within <= payload // 100 + records, where
 
 
 def test_the_socket_layers_events_see_the_same_payload(found: Found) -> None:
@@ -127,9 +136,12 @@ def test_the_socket_layers_events_see_the_same_payload(found: Found) -> None:
 
 def test_only_packets_pass_lo_and_only_segments_are_segments(found: Found) -> None:
     for cell, counts in found:
-        checks = PATHS[cell["transport"]].checks
-        if "segments" in checks:
+        path = PATHS[cell["transport"]]
+        checks = path.checks
+        if {"segments", "through"} & checks:  # every hop is one of TCP's
             assert counts["segments data"] > 0
+            if "veth_xmit" in {place.function for names in path.through for place in names}:
+                assert counts["lo_packets"] <= EDGE_PACKETS, cell["transport"]
         else:
             assert counts["segments data"] == 0, cell["transport"]
             packets = cell["messages"] if "packets" in checks else 0
@@ -146,7 +158,8 @@ def test_the_kernel_counts_the_same_datagrams(found: Found) -> None:
 
 def test_what_is_no_socket_has_no_socket_buffer(found: Found) -> None:
     for cell, counts in found:
-        if "events" not in PATHS[cell["transport"]].checks:
+        path = PATHS[cell["transport"]]
+        if "events" not in path.checks and path.legs == 1:
             assert total(counts, "skb_allocs") == total(counts, "skb_clones") == 0
 
 
@@ -160,4 +173,5 @@ def test_every_wakeup_has_a_cause(found: Found) -> None:
 def test_who_spins_makes_no_call(found: Found) -> None:
     for cell, counts in found:
         if not PATHS[cell["transport"]].wakes:
-            assert total(counts, "syscalls") == total(counts, "wakeups") == 0
+            assert total(counts, "wakeups") == 0, cell
+            assert total(counts, "syscalls") in CLOCK_READINGS, (cell, counts)

@@ -104,11 +104,16 @@ def follow(
     read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
     window = [access for access in read if begin < access.position <= end]
     registers = _Registers(record.blocks)
-    origins = _Origins()
-    for access in window[: max(SEARCHED, len(window) // 3)]:
-        if kernel[number := numbers[access.position]]:
-            origins.step(access, registers.of(access, number))
-    tracker = _Tracker(_spans(origins.repeated(), size), registers)
+    origins, sources = _Origins(), set[int]()
+    searched = max(SEARCHED, len(window) // 3)
+    # A sender whose messages go one way may be far ahead: then look on until some are received.
+    for begins in range(0, len(window), searched):
+        for access in window[begins : begins + searched]:
+            if kernel[number := numbers[access.position]]:
+                origins.step(access, registers.of(access, number))
+        if sources := _spans(origins.repeated(), size):
+            break
+    tracker = _Tracker(sources, registers)
     for access in window:
         number = numbers[access.position]
         traffic = tracker.flow.stored if access.flags & STORE else tracker.flow.loaded
