@@ -12,7 +12,8 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from runners.errors import RunError
-from runners.programs import PROGRAMS, load
+from runners.programs import PROGRAMS
+from runners.programs.experiment import experiment
 from runners.programs.probes import Probes
 from runners.progress import Progress
 from runners.root import Root
@@ -20,12 +21,12 @@ from runners.root import Root
 
 def durations(names: Iterable[str]) -> dict[str, int]:
     """About how many seconds each program's measurements take."""
-    return {title(name): int(load(name).TAKES) for name in names}
+    return {title(name): experiment(name).seconds for name in names}
 
 
 def described() -> dict[str, str]:
     """Program → what it is."""
-    return {name: load(name).about for name in PROGRAMS}
+    return {name: experiment(name).about for name in PROGRAMS}
 
 
 @dataclass
@@ -42,7 +43,8 @@ class Experiments:
         for name in self.names:
             try:
                 with self.progress.step(f"set-up for {title(name)}"):
-                    load(name).set_up(build, self.cache, self.progress.say, self.progress.note)
+                    say, note = self.progress.say, self.progress.note
+                    experiment(name).set_up(build, self.cache, say, note)
             except RunError as error:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {title(name)}: {error}")
@@ -52,8 +54,8 @@ class Experiments:
         lacks: list[dict[str, Any]] = []
         probes = Probes(root)
         for name in self.names:
-            program = load(name)
-            why = self.lacking.get(name) or program.lack()
+            program = experiment(name)
+            why = self.lacking.get(name)
             with self.progress.step(f"host: {title(name)}"):
                 try:
                     for record in () if why else program.run(self.progress.say, probes):

@@ -7,18 +7,20 @@ where the kernel or the CPU has changed. analysis/predict/ reads them.
 
 import json
 import os
-import platform
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from runners.collect.environment import cpu_model
+from runners.collect.workload import private_directory
 from runners.errors import RunError
+from runners.guest.sealed import read_sealed, write_sealed
 from runners.paths import WORKLOAD
-from runners.process import command
+from runners.process import attempt, last_words
+from runners.programs.probes import interleaved
 
 FORMAT = 1
 REPEATS = 5
@@ -30,33 +32,24 @@ CONNECTIONS = 600
 TAKES = 25  # seconds, as seen on two cores
 
 
-def cells() -> Iterator[dict[str, Any]]:
+def cells() -> Iterator[tuple[str, int, str, int]]:
     """Pattern, size, placement and number of messages of each cell."""
     for size, messages in SIZES.items():
-        for placement in ("same-cpu", "cross-cpu"):
-            yield {
-                "pattern": "pingpong",
-                "size": size,
-                "placement": placement,
-                "messages": messages,
-            }
+        yield "pingpong", size, "same-cpu", messages
+        yield "pingpong", size, "cross-cpu", messages
         if size <= FITS:
-            yield {"pattern": ALONE, "size": size, "placement": "same-cpu", "messages": messages}
+            yield ALONE, size, "same-cpu", messages
     for placement in ("same-cpu", "cross-cpu"):
-        yield {"pattern": "connect", "size": 64, "placement": placement, "messages": CONNECTIONS}
+        yield "connect", 64, placement, CONNECTIONS
 
 
 def fingerprint() -> dict[str, Any]:
     """What the prices depend on: they are measured again where any of it changes."""
-    model = ""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
     uname = os.uname()
     return {
         "kernel": uname.release,
         "version": uname.version,
-        "cpu": model or platform.processor(),
+        "cpu": cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
         "list": [FORMAT, REPEATS, *SIZES],
@@ -65,57 +58,37 @@ def fingerprint() -> dict[str, Any]:
 
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
-    kept = cache / "prices.json"
-    wanted = fingerprint()
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        if found["fingerprint"] == wanted:
-            return found
-    say(f"measuring what messages cost on this machine, once: about {TAKES} s")
-    found = measured() | {"fingerprint": wanted}
-    with suppress(OSError):  # without a cache they are measured each time
-        cache.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        unfinished.rename(kept)
+    kept, wanted = cache / "prices.json", fingerprint()
+    found: dict[str, Any] | None = read_sealed(kept)
+    if found is None or found["fingerprint"] != wanted:
+        say(f"measuring what messages cost on this machine, once: about {TAKES} s")
+        found = measured() | {"fingerprint": wanted}
+        with suppress(OSError):  # without a cache they are measured each time
+            cache.mkdir(parents=True, exist_ok=True)
+            write_sealed(kept, found)
     return found
 
 
 def measured() -> dict[str, Any]:
     """Run each cell over both transports, interleaved. Raises RunError."""
-    figures: dict[tuple[str, ...], dict[str, Any]] = {}
+    figures: dict[tuple[Any, ...], dict[str, Any]] = {}
     began = time.time()
-    for repeat in range(REPEATS):
-        for cell in cells():
-            for transport in TRANSPORTS if repeat % 2 == 0 else TRANSPORTS[::-1]:
-                key = (transport, cell["pattern"], str(cell["size"]), cell["placement"])
-                entry = figures.setdefault(
-                    key,
-                    {
-                        "transport": transport,
-                        **{name: cell[name] for name in ("pattern", "size", "placement")},
-                        **{"iteration_us": [], "client_cpu_us": [], "server_cpu_us": []},
-                    },
-                )
-                for name, value in _run(transport, cell).items():
-                    entry[name].append(value)
+    for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), REPEATS):
+        pattern, size, placement, messages = cell
+        named = {"transport": transport, "pattern": pattern, "size": size, "placement": placement}
+        entry = figures.setdefault((transport, *cell), {**named})
+        for name, value in _run(named, messages).items():
+            entry.setdefault(name, []).append(value)
     return {"format": FORMAT, "measured": round(began), "cells": list(figures.values())}
 
 
-def _run(transport: str, cell: dict[str, Any]) -> dict[str, float]:
-    options = {"transport": transport, **cell, "warmup": max(20, cell["messages"] // 6 // 2 * 2)}
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    with tempfile.TemporaryDirectory(prefix="pathcost-prices-") as folder:
-        done = subprocess.run(
-            command([str(WORKLOAD), "--dir", folder, *words]),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def _run(named: dict[str, Any], messages: int) -> dict[str, float]:
+    options = {**named, "messages": messages, "warmup": max(20, messages // 6 // 2 * 2)}
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    with private_directory() as folder:
+        done = attempt([WORKLOAD, "--dir", folder, *words])
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-        raise RunError(f"the prices cannot be measured: {said.removeprefix('pathcost: ')}")
+        raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
     result = json.loads(done.stdout)
     rounds = result["round_trips"]
     return {

@@ -46,6 +46,12 @@ def attempt(
     return subprocess.run(command(words, user), text=True, errors="replace", **streams | options)
 
 
+def last_words(text: str, otherwise: str = "it gave no reason") -> str:
+    """The last line of a complaint, without its full stop."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip().removeprefix("pathcost: ").rstrip(".") if lines else otherwise
+
+
 def last_line(complaints: IO[bytes]) -> str:
     """What a program of ours said last on stderr, a file; empty where it said nothing."""
     complaints.seek(0)

@@ -3,7 +3,7 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--APP …] [--dev] [--site]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
@@ -11,7 +11,6 @@
 #   --analysis    the Python environment alone
 #   --claims      also the tools whose options claims name
 #   --programs    also what unpacks and drives the programs of runners/programs/*.toml
-#   --redis, --asyncio, --dotnet, --go, --java, --gin  also that experiment of an article
 #   --dev         also what the tests and the checks of this repository need
 #   --site        the Python environment alone, with what makes the documentation's site
 # shellcheck source-path=SCRIPTDIR
@@ -115,8 +114,7 @@ for word in "$@"; do
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
 	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
-	--programs) packages+=("${guest_packages[@]}") parts+=("$here/programs/tools") ;;
-	--redis | --asyncio | --dotnet | --go | --java | --gin) . "$here/programs/needs.sh" "${word#--}" ;;
+	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
 	--claims) packages+=(wrk) ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

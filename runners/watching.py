@@ -57,113 +57,67 @@ def numbers(name: str, most: int) -> Any:
     return lambda text: tuple(parse(word.strip()) for word in text.split(","))
 
 
-def build_watch_parser() -> Parser:
-    parser = Parser(
-        "run.sh",
-        DESCRIPTION,
-        WATCH_STATUS,
-        usage="sudo ./runners/run.sh --watch [SECONDS] [option …]",
-    )
-    add = parser.add_argument
-    add(
-        "--watch",
-        nargs="?",
-        metavar="SECONDS",
-        const=float(SECONDS),
-        required=True,
-        type=number("--watch", 1, LONGEST),
-        help=f"watch for so long (default: {SECONDS})",
-    )
-    add(
-        "--pid",
-        metavar="LIST",
-        type=numbers("--pid", 1 << 22),
-        default=(),
-        help="show only pairs of these processes",
-    )
-    add(
-        "--port",
-        metavar="LIST",
-        type=numbers("--port", 65535),
-        default=(),
-        help="show only pairs that use these TCP ports",
-    )
-    add(
-        "--limit",
-        metavar="PERCENT",
-        type=number("--limit", 0.01, 100),
-        default=LIMIT,
-        help=f"let the probes take so much of the CPU time of what they watch, and count in a part "
-        f"of the time where it would be more (default: {LIMIT:g}; 100 counts every call)",
-    )
-    add_common(parser)
-    add(
-        "--out",
-        metavar="DIR",
-        type=path,
-        help="write what was seen to DIR (default: reports/<time>)",
-    )
+Rows = tuple[tuple[str, str, dict[str, Any]], ...]
+
+
+def _parser(action: str, description: str, usage: str, rows: Rows, /, **first: Any) -> Parser:
+    """A parser of `action` and `rows`; `first`: what argparse needs for the action."""
+    parser = Parser("run.sh", description, WATCH_STATUS, usage=usage)
+    parser.add_argument(action, required=True, **first)
+    for name, text, options in rows:
+        parser.add_argument(name, help=text, **options)
+    parser.add_argument("--help", "-h", action="help", help="show this help")
     return parser
+
+
+def build_watch_parser() -> Parser:
+    usage = "sudo ./runners/run.sh --watch [SECONDS] [option …]"
+    return _parser(
+        *("--watch", DESCRIPTION, usage, WATCH), nargs="?", metavar="SECONDS",
+        const=float(SECONDS), type=number("--watch", 1, LONGEST),
+        help=f"watch for so long (default: {SECONDS})",
+    )  # fmt: skip
 
 
 def build_what_if_parser() -> Parser:
-    parser = Parser("run.sh", WHAT_IF, WATCH_STATUS, usage="./runners/run.sh --what-if [option …]")
-    add = parser.add_argument
-    add("--what-if", action="store_true", required=True, help="predict without watching")
-    add(
-        "--rate",
-        metavar="N",
-        type=number("--rate", 0.001, 1e8),
-        default=1000.0,
-        help="requests a second, of all clients together (default: 1000)",
-    )
-    add(
-        "--size",
-        metavar="BYTES",
-        type=size,
-        default=64,
-        help="bytes of a request and of its answer (default: 64)",
-    )
-    add(
-        "--work",
-        metavar="TIME",
-        type=duration,
-        default=0.0,
-        help="what the server does for a request, such as 300us or 5ms (default: nothing)",
-    )
-    add(
-        "--clients",
-        metavar="N",
-        type=whole_number("--clients", 100_000),
-        default=1,
-        help="clients that each wait for their answer (default: 1)",
-    )
-    add("--connect", action="store_true", help="each request opens a connection of its own")
-    add_common(parser)
-    return parser
+    usage, text = "./runners/run.sh --what-if [option …]", "predict without watching"
+    return _parser("--what-if", WHAT_IF, usage, PAIR, action="store_true", help=text)
 
 
-def add_common(parser: Parser) -> None:
-    parser.add_argument(
-        "--prices",
-        metavar="RUN",
-        type=path,
-        help="take what messages cost from a stored run (default: measured once, then kept)",
-    )
-    parser.add_argument(
-        "--json",
-        dest="shown",
-        action="store_const",
-        const="--json",
-        default="",
-        help="print one JSON object",
-    )
-    parser.add_argument(
-        "--no-install",
-        action="store_true",
-        help="name the packages that are missing instead of installing them",
-    )
-    parser.add_argument("--help", "-h", action="help", help="show this help")
+def _takes(metavar: str, kind: Any, default: Any = None) -> dict[str, Any]:
+    return {"metavar": metavar, "type": kind, "default": default}
+
+
+COMMON: Rows = (
+    ("--prices", "take what messages cost from a stored run (default: measured once, then kept)",
+     _takes("RUN", path)),
+    ("--json", "print one JSON object",
+     {"dest": "shown", "action": "store_const", "const": "--json", "default": ""}),
+    ("--no-install", "name the packages that are missing instead of installing them",
+     {"action": "store_true"}),
+)  # fmt: skip
+WATCH: Rows = (
+    ("--pid", "show only pairs of these processes",
+     _takes("LIST", numbers("--pid", 1 << 22), ())),
+    ("--port", "show only pairs that use these TCP ports",
+     _takes("LIST", numbers("--port", 65535), ())),
+    ("--limit", "let the probes take so much of the CPU time of what they watch, and count in a "
+     f"part of the time where it would be more (default: {LIMIT:g}; 100 counts every call)",
+     _takes("PERCENT", number("--limit", 0.01, 100), LIMIT)),
+    *COMMON,
+    ("--out", "write what was seen to DIR (default: reports/<time>)", _takes("DIR", path)),
+)  # fmt: skip
+PAIR: Rows = (
+    ("--rate", "requests a second, of all clients together (default: 1000)",
+     _takes("N", number("--rate", 0.001, 1e8), 1000.0)),
+    ("--size", "bytes of a request and of its answer (default: 64)", _takes("BYTES", size, 64)),
+    ("--work", "what the server does for a request, such as 300us or 5ms (default: nothing)",
+     _takes("TIME", duration, 0.0)),
+    ("--clients", "clients that each wait for their answer (default: 1)",
+     _takes("N", whole_number("--clients", 100_000), 1)),
+    ("--connect", "each request opens a connection of its own", {"action": "store_true"}),
+    *COMMON,
+)  # fmt: skip
 
 
 def asked(argv: Sequence[str], name: str) -> bool:
@@ -204,9 +158,14 @@ def watch(argv: list[str]) -> int:
     write(destination / "watch.json", found)
     if given.prices is None:
         write(destination / "prices.json", listed)
+    return analyse(session, python, "--watch", destination, given)
+
+
+def analyse(session: Session, python: Path, action: str, where: Path, given: Any) -> int:
+    """Run the analysis, and return its exit status."""
     from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
     shown_as = [given.shown] if given.shown else []
-    return session.analyse(python, "--watch", str(destination), *from_run, *shown_as)
+    return session.analyse(python, action, str(where), *from_run, *shown_as)
 
 
 def observed(root: Root, seconds: float, limit: float) -> dict[str, Any]:
@@ -238,17 +197,9 @@ def what_if(argv: list[str]) -> int:
         if given.prices is None:
             with session.progress.step("prices"):
                 write(where / "prices.json", prices.prices(invoker().cache, session.progress.note))
-        described = {
-            "rate": given.rate,
-            "size": given.size,
-            "work_us": given.work,
-            "clients": given.clients,
-            "connect": given.connect,
-        }
-        write(where / "what-if.json", described)
-        from_run = ["--prices", str(given.prices.resolve())] if given.prices else []
-        shown_as = [given.shown] if given.shown else []
-        return session.analyse(python, "--what-if", str(where), *from_run, *shown_as)
+        described = {name: getattr(given, name) for name in ("rate", "size", "clients", "connect")}
+        write(where / "what-if.json", described | {"work_us": given.work})
+        return analyse(session, python, "--what-if", where, given)
 
 
 PARSERS = {"--watch": build_watch_parser, "--what-if": build_what_if_parser}

@@ -4,8 +4,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
+
+from runners.errors import RunError
+from runners.invoker import invoker
+from runners.paths import REPOSITORY
+from runners.programs import engine
 
 
 def make(folder: Path, *targets: str) -> None:
@@ -18,3 +26,14 @@ def make(folder: Path, *targets: str) -> None:
     subprocess.run(
         [*lock, "make", "--silent", f"-j{jobs}", "-C", str(folder), *targets], check=True
     )
+
+
+def packages_or_skip(name: str) -> Path | None:
+    """The program's packages, unpacked; without a package mirror the test is skipped."""
+    if shutil.which("apt-get") is None:
+        pytest.skip("there is no apt-get here")
+    make(REPOSITORY / "runners/programs/tools")
+    try:
+        return engine.prepared(engine.find(name), invoker().cache, lambda _: None)
+    except RunError as error:
+        pytest.skip(f"the packages cannot be had: {error}")

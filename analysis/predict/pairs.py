@@ -8,7 +8,6 @@ from functools import cached_property
 
 from analysis.raw.watch import End, Owner, Watched
 
-EPHEMERAL = 32768  # where Linux begins to give ports to who does not ask for one
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 
 

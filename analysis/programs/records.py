@@ -133,15 +133,16 @@ def _gin(line: programs.Gin) -> Measured:
 
     Switches and CPU time are the server's in the window and the client's whole life.
     """
+    times = line.latency_ns or line.iterations_ns or ()
     figures: Figures = {
         ("requests_per_s", ""): line.requests * 1e9 / line.window_ns,
-        **{("rtt_ns", key): float(time) for key, time in line.iterations_ns},
+        **{("rtt_ns", key): float(time) for key, time in times},
         **_counters(line, line.window_ns),
     }
     if line.counters:
         figures["machine_switches_per_s", ""] = line.counters.machine * 1e9 / line.window_ns
     what = (f"gin-{line.variant}{'-log' if line.log else ''}", PONG_BYTES, "free")
-    return what, 2 * line.requests, line.answered == line.requests, figures
+    return what, 2 * line.requests, line.answered in (None, line.requests), figures
 
 
 def _served(line: programs.Served) -> Measured:

@@ -13,8 +13,8 @@ from analysis.raw.record import Count, Model, Positive, Word
 
 
 class Probed(Model):
-    """What the BCC tools counted. For redis, gin and dotnet the window is the client's whole life;
-    for the others it is from its "ready" to its result."""
+    """What the BCC tools counted. For asyncio, go and java the window is from the client's "ready"
+    to its result; for the others it is its whole life."""
 
     # Tool → quantity → key → count: `counts` of probes/bcc/counts.py, `syscount` with all system
     # calls by name, `stacks` with the causes of wake-ups
@@ -25,8 +25,7 @@ class Probed(Model):
 
 
 class KernelCounts(Model):
-    """What the kernel counted from the client's "ready" to its result; for redis and gin over the
-    client's whole life."""
+    """What the kernel counted in the same window."""
 
     out: Count  # segments that the whole machine sent
     data: Count  # segments with payload that it sent
@@ -57,6 +56,10 @@ class MeasuredRun(AppRun):
     """What every measurement has."""
 
     error: None
+    size: Positive | None = None  # of a message, as its file says
+    requests: Positive | None = None  # of the client
+    # Connections of this machine in TIME_WAIT, before and after
+    time_wait: tuple[Count | None, Count | None] | None = None
     counters: KernelCounts | None = None
     probed: Probed | None = None
 
@@ -73,7 +76,6 @@ class Redis(MeasuredRun):
     server_calls: Count  # by the server's own statistics, as `server_usec`
     server_usec: Count
     counted: Count  # what the server has counted up
-    # Connections of this machine in TIME_WAIT, before and after
     time_wait: tuple[Count | None, Count | None]
     # Over TCP: how long filling in the address takes (gethostbyname, htons)
     address_ns: Count | None = None
@@ -143,9 +145,12 @@ class Gin(MeasuredRun):
     program: Literal["gin"]
     log: bool  # whether the server writes its request log
     requests: Positive
-    answered: Count  # with status 200
     window_ns: Positive
-    iterations_ns: RequestTimes
+    # In older lines `answered`, those with status 200, and `iterations_ns`; a client that gets
+    # another status ends with an error
+    answered: Count | None = None
+    latency_ns: RequestTimes | None = None
+    iterations_ns: RequestTimes | None = None
 
 
 class Served(MeasuredRun):
@@ -154,7 +159,7 @@ class Served(MeasuredRun):
 
     size: Positive  # of a request, as the file says
     requests: Positive  # by the client
-    counted: Count | None  # by the server; null where nobody counts
+    counted: Count | None = None  # by the server; null where nobody counts
     window_ns: Positive
     latency_ns: dict[Literal["mean", "p50", "p99"], Count]  # as far as the client tells
 

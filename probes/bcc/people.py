@@ -6,8 +6,21 @@ from pathlib import Path
 from typing import Any
 
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
-SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")  # of /proc/PID/task/*/status
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Of /proc/PID/stat, what stands after the name, which may contain anything: state, ppid, …, as
+    11 to 14 the times of proc_pid_stat(5). Raises OSError where the process is gone.
+    """
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def switches(task: Path) -> tuple[int, int]:
+    """Voluntary and involuntary switches of a thread: the last lines of its status."""
+    lines = (task / "status").read_text(errors="replace").splitlines()[-2:]
+    voluntary, involuntary = (int(line.partition(":")[2]) for line in lines)
+    return voluntary, involuntary
 
 
 def everyone() -> set[int]:
@@ -19,10 +32,9 @@ def processes(pids: set[int]) -> dict[int, dict[str, int]]:
     found = {}
     for pid in pids:
         try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+            fields = stat_fields(pid)
         except OSError:
             continue
-        fields = text.rpartition(")")[2].split()
         user, system = int(fields[11]) * TICK_MS, int(fields[12]) * TICK_MS
         found[pid] = {"user_ms": round(user), "system_ms": round(system)}
     return found
@@ -33,13 +45,10 @@ def threads(pid: int) -> dict[str, tuple[int, int, int]]:
     found = {}
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
-            lines = (task / "status").read_text(errors="replace").splitlines()
             ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
+            found[task.name] = (*switches(task), int(ran) + int(waited))
         except (OSError, ValueError):
             continue
-        counts = {line.partition(":")[0]: line.partition(":")[2] for line in lines[-2:]}
-        voluntary, involuntary = (int(counts[name]) for name in SWITCHES)
-        found[task.name] = (voluntary, involuntary, int(ran) + int(waited))
     return found
 
 

@@ -38,6 +38,7 @@ from runners.programs.service import Service
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
 SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 5, 1.0
 REPEATS = 6
+PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
 PART = 10  # of a case's requests: so many are counted exactly
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
@@ -67,7 +68,8 @@ def _main(given: argparse.Namespace) -> int:
 
 
 def _chosen(given: argparse.Namespace) -> list[str]:
-    known = [name for name in names() if (name in DEVELOPED_ON) == given.developing]
+    served = [name for name in names() if engine.find(name).processes]
+    known = [name for name in served if (name in DEVELOPED_ON) == given.developing]
     if not given.programs:
         return known
     wanted: list[str] = given.programs.split(",")
@@ -147,7 +149,7 @@ def turns_by_port(service: Service, case: Case, folder: Path) -> dict[str, float
 
     A rate that is sampled and a rate that the client tells are not of the same time.
     """
-    argv = [bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "120", "100"]
+    argv = [*PAIRS, "120", "100"]
     with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
         process = subprocess.Popen(
             command(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -239,7 +241,7 @@ def together(
 
 def _watch(seconds: float) -> dict[str, Any]:
     """What the probes saw of the whole machine. Raises RunError."""
-    argv = [bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), "1"]
+    argv = [*PAIRS, str(seconds), "1"]
     with tempfile.TemporaryFile() as complaints:
         done = subprocess.run(
             command(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
@@ -309,7 +311,7 @@ def measure_case(program: Program, case: Case) -> dict[str, Any]:
                         "elapsed_us": 1e6 / result["per_second"],
                         "cpu_us": used / 1000 / requests,
                         "requests": requests,
-                        "counted": result["counted"],
+                        "counted": result.get("counted"),
                     }
                 )
     return {transport: rows[transport] for transport in rows} | {

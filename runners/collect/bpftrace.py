@@ -148,8 +148,7 @@ class Bpftrace(Tracers[Group]):
                     return []
                 self._blind.setdefault(name, set()).update(variants[0].transports)
                 continue
-            text = script.path.read_text(encoding="utf-8")
-            found.append(MergedScript(script, merge.parse(text, parameters)))
+            found.append(MergedScript(script, merge.parse(script.text, parameters)))
             seen |= set(script.transports or self.context.transports)
         if unseen := self.context.transports - seen - self._blind.get(name, set()):
             why = reason("off-path", transports=", ".join(sorted(unseen)), script=name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.collect.workload import private_directory
-from runners.process import User, attempt
+from runners.process import User, attempt, last_words
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 FOLDER = Path(__file__).parents[1] / "checks"
@@ -35,8 +35,7 @@ def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
         if done.returncode != NEEDS_ROOT:
             break
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return [_nothing(name, f"the check {name} failed: {said}")]
+        return [_nothing(name, f"the check {name} failed: {last_words(done.stderr)}")]
     return [json.loads(line) | {"error": None} for line in done.stdout.splitlines()]
 
 

@@ -36,7 +36,7 @@ def environment() -> dict[str, Any]:
         "kernel": uname.release,
         "version": uname.version,
         "machine": uname.machine,
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cpus": os.cpu_count(),
         "distribution": _distribution(),
         # What follows " -- " is for init, and may be private.
@@ -61,7 +61,7 @@ def _settings() -> dict[str, str | None]:
     return {str(path): _read(path) for path in chain.from_iterable(found)}
 
 
-def _cpu_model() -> str | None:
+def cpu_model() -> str | None:
     found = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
     return found[1].strip() if found else None
 

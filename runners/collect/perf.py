@@ -26,7 +26,7 @@ from runners.collect.instrument import AttachError, Context, Instrument, Losses,
 from runners.collect.scripts import Script
 from runners.collect.tracer import Child
 from runners.plan.model import CellRun
-from runners.process import attempt
+from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
@@ -282,8 +282,7 @@ class PerfRecord(Perf):
         """
         done = attempt(["perf", "script", "-i", data, "-F", fields])
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["failed"])[-1]
-            raise AttachError(reason("tool-said", tool="perf script", said=said))
+            raise AttachError(reason("tool-said", tool="perf script", said=last_words(done.stderr)))
         return done.stdout + done.stderr, sum(map(int, LOST.findall(done.stderr)))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """probes/scripts.tsv: what can be attached, by which instrument, and what it needs of a kernel."""
 
+import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
 TRACEFS = frame.TRACEFS
-LISTS = ("headline", "kernels", "transports", "quantities", "needs")  # columns of words
+LISTS = ("headline", "kernels", "transports", "quantities", "needs", "renames")  # columns of words
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Script:
     transports: tuple[str, ...]
     quantities: tuple[str, ...]
     needs: tuple[str, ...]
+    renames: tuple[str, ...]
 
     @property
     def file_name(self) -> str:
@@ -44,6 +46,13 @@ class Script:
     @property
     def path(self) -> Path:
         return PROBES / self.instrument / self.file
+
+    @property
+    def text(self) -> str:
+        """The script, with the names that functions have on the kernels of this row."""
+        names = dict(pair.split("=") for pair in self.renames)
+        text = self.path.read_text(encoding="utf-8")
+        return re.sub(r'"[^"]*"|\w+', lambda word: names.get(word[0], word[0]), text)
 
     def runs_on(self, probe_level: str) -> bool:
         """Whether the table says that a kernel on this probe level can run it."""

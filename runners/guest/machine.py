@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, BinaryIO
 
+from probes.bcc.people import stat_fields
 from runners.guest.errors import GuestError, SilentError
 from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
@@ -83,7 +83,7 @@ class Idle:
 
     def too_long(self) -> bool:
         with suppress(OSError, ValueError, IndexError):
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = stat_fields(self.pid)
             used, now = int(fields[11]) + int(fields[12]), time.monotonic()
             paused = now > self.looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
             self.looked = now

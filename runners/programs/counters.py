@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.bcc.people import stat_fields, switches
+
 PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -25,40 +27,32 @@ class Counters:
     threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
 
 
-def read(pids: Iterable[int], ended: bool = False) -> Counters:
-    """Read the counts of these processes, with the CPU time of their children that have ended; with
-    `ended`, also of our children that have ended.
-
-    Raises OSError where a process is gone, unless `ended`.
+def read(pids: Iterable[int]) -> Counters:
+    """Read the counts of these processes, with the CPU time of their children that have ended, and
+    of our children that have ended.
     """
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     totals = {
         "out": _tcp("net/snmp", "Tcp", "OutSegs"),
         "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
-        "machine": _line("stat", "ctxt"),
-        **dict.fromkeys(("user_ns", "system_ns"), 0),
+        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
+        "user_ns": round(usage.ru_utime * 1e9),
+        "system_ns": round(usage.ru_stime * 1e9),
     }
-    threads = {}
-    if ended:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        totals["user_ns"] += round(usage.ru_utime * 1e9)
-        totals["system_ns"] += round(usage.ru_stime * 1e9)
-        threads["ended"] = (usage.ru_nvcsw, usage.ru_nivcsw)
+    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
     for pid in pids:
-        with suppress(*(GONE if ended else ())):  # what it used is its parent's by then
+        with suppress(*GONE):  # what it used is its parent's by then
             _add_process(pid, totals, threads)
     return Counters(totals, threads)
 
 
 def _add_process(pid: int, totals: dict[str, int], threads: dict[str, tuple[int, int]]) -> None:
-    # proc_pid_stat(5): after the name, which may contain anything, these are fields 12 to 15.
-    fields = (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = stat_fields(pid)
     totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
     totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
     for task in (PROC / f"{pid}/task").iterdir():
         with suppress(*GONE):  # the thread has ended
-            status = f"{pid}/task/{task.name}/status"
-            names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
-            threads[task.name] = (_line(status, names[0]), _line(status, names[1]))
+            threads[task.name] = switches(task)
 
 
 def between(before: Counters, after: Counters) -> dict[str, int]:
@@ -81,8 +75,3 @@ def _tcp(file: str, group: str, name: str) -> int:
     lines = (PROC / file).read_text().splitlines()
     names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
     return int(values[names.index(name)])
-
-
-def _line(file: str, word: str) -> int:
-    lines = (PROC / file).read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(word))

@@ -22,7 +22,7 @@ from runners.guest.cache import Say
 from runners.invoker import invoker
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as
-from runners.programs.program import TRANSPORTS, Case, Program, find
+from runners.programs.program import Case, Program, find
 from runners.programs.service import Service
 
 __all__ = ["Service", "find", "prepared", "running", "serving"]
@@ -61,8 +61,9 @@ def running(
     warm-up. Raises RunError, UsageError.
     """
     chosen = program.case(case)
-    if transport not in TRANSPORTS:
-        raise UsageError(f"unknown transport '{transport}': there is {', '.join(TRANSPORTS)}.")
+    if transport not in program.transports:
+        known = ", ".join(program.transports)
+        raise UsageError(f"unknown transport '{transport}': there is {known}.")
     root = prepared(program, cache or invoker().cache, say)
     with serving(program, chosen, transport, root) as service:
         service.warm_up(chosen, transport)

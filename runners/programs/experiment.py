@@ -12,7 +12,7 @@ from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.programs import engine
 from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds
-from runners.programs.program import TRANSPORTS, Program, find, start_of
+from runners.programs.program import Program, find, start_of
 
 
 @dataclass
@@ -28,9 +28,11 @@ class Experiment:
         return self.program.about
 
     @property
-    def TAKES(self) -> int:  # noqa: N802 (as a package has it)
-        """A measurement is meant to take about a second."""
-        cases = len(self.program.cases) * len(TRANSPORTS)
+    def seconds(self) -> int:
+        """About how long it takes; a measurement is meant to take one."""
+        if self.program.takes:
+            return self.program.takes
+        cases = len(self.program.cases) * len(self.program.transports)
         return 10 + cases * (REPEATS + PROBED_REPEATS + 1)
 
     def set_up(self, build: Callable[[str], object], cache: Path, say: Say, note: Say) -> None:
@@ -38,14 +40,10 @@ class Experiment:
         build("--programs")
         self.root = engine.prepared(self.program, cache, say, note)
 
-    def lack(self) -> str:
-        """Why it cannot run here: set-up has said it."""
-        return ""
-
     def run(self, say: Say, probes: Probes | None = None) -> Records:
         """Yield a record per measurement, interleaved A B B A. Raises RunError."""
         program = self.program
-        cases = list(product(program.cases, TRANSPORTS))
+        cases = list(product(program.cases, program.transports))
         with ExitStack() as stack:
             services: dict[str, engine.Service] = {}
             for case, transport in cases:
@@ -57,12 +55,14 @@ class Experiment:
                 if why := services[key].warm_up(case, transport)["error"]:
                     raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
             for repeat, (case, transport), watch in rounds(cases, probes):
+                if watch and not case.probed:
+                    continue
                 say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                 service = services[start_of(program, case, transport)]
                 driven = service.drive(case, transport, watch=watch)
                 driven.pop("per_second", None)  # which the rest says
                 yield {
-                    **{"program": program.name, "variant": case.name, "clients": case.clients},
+                    **{"program": program.name, **case.record, "clients": case.clients},
                     **{"transport": transport, "size": case.size, "repeat": repeat},
                     **driven,
                 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources, unpack
-from runners.process import attempt
+from runners.process import attempt, last_words
 from runners.programs.program import Program, Values, symbolic
 
 SUITES = ("bookworm", "bookworm-security")
@@ -45,16 +45,16 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
     """
     if not program.packages and not program.build:
         return None
-    sources = sorted(program.file.parent.glob(f"{program.name}/*"))
     recipe = {
         "packages": sorted(program.packages),
         "suites": SUITES,
         "build": program.build,
         "path": program.path,
         "sources": {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in (sources if program.build else [])
-            if path.is_file()
+            str(path.relative_to(program.file.parent.absolute())): hashlib.sha256(
+                path.read_bytes()
+            ).hexdigest()
+            for path in sources(program)
         },
     }
 
@@ -83,6 +83,15 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
         return cached.entry("program", recipe, make)
 
 
+def sources(program: Program) -> list[Path]:
+    """The files that its commands to build name, and those of the folders that they name."""
+    words = {word for command in program.build for word in command}
+    named = sorted(word.removeprefix("{here}/") for word in words if word.startswith("{here}/"))
+    places = [program.file.parent.absolute() / name for name in named]
+    found = (path for place in places for path in sorted([place, *place.glob("*")]))
+    return [path for path in found if path.is_file()]
+
+
 def environment(path: Sequence[str], root: Path | None) -> dict[str, str]:
     """What a command of the program finds its files by."""
     if root is None:
@@ -109,11 +118,11 @@ def _build(program: Program, command: Sequence[str], root: Path, say: Say) -> No
     )
     argv = values.command(command)
     say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
-    home = {"HOME": str(root / "home"), "GOFLAGS": "-buildvcs=false"}
+    known = {**environment(program.path, root), "GOFLAGS": "-buildvcs=false -modcacherw"}
     done = attempt(
-        ["env", *(f"{k}={v}" for k, v in (environment(program.path, root) | home).items()), *argv],
+        ["env", *(f"{name}={value}" for name, value in known.items()), *argv],
         timeout=BUILD_SECONDS,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "no complaint").splitlines()[-1]
+        said = last_words(done.stderr or done.stdout)
         raise GuestError(f"{program.name} cannot be built: {said}")

@@ -3,15 +3,16 @@
 
 import os
 import pwd
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runners.errors import RunError
 from runners.ports import free_port
 from runners.process import User, command
 from runners.programs import packages
-from runners.programs.client import listens
 from runners.programs.program import HERE, Case, Program, Values, values_of
 
 TOOLS = HERE / "tools/build"
@@ -108,7 +109,14 @@ def run_as() -> tuple[User | None, tuple[str, ...]]:
 
 def answers(end: str) -> bool:
     """Whether somebody listens at a port or a path."""
-    return listens("tcp" if end.isdigit() else "unix", end)
+    family, where = address(end)
+    with socket.socket(family) as connection:
+        return connection.connect_ex(where) == 0
+
+
+def address(end: str) -> tuple[socket.AddressFamily, Any]:
+    """What a socket needs to know of a port or a path."""
+    return (socket.AF_INET, ("127.0.0.1", int(end))) if end.isdigit() else (socket.AF_UNIX, end)
 
 
 def place_of(end: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from probes.reasons import add
 from runners.root import Root, RootProgram
 
-TRANSPORTS = ("unix", "tcp")  # of an experiment, in this order
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
 
@@ -87,15 +86,15 @@ def rounds(
     cases: Sequence[Case], probes: Probes | None
 ) -> Iterator[tuple[int, Case, Watch | None]]:
     """Each (repeat, case, None) in the order A B B A; then the probed runs, each with its watch."""
-    yield from ((repeat, case, None) for repeat, case in _interleaved(cases, REPEATS))
+    yield from ((repeat, case, None) for repeat, case in interleaved(cases, REPEATS))
     if probes is None:
         return
     with probes.attached() as watch:
-        for repeat, case in _interleaved(cases, PROBED_REPEATS) if watch else ():
+        for repeat, case in interleaved(cases, PROBED_REPEATS) if watch else ():
             yield repeat, case, watch
 
 
-def _interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
+def interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
     for repeat in range(repeats):
         for case in cases if repeat % 2 == 0 else reversed(cases):
             yield repeat, case

@@ -16,6 +16,7 @@ from runners.errors import UsageError
 
 HERE = Path(__file__).parent
 TRANSPORTS = ("unix", "tcp")
+TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
@@ -45,15 +46,23 @@ class Process:
 
 @dataclass(frozen=True)
 class Client:
-    """The command that sends the requests, and a pattern for each figure that it prints."""
+    """The command that sends the requests, and a pattern for each figure that it prints, or `json`.
+
+    With `waits`, it prints "ready", begins after a line of input, and lives until its input ends.
+    """
 
     command: Command
     figures: Mapping[str, re.Pattern[str]]
+    json: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True)
 class Counter:
-    """Where the server's own count of requests is: a command's output, or an answer to `ask`."""
+    """Where the server's own count of requests is: a command's output, or an answer to `ask`.
+
+    `also`: further counts, each with its pattern.
+    """
 
     requests: re.Pattern[str]
     command: Command = ()
@@ -61,11 +70,15 @@ class Counter:
     to: str = ""
     own: int = 0  # what each reading adds to the count
     others: str = "0"  # what a run of the client adds to it beside its requests
+    also: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to drive the program; `words` are the values of its placeholders."""
+    """One way to drive the program; `words` are the values of its placeholders.
+
+    `record`: what its lines of programs.jsonl say besides; `probed`: whether it also runs probed.
+    """
 
     name: str
     clients: int
@@ -73,6 +86,8 @@ class Case:
     requests: int
     depth: int  # requests that a client sends before it waits
     words: Words
+    record: Mapping[str, Any]
+    probed: bool
 
     def whole(self, requests: int) -> int:
         """The nearest number of requests that clients can send: whole turns of each."""
@@ -98,6 +113,7 @@ class Program:
     build: tuple[Command, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=dict)
+    takes: int = 0
 
     def case(self, name: str) -> Case:
         """Raises UsageError."""
@@ -134,6 +150,12 @@ def read(file: Path) -> Program:
     return program
 
 
+KINDS = {
+    **{str: "text", int: "a whole number", list: "a list", dict: "a table"},
+    bool: "true or false",
+}
+
+
 @dataclass
 class Table:
     """A table of the file; `place` names it in messages."""
@@ -150,9 +172,8 @@ class Table:
         value = self.data.get(key, default)
         if value is None:
             raise UsageError(f"{self.place} lacks the key {key}.")
-        if not isinstance(value, kind) or isinstance(value, bool):
-            words = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
-            raise UsageError(f"{self.place}: {key} is not {words[kind]}.")
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise UsageError(f"{self.place}: {key} is not {KINDS[kind]}.")
         return value
 
     def command(self, key: str, default: list[str] | None = None) -> Command:
@@ -220,7 +241,10 @@ def _program(file: Path, table: Table) -> Program:
         processes=tuple(map(_process, table.tables("process"))),
         client=_client(table.table("client")),
         cases=tuple(map(_case, table.tables("case"))),
-        transports={name: table.table(name).words() for name in TRANSPORTS},
+        transports={
+            name: table.table(name).words()
+            for name in dict.fromkeys((*TRANSPORTS, *filter(TRANSPORT.fullmatch, table.data)))
+        },
         counter=_counter(table.table("counter")) if "counter" in table.data else None,
         packages=table.command("packages", []),
         path=table.command("path", []),
@@ -228,6 +252,7 @@ def _program(file: Path, table: Table) -> Program:
         build=table.commands("build"),
         files=dict(zip(files, _texts(f"{file}: files", list(files.values())), strict=True)),
         words=table.table("words").words(),
+        takes=table.get("takes", int, 0),
     )
     table.get("counter", dict, {})
     table.close()
@@ -248,7 +273,9 @@ def _process(table: Table) -> Process:
 def _client(table: Table) -> Client:
     command = table.command("command")
     keys = [key for key in table.data if key in FIGURES or TIME.fullmatch(key)]
-    client = Client(command, {key: table.pattern(key) for key in keys})
+    figures = {key: table.pattern(key) for key in keys}
+    json, waits = table.get("json", bool, False), table.get("waits", bool, False)
+    client = Client(command, figures, json, waits)
     table.known |= {*FIGURES, "window_s", "mean_us", "p50_us", "p99_us"}
     table.close()
     return client
@@ -265,6 +292,7 @@ def _counter(table: Table) -> Counter:
         table.get("to", str, ""),
         table.get("own", int, 0),
         table.get("others", str, "0"),
+        {name: table.table("also").pattern(name) for name in table.get("also", dict, {})},
     )
     if bool(counter.command) == bool(counter.ask and counter.to):
         raise UsageError(f"{table.place} needs either command, or ask and to.")
@@ -279,15 +307,18 @@ def _case(table: Table) -> Case:
     numbers = {key: table.get(key, int, 1) for key in ("clients", "size", "requests", "depth")}
     if low := next((key for key, number in numbers.items() if number < 1), ""):
         raise UsageError(f"{table.place}: {low} is not at least 1.")
-    return Case(name, **numbers, words=table.words())
+    record = {"variant": name, **table.table("record").data}
+    table.known.add("record")
+    probed = table.get("probed", bool, True)
+    words = {key: str(value) for key, value in record.items()} | table.words()
+    return Case(name, **numbers, words=words, record=record, probed=probed)
 
 
 def _check(program: Program) -> None:
     """Raise UsageError for a file that could never run."""
     place = program.file
-    for key, rows in (("process", program.processes), ("case", program.cases)):
-        if not rows:
-            raise UsageError(f"{place} lacks [[{key}]].")
+    if not program.cases:
+        raise UsageError(f"{place} lacks [[case]].")
     if len({case.name for case in program.cases}) < len(program.cases):
         raise UsageError(f"{place} has two cases of one name.")
     for case in program.cases:
@@ -352,7 +383,7 @@ class Values(dict[str, Word]):
 def values_of(program: Program, case: Case, transport: str, **fixed: str) -> dict[str, Word]:
     """What the file says of each placeholder, and what we say."""
     numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
-    ours = {"transport": transport, "here": str(program.file.parent.absolute())}
+    ours = {"transport": transport, "here": str(program.file.parent.absolute()), "run": "timed"}
     return {
         **{name: str(number) for name, number in (numbers | counts(case, case.requests)).items()},
         **ours,

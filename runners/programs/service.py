@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A running server: its processes, its count of requests, and the client that drives it."""
 
+import json
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from runners.errors import RunError
-from runners.process import stop
+from runners.process import last_words, stop
 from runners.programs.client import run_beside
 from runners.programs.keeper import PATIENCE, descendants
-from runners.programs.place import LiveValues, Place, answers, place_of
+from runners.programs.place import LiveValues, Place, address, answers, place_of
 from runners.programs.probes import Watch
 from runners.programs.program import (
+    HERE,
     NS,
     TIME,
     Case,
@@ -33,6 +36,7 @@ READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
+SOCKSTAT = Path("/proc/net/sockstat")
 WARM_UP = 10  # the part of a case's requests that comes before
 
 
@@ -80,18 +84,22 @@ class Service:
         values |= {name: str(number) for name, number in numbers.items()}
         if seconds is not None:
             values["seconds"] = str(max(1, round(seconds)))
+        if watch is not None:
+            values["run"] = "probed"
         argv = client_command(self.program, case, values)
-        before = self._count(values)
+        before, closed = self._count(values), time_wait()
         if watch is not None:
             time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
-            self.place.wrapped(argv), self._kept, watch,
+            argv, self._kept,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
-            self.place.directory,
+            self.place.directory, watch, self.program.client.waits, self.place.wrapped,
         )  # fmt: skip
+        if result["error"] is None and self.program.counter:
+            result |= self._counted(values, before, result["requests"])
         if result["error"] is None:
-            result["counted"] = self._counted(values, before, result["requests"])
+            result["time_wait"] = [closed, time_wait()]
         return result
 
     def warm_up(self, case: Case, transport: str) -> dict[str, Any]:
@@ -187,6 +195,9 @@ class Service:
 
     def _figures(self, text: str, asked: int, took_ns: int) -> dict[str, Any]:
         """What the client printed, by the patterns of the file. Raises RunError."""
+        if self.program.client.json:
+            result = {"requests": asked, **self._object(text, took_ns)}
+            return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
         found: dict[str, float] = {}
         for key, pattern in self.program.client.figures.items():
             if (match := pattern.search(text)) is None:
@@ -211,38 +222,57 @@ class Service:
             **{"latency_ns": times, "counted": None},
         }
 
-    def _count(self, values: LiveValues) -> int | None:
-        """The server's own count. Raises RunError."""
+    def _object(self, text: str, took_ns: int) -> dict[str, Any]:
+        """The JSON that the client printed; of a file that is not ours, what a line may have."""
+        found = None
+        with suppress(ValueError):
+            found = json.loads(text)
+        if not isinstance(found, dict):
+            raise RunError(f"the client printed no JSON object (its last line: {last_words(text)})")
+        if self.program.file.parent == HERE:
+            return found
+        usual = {"requests", "window_ns", "latency_ns"}
+        given = {name: value for name, value in found.items() if name in usual}
+        return {"window_ns": took_ns, "latency_ns": {}, **given}
+
+    def _count(self, values: LiveValues) -> dict[str, int]:
+        """The server's own counts; {} where nobody counts. Raises RunError."""
         counter = self.program.counter
         if counter is None:
-            return None
+            return {}
         if counter.command:
             text = self._attempt(values.command(counter.command), COUNT_SECONDS)
         else:
             text = ask(values.text(counter.to), counter.ask)
         # Absent until the first request, as a row of redis' commandstats.
-        return sum(int(number) for number in counter.requests.findall(text))
+        return {
+            name: sum(int(number) for number in pattern.findall(text))
+            for name, pattern in {"counted": counter.requests, **counter.also}.items()
+        }
 
-    def _counted(self, values: LiveValues, before: int | None, requests: int) -> int | None:
-        """How many requests the server counted, once it has told all that the client sent."""
-        if before is None or self.program.counter is None:
-            return None
-        deadline = time.monotonic() + 2
-        reads = 1
+    def _counted(self, values: LiveValues, before: dict[str, int], sent: int) -> dict[str, int]:
+        """What the server counted meanwhile, once it has told all that the client sent."""
+        assert self.program.counter is not None
+        deadline, own = time.monotonic() + 2, int(values.text(self.program.counter.others))
         while True:
-            counter = self.program.counter
-            besides = reads * counter.own + int(values.text(counter.others))
-            found = (self._count(values) or 0) - before - besides
-            if found >= requests or time.monotonic() > deadline:
+            own += self.program.counter.own
+            after = self._count(values)
+            found = {name: count - before[name] for name, count in after.items()}
+            found["counted"] -= own
+            if found["counted"] >= sent or time.monotonic() > deadline:
                 return found
-            reads += 1
             time.sleep(0.05)
+
+
+def time_wait() -> int | None:
+    """The number of connections in TIME_WAIT on this machine."""
+    found = re.search(r"^TCP:.* tw (\d+)", SOCKSTAT.read_text(), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def ask(end: str, text: str) -> str:
     """Send a text to an end; what is answered until the server closes. Raises RunError."""
-    family = socket.AF_INET if end.isdigit() else socket.AF_UNIX
-    where: Any = ("127.0.0.1", int(end)) if end.isdigit() else end
+    family, where = address(end)
     heard = b""
     try:
         with socket.socket(family) as connection:
@@ -263,12 +293,6 @@ def number(text: str, key: str) -> float:
         return float(text.replace(",", ""))
     except ValueError:
         raise RunError(f"{key} is no number in what the client printed: '{text}'") from None
-
-
-def last_words(text: str) -> str:
-    """The last line of a complaint."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else "it printed nothing"
 
 
 def read_log(log: Path) -> str:

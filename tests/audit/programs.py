@@ -153,10 +153,15 @@ def _echo(line: dict[str, Any]) -> tuple[int, bool, Values]:
 def _gin(line: dict[str, Any]) -> tuple[int, bool, Values]:
     found = _counters(line, timed=True)
     found["requests_per_s", ""] = line["requests"] / line["window_ns"] * 1e9
-    found.update({("rtt_ns", key): ns for key, ns in line["iterations_ns"].items()})
+    found.update(
+        {
+            ("rtt_ns", key): ns
+            for key, ns in (line.get("latency_ns") or line["iterations_ns"]).items()
+        }
+    )
     if line.get("counters"):
         found["machine_switches_per_s", ""] = line["counters"]["machine"] / line["window_ns"] * 1e9
-    return 2 * line["requests"], line["answered"] == line["requests"], found
+    return 2 * line["requests"], line.get("answered", line["requests"]) == line["requests"], found
 
 
 def _file(line: dict[str, Any]) -> tuple[int, bool, Values]:

@@ -6,19 +6,22 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from runners import mounts, paths, preflight
+from runners import mounts, preflight
 from runners.invoker import invoker
 from runners.monitor import Monitor
-from runners.programs import asyncio, client, probes, redis
+from runners.programs import client, engine, probes
+from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch
+from runners.programs.service import Service
 from runners.root import Root
-from tests.build import make
+from tests.build import packages_or_skip
 
 pytestmark = pytest.mark.root
 N = 23
@@ -84,6 +87,10 @@ sys.stdin.read()
 """
 
 
+def run(argv: list[str], server: int, watch: Watch) -> dict[str, Any]:
+    return client.run_beside(argv, lambda: [server], watch=watch, waits=True)
+
+
 def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:
     busy_loop = "import os\nwhile True: os.sched_yield()"
     with subprocess.Popen([sys.executable, "-c", busy_loop]) as busy:
@@ -91,7 +98,7 @@ def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> N
             with subprocess.Popen(["sleep", "60"]) as server:
                 try:
                     argv = [sys.executable, "-c", YIELDS]
-                    found = client.run_counted(argv, server.pid, watch)
+                    found = run(argv, server.pid, watch)
                 finally:
                     server.kill()
         finally:
@@ -107,20 +114,26 @@ def test_a_window_forgets_the_one_before(watch: Watch) -> None:
     argv = [sys.executable, "-c", YIELDS.replace("os.sched_yield()", "pass")]
     with subprocess.Popen(["sleep", "60"]) as server:
         try:
-            found = client.run_counted(argv, server.pid, watch)
+            found = run(argv, server.pid, watch)
         finally:
             server.kill()
     assert found["error"] is None
     assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
 
 
-def probed(program: Any, root: Root, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """An experiment's probed runs alone."""
+def probed(
+    name: str, cases: Iterable[str], root: Root, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """A program's probed runs alone, of these cases, with N requests of each client."""
     monkeypatch.setattr(probes, "REPEATS", 0)
     monkeypatch.setattr(probes, "PROBED_REPEATS", 1)
-    found = list(program.run(lambda _: None, Probes(root)))
-    assert [run["error"] for run in found if run["error"]] == []
-    return found
+    monkeypatch.setattr(Service, "warm_up", lambda *_: {"error": None})
+    found, packages = engine.find(name), packages_or_skip(name)
+    few = [replace(found.case(case), requests=N * found.case(case).clients) for case in cases]
+    experiment = Experiment(replace(found, cases=tuple(few)), packages)
+    runs = list(experiment.run(lambda _: None, Probes(root)))
+    assert [run["error"] for run in runs if run["error"]] == []
+    return runs
 
 
 def messages_known(counts: dict[str, Any]) -> bool:
@@ -130,12 +143,10 @@ def messages_known(counts: dict[str, Any]) -> bool:
 def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
     watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := redis.lack():
-        pytest.skip(why)
-    make(paths.REPOSITORY / "runners/programs/redis")
-    monkeypatch.setattr(redis, "CLIENTS", {1: N, 3: N})
-    found = probed(redis, root, monkeypatch)
+    cases = ("new", "keep", "new-20-clients", "keep-20-clients")
+    found = probed("redis", cases, root, monkeypatch)
     assert len(found) == 8
+    done = 0  # so far, as redis counts up
     for run in found:
         counts = run["probed"]["counts"]["counts"]
         calls = run["probed"]["counts"]["syscount"]["syscalls"]
@@ -149,20 +160,20 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
             assert as_many(calls["connect"], connections, run)
         assert calls["accept4"] >= connections - missed
         if messages_known(counts):
-            answers = sum(len(f":{number}\r\n") for number in range(1, requests + 1))
+            numbers = range(done + 1, done + requests + 1)
+            answers = sum(len(f":{number}\r\n") for number in numbers)
             both = REQUEST * requests + answers
             for way in ("sent", "received"):
                 assert as_many(counts["messages"][way], 2 * requests, run)
                 assert missed or counts["payload_bytes"][way] == both
+        done += requests
 
 
 def test_each_message_of_asyncio_is_a_sendto(
     watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And one line before them says what the connection is for, and one behind what came of it."""
-    monkeypatch.setattr(asyncio, "MESSAGES", {"pingpong": {64: N}})
-    monkeypatch.setattr(asyncio, "loops", lambda: ["asyncio"])
-    found = probed(asyncio, root, monkeypatch)
+    found = probed("asyncio", ["asyncio-pingpong-64"], root, monkeypatch)
     assert [run["transport"] for run in found] == ["unix", "tcp"]
     for run in found:
         counts = run["probed"]["counts"]["counts"]

@@ -25,7 +25,7 @@ from runners.plan import claims
 from runners.plan.cells import unit
 from runners.plan.model import Plan
 from runners.plan.planner import plans_of
-from runners.programs import redis
+from runners.programs.experiment import Experiment
 from runners.run import try_tools
 
 
@@ -96,7 +96,7 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
 
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     given = options.parse(["--claims", "--program", "redis"])
-    monkeypatch.setattr(redis, "TAKES", 600)
+    monkeypatch.setattr(Experiment, "seconds", 600)
     plans = plans_of(planner(), ("host",), "tracepoint")
     said = show.claims_note(WANTED, given, plans)
     assert "redis, about 600 s" in said

@@ -22,13 +22,20 @@ def test_the_page_is_made_of_the_table() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda row: row.file)
 def test_the_table_has_every_hook_of_a_script(script: Script) -> None:
-    attached = set(hooks.ATTACH_POINT.findall(script.path.read_text(encoding="utf-8")))
+    attached = set(hooks.ATTACH_POINT.findall(script.text))
     rows = [
         row
         for row in hooks.read_hooks()
         if row.script and Path(row.script).name == Path(script.file).name
     ]
-    own = {hook for row in rows if row.script == script.file for hook in row.hooks}
+    everywhere = {"all"}
+    own = {
+        hook
+        for row in rows
+        for hook in row.hooks
+        if row.script == script.file
+        and ({*script.kernels} & {*row.kernels} or everywhere & {*script.kernels, *row.kernels})
+    }
     shared = {
         hook
         for row in rows

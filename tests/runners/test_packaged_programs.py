@@ -3,29 +3,21 @@
 
 from __future__ import annotations
 
-import shutil
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from analysis.programs.records import FIGURES
+from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
 from runners.errors import RunError
-from runners.invoker import invoker
-from runners.paths import REPOSITORY
-from runners.programs import FILES, engine, program
+from runners.programs import PROGRAMS, engine, probes, program
+from runners.programs.experiment import Experiment
 from runners.programs.program import read
-from tests.build import make
+from tests.build import packages_or_skip
 from tests.runners.echo_program import WHOLE, write
-
-
-def packages_or_skip(name: str) -> Path | None:
-    """The program's packages, unpacked; without a package mirror the test is skipped."""
-    if shutil.which("apt-get") is None:
-        pytest.skip("there is no apt-get here")
-    make(REPOSITORY / "runners/programs/tools")
-    try:
-        return engine.prepared(engine.find(name), invoker().cache, lambda _: None)
-    except RunError as error:
-        pytest.skip(f"the packages cannot be had: {error}")
 
 
 @pytest.mark.emulated  # reads the package lists
@@ -54,7 +46,72 @@ def test_a_real_server_counts_every_request(name: str) -> None:
     counted_exactly(name)
 
 
+ARTICLES = ("asyncio", "dotnet", "gin", "go", "java", "redis")
+
+
 @pytest.mark.matrix
-@pytest.mark.parametrize("name", [name for name in FILES if name != "memcached"])
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"memcached", *ARTICLES}))
 def test_every_real_server_counts_every_request(name: str) -> None:
     counted_exactly(name)
+
+
+def measured(name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A line for each case and transport, of some of its requests; all are valid."""
+    monkeypatch.setattr(probes, "REPEATS", 1)
+    found, root = engine.find(name), packages_or_skip(name)
+    cases = [replace(case, requests=case.requests // 20) for case in found.cases]
+    lines = list(Experiment(replace(found, cases=tuple(cases)), root).run(lambda _: None))
+    for line in lines:
+        record = PROGRAM_LINES.validate_json(json.dumps(line))
+        assert isinstance(record, MeasuredRun), line
+        _, messages, valid, figures = FIGURES[type(record)](record)
+        assert valid and messages and figures, line
+    assert len(lines) == len(cases) * len(found.transports)
+    return lines
+
+
+@pytest.mark.slow
+def test_the_methods_of_the_benchmark_send_what_the_article_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two messages over Unix sockets against one over TCP; corrected, one each."""
+    for line in measured("dotnet", monkeypatch):
+        both = (line["variant"], line["transport"]) == ("written", "unix")
+        assert line["messages"] == (2 if both else 1) * line["calls"]
+        assert line["sent"] == line["size"] * line["messages"]
+
+
+@pytest.mark.emulated  # packages
+def test_redis_counts_what_its_clients_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in measured("redis", monkeypatch):
+        assert line["counted"] == line["server_calls"] == line["requests"]
+        assert ("address_ns" in line) == (line["transport"] == "tcp")
+
+
+@pytest.mark.emulated
+def test_asyncio_measures_with_every_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = measured("asyncio", monkeypatch)
+    assert {line["loop"] for line in lines} == {"asyncio", "uvloop"}
+    for line in lines:
+        assert len(line["iterations_ns"]) == (2 if line["variant"] == "pingpong" else 0)
+
+
+@pytest.mark.matrix  # a compiler from packages
+@pytest.mark.parametrize("name", ["go", "java"])
+def test_every_line_comes_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = measured(name, monkeypatch)
+    assert [line["transport"] for line in lines] == ["unix", "tcp", "tcp-nagle"]
+    # 11 bytes each; TCP packs many into a segment, 64 KiB at most.
+    least = 2 * lines[0]["sent"] * 11 // 65536
+    assert all(line["counters"]["data"] > least for line in lines[1:])
+
+
+@pytest.mark.matrix  # and modules of Go
+def test_gin_answers_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in measured("gin", monkeypatch):
+        if line["variant"] == "fastcgi":
+            assert line["answers"] == {"http": line["asked"]}
+        elif line["transport"] == "tcp":
+            # A request and its answer at least; with a new connection its opening and its end too.
+            least = line["requests"] * (2 if line["variant"] == "keep" else 5)
+            assert line["counters"]["out"] >= least

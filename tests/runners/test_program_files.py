@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Any
 
 import pytest
 
+from analysis.counts.quantities import PROGRAMS as PATTERN_PROGRAMS
 from analysis.counts.quantities import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners import options
 from runners.errors import RunError, UsageError
 from runners.paths import REPOSITORY
 from runners.ports import free_port
-from runners.programs import FILES, PROGRAMS, engine, load, probes, program, service
-from runners.programs.experiment import Experiment
+from runners.programs import PROGRAMS, engine, probes, program, service
+from runners.programs.experiment import Experiment, experiment
 from runners.programs.program import read, start_of
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
@@ -45,7 +47,7 @@ def test_all_cases_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["transport"] for row in found] == ["unix", "tcp", "tcp", "unix"]
     for row in found:
         assert (row["counted"], row["error"]) == (23, None)
-        PROGRAM_LINES.validate_python(row)
+        PROGRAM_LINES.validate_json(json.dumps(row))
 
 
 MISTAKES = [
@@ -107,12 +109,11 @@ def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) 
         options.parse(["--program", str(write(tmp_path, name="redis"))])
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_of_ours_can_be_read(name: str) -> None:
     found = engine.find(name)
-    assert found.counter is not None
-    assert 0 < load(name).TAKES <= 120
-    assert name in PROGRAMS
+    assert found.counter is not None or name in PATTERN_PROGRAMS.values()
+    assert 0 < experiment(name).seconds <= 120
     for case in found.cases:
         assert program_of(f"{name}/{case.name}") == name
         assert case.size > 1
@@ -194,6 +195,32 @@ def test_a_client_that_fails_is_a_sentence(tmp_path: Path, script: str, error: s
     found = drive(file)
     assert set(found) == {"error"}
     assert re.search(error, found["error"])
+
+
+JSON = WHOLE.replace("requests = 'sent (\\d+)'\nmean_us = 'mean ([\\d.]+) us'\n", "json = true\n")
+PRINTED = '{"requests": 23, "latency_ns": {"p50": 5}, "other": 1}'
+
+
+@pytest.mark.parametrize(
+    ("printed", "error"),
+    [
+        (PRINTED, None),
+        ("[23]", r"printed no JSON object .its last line: \[23\]."),
+        ("23;", "printed no JSON object"),
+    ],
+)
+@pytest.mark.slow
+def test_a_client_may_print_json(tmp_path: Path, printed: str, error: str | None) -> None:
+    assert "json = true" in JSON
+    file = write(tmp_path, JSON)
+    told = CLIENT.replace('print(f"sent {requests}; mean 2.5 us")', f"print({printed!r})")
+    file.write_text(file.read_text().replace(CLIENT, told))
+    found = drive(file)
+    if error:
+        assert re.search(error, found["error"])
+    else:
+        assert (found["requests"], found["counted"], found["latency_ns"]) == (23, 23, {"p50": 5})
+        assert found["window_ns"] > 0 and "other" not in found
 
 
 @pytest.mark.slow

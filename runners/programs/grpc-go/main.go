@@ -137,6 +137,6 @@ func main() {
 		sum += each
 	}
 	n := len(times)
-	fmt.Printf("{\"requests\": %d, \"window_ns\": %d, \"mean_ns\": %d, \"p50_ns\": %d, \"p99_ns\": %d}\n",
+	fmt.Printf("{\"requests\": %d, \"window_ns\": %d, \"latency_ns\": {\"mean\": %d, \"p50\": %d, \"p99\": %d}}\n",
 		n, took, sum/int64(n), times[n/2], times[n*99/100])
 }

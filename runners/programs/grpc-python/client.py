@@ -43,6 +43,9 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
         sys.exit(f"{len(times)} of {wanted} calls were answered")
 times.sort()
 print(json.dumps({
-    "requests": len(times), "window_ns": took, "mean_ns": sum(times) // len(times),
-    "p50_ns": times[len(times) // 2], "p99_ns": times[len(times) * 99 // 100],
+    "requests": len(times), "window_ns": took,
+    "latency_ns": {
+        "mean": sum(times) // len(times),
+        "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100],
+    },
 }))  # fmt: skip

@@ -20,7 +20,7 @@ import java.util.concurrent.FutureTask;
  * <p>usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES (ADDRESS: a path, or a port)
  *
  * <p>After the warm-up it prints "ready" and waits for a line. Then it measures, prints one line of
- * JSON and waits for the end of its input. The JSON has echoed, the number of messages; window_ns,
+ * JSON and waits for the end of its input. The JSON has sent and echoed, numbers of messages; window_ns,
  * from the first write to the last echo; and runtime, the version of Java. It reads 128 bytes at a
  * time, as the article's client does; unlike that one, it counts a line only when it is complete.
  */
@@ -47,8 +47,8 @@ public final class EchoClient {
             exchange(channel, messages);
             long took = System.nanoTime() - start;
             System.out.printf(
-                    "{\"echoed\": %d, \"window_ns\": %d, \"runtime\": \"Java %s\"}%n",
-                    messages, took, System.getProperty("java.version"));
+                    "{\"sent\": %d, \"echoed\": %d, \"window_ns\": %d, \"runtime\": \"Java %s\"}%n",
+                    messages, messages, took, System.getProperty("java.version"));
             input.readLine(); // a counter of this process needs it alive until then
         }
     }

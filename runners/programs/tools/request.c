@@ -9,20 +9,12 @@
  * their answers. With `new`, each such turn has a connection of its own. An answer is over at
  * ENDING, or, with http, by its Content-Length; its status must be 200. BODY bytes and a line end
  * follow TEXT. Prints one JSON object: requests, window_ns from the first connection to the last
- * answer, and the times of a request (of a turn, where DEPTH is more) as mean_ns, p50_ns, p99_ns.
+ * answer, and latency_ns: mean, p50 and p99 of a request's time (of a turn's, where DEPTH is more).
  */
-#include <err.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "common.h"
 
 enum { BUFFER = 1 << 16, HEADER = 1 << 14, MOST = 1 << 14 };
 
@@ -36,26 +28,12 @@ struct client {
 	char header[HEADER];
 };
 
-static union {
-	struct sockaddr any;
-	struct sockaddr_un path;
-	struct sockaddr_in port;
-} address;
-static socklen_t address_length;
 static const char *ending;
 static bool http, keep;
 static char *turn; /* DEPTH requests */
 static size_t turn_length;
 static long depth, unsent, unanswered, samples;
 static long long *times;
-
-static long long now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
 
 static long number(const char *text, const char *what)
 {
@@ -65,22 +43,6 @@ static long number(const char *text, const char *what)
 	if (*end || found < 0 || !*text)
 		errx(2, "%s is not a number of %s", text, what);
 	return found;
-}
-
-static void read_address(const char *family, const char *where)
-{
-	if (strcmp(family, "unix") == 0) {
-		if (strlen(where) >= sizeof(address.path.sun_path))
-			errx(2, "%s is too long for a socket's path", where);
-		address.path.sun_family = AF_UNIX;
-		strcpy(address.path.sun_path, where);
-		address_length = sizeof(address.path);
-	} else {
-		address.port.sin_family = AF_INET;
-		address.port.sin_port = htons(number(where, "a port"));
-		address.port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		address_length = sizeof(address.port);
-	}
 }
 
 static void connect_client(struct client *client, int queue)
@@ -200,13 +162,6 @@ static void receive(struct client *client, int queue)
 	}
 }
 
-static int ascending(const void *left, const void *right)
-{
-	long long a = *(const long long *)left, b = *(const long long *)right;
-
-	return a < b ? -1 : a > b;
-}
-
 static void make_turn(const char *text, size_t body)
 {
 	size_t length = strlen(text), whole = length + (body ? body + 2 : 0);
@@ -231,7 +186,7 @@ int main(int argc, char **argv)
 	if (argc != 9 && argc != 10)
 		errx(2, "usage: request unix PATH|tcp PORT CLIENTS REQUESTS keep|new DEPTH "
 			"http|ENDING TEXT [BODY]");
-	read_address(argv[1], argv[2]);
+	set_address(argv[1], argv[2], *argv[1] == 't' ? number(argv[2], "a port") : 0);
 	long clients = number(argv[3], "clients"), requests = number(argv[4], "requests");
 
 	keep = strcmp(argv[5], "keep") == 0;
@@ -268,8 +223,8 @@ int main(int argc, char **argv)
 	for (long i = 0; i < samples; i++)
 		sum += times[i];
 	qsort(times, samples, sizeof(*times), ascending);
-	printf("{\"requests\": %ld, \"window_ns\": %lld, \"mean_ns\": %lld, \"p50_ns\": %lld, "
-	       "\"p99_ns\": %lld}\n",
+	printf("{\"requests\": %ld, \"window_ns\": %lld, \"latency_ns\": {\"mean\": %lld, "
+	       "\"p50\": %lld, \"p99\": %lld}}\n",
 	       requests, took, sum / samples, times[samples / 2], times[samples * 99 / 100]);
 	return 0;
 }

@@ -3,68 +3,43 @@
  * Sends INCR to a redis-server as an article's clients do: each request makes a socket, connects,
  * waits for the answer and closes. With `keep`, one connection carries all requests instead.
  *
- * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  [address]
+ * usage: incr unix PATH|tcp PORT  new|keep  CLIENTS  REQUESTS  timed|probed
  *
  * Each client is a process with REQUESTS requests; all start together. Over TCP each new connection
  * first resolves "127.0.0.1" by gethostbyname(), inside the loop, as in the article. Prints one
  * JSON object: requests, window_ns from the start to the last client's end, and the CPU time of the
- * clients. With `address`, over TCP, also address_ns: the time to fill in the address, measured
+ * clients. With `timed`, over TCP, also address_ns: the time to fill in the address, measured
  * outside the window.
  */
-#include <err.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "common.h"
 
 static const char request[] = "*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n";
 
-static int connect_unix(const char *path)
+/* Fills in the address: over TCP as an article does, work that AF_INET needs before the kernel. */
+static void fill_in(char **argv)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int made = socket(AF_UNIX, SOCK_STREAM, 0);
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		errx(2, "%s is too long for a socket's path", path);
-	strcpy(address.sun_path, path);
-	if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof(address)) != 0)
-		err(1, "connect to %s", path);
-	return made;
-}
-
-/* Fills in an address: work that AF_INET needs before the kernel sees it. */
-static struct sockaddr_in fill_in(const char *port)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+	set_address(argv[1], argv[2], atoi(argv[2]));
+	if (address.any.sa_family == AF_UNIX)
+		return;
 	struct hostent *host = gethostbyname("127.0.0.1");
 
 	if (!host)
 		errx(1, "127.0.0.1 does not resolve");
-	memcpy(&address.sin_addr, host->h_addr, sizeof(address.sin_addr));
-	return address;
-}
-
-static int connect_tcp(const char *port)
-{
-	int made = socket(AF_INET, SOCK_STREAM, 0);
-	struct sockaddr_in address = fill_in(port);
-
-	if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof(address)) != 0)
-		err(1, "connect to port %s", port);
-	return made;
+	memcpy(&address.port.sin_addr, host->h_addr, sizeof(address.port.sin_addr));
 }
 
 static int open_connection(char **argv)
 {
-	return strcmp(argv[1], "tcp") == 0 ? connect_tcp(argv[2]) : connect_unix(argv[2]);
+	fill_in(argv);
+	int made = socket(address.any.sa_family, SOCK_STREAM, 0);
+
+	if (made < 0 || connect(made, &address.any, address_length) != 0)
+		err(1, "connect to %s", argv[2]);
+	return made;
 }
 
 /* The answer is `:NUMBER\r\n`, too short to arrive in parts; any other ends the program. */
@@ -94,26 +69,18 @@ static void client(char **argv, long requests)
 	}
 }
 
-static long long now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
-
 static long microseconds(struct timeval time)
 {
 	return time.tv_sec * 1000000L + time.tv_usec;
 }
 
-static long long address_ns(const char *port)
+static long long address_ns(char **argv)
 {
 	enum { TIMES = 2000 };
 	long long began = now();
 
 	for (int i = 0; i < TIMES; i++)
-		fill_in(port);
+		fill_in(argv);
 	return (now() - began) / TIMES;
 }
 
@@ -123,8 +90,8 @@ int main(int argc, char **argv)
 	struct rusage usage;
 	char go;
 
-	if (argc != 6 && argc != 7)
-		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS [address]");
+	if (argc != 7)
+		errx(2, "usage: incr unix PATH|tcp PORT new|keep CLIENTS REQUESTS timed|probed");
 	int clients = atoi(argv[4]);
 	long requests = atol(argv[5]);
 
@@ -158,8 +125,8 @@ int main(int argc, char **argv)
 	printf("{\"requests\": %ld, \"window_ns\": %lld, \"user_us\": %ld, \"system_us\": %ld",
 	       clients * requests, took, microseconds(usage.ru_utime),
 	       microseconds(usage.ru_stime));
-	if (strcmp(argv[1], "tcp") == 0 && argc == 7)
-		printf(", \"address_ns\": %lld", address_ns(argv[2]));
+	if (strcmp(argv[1], "tcp") == 0 && strcmp(argv[6], "timed") == 0)
+		printf(", \"address_ns\": %lld", address_ns(argv));
 	printf("}\n");
 	return 0;
 }

@@ -5,8 +5,8 @@
 //	client unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES      (ADDRESS: a path, or a port)
 //
 // After the warm-up it prints "ready" and waits for a line. Then it measures, prints one line of JSON
-// and waits for the end of its input. The JSON has echoed, the number of messages; window_ns, from the
-// first write to the last echo; and runtime, the version of Go.
+// and waits for the end of its input. The JSON has sent and echoed, numbers of messages; window_ns, from
+// the first write to the last echo; and runtime, the version of Go.
 package main
 
 import (
@@ -51,8 +51,8 @@ func main() {
 	messages := number(os.Args[5])
 	start := time.Now()
 	exchange(conn, reader, messages)
-	fmt.Printf("{\"echoed\": %d, \"window_ns\": %d, \"runtime\": %q}\n",
-		messages, time.Since(start).Nanoseconds(), runtime.Version())
+	fmt.Printf("{\"sent\": %d, \"echoed\": %d, \"window_ns\": %d, \"runtime\": %q}\n",
+		messages, messages, time.Since(start).Nanoseconds(), runtime.Version())
 	stdin.ReadString('\n') // a counter of this process needs it alive until then
 }
 

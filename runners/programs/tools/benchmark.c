@@ -11,47 +11,23 @@
  * thread stays on its CPU. Prints one JSON object; message_ns is the time of a call divided by its
  * messages.
  */
-#include <err.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "common.h"
 
 enum { MOST = 2, WARM_UP = 1000 };
-
-static union {
-	struct sockaddr any;
-	struct sockaddr_un path;
-	struct sockaddr_in port;
-} address;
-static socklen_t length; /* of the address */
 
 static int clients[MOST], servers[MOST], messages;
 static uint64_t sent, received;
 
 static int listen_on(const char *transport, const char *path)
 {
-	if (strcmp(transport, "tcp") == 0) {
-		address.port.sin_family = AF_INET;
-		address.port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		length = sizeof(address.port);
-	} else {
-		if (strlen(path) >= sizeof(address.path.sun_path))
-			errx(2, "%s is too long for a socket's path", path);
-		address.path.sun_family = AF_UNIX;
-		strcpy(address.path.sun_path, path);
-		length = sizeof(address.path);
-	}
+	set_address(transport, path, 0);
 	int made = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (made < 0 || bind(made, &address.any, length) != 0 || listen(made, MOST) != 0 ||
-	    getsockname(made, &address.any, &length) != 0)
+	if (made < 0 || bind(made, &address.any, address_length) != 0 || listen(made, MOST) != 0 ||
+	    getsockname(made, &address.any, &address_length) != 0)
 		err(1, "listening");
 	return made;
 }
@@ -62,7 +38,7 @@ static void connect_all(const char *transport, const char *path)
 
 	for (int i = 0; i < messages; i++) {
 		clients[i] = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (clients[i] < 0 || connect(clients[i], &address.any, length) != 0)
+		if (clients[i] < 0 || connect(clients[i], &address.any, address_length) != 0)
 			err(1, "connecting");
 		servers[i] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (servers[i] < 0)
@@ -107,21 +83,6 @@ static void method(const char *data, size_t size)
 		receive(servers[i], size);
 }
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * UINT64_C(1000000000) + time.tv_nsec;
-}
-
-static int ascending(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
 static void stay_here(void)
 {
 	cpu_set_t here;
@@ -138,7 +99,7 @@ int main(int argc, char **argv)
 		errx(2, "usage: benchmark unix PATH|tcp - written|corrected SIZE CALLS");
 	size_t size = strtoul(argv[4], NULL, 10), calls = strtoul(argv[5], NULL, 10);
 	char *data = malloc(size);
-	uint64_t *took = malloc(calls * sizeof(*took));
+	long long *took = malloc(calls * sizeof(*took));
 
 	if (size == 0 || calls == 0 || !data || !took)
 		errx(2, "SIZE and CALLS must be numbers above 0");
@@ -149,11 +110,11 @@ int main(int argc, char **argv)
 	for (int i = 0; i < WARM_UP; i++)
 		method(data, size);
 	sent = received = 0;
-	uint64_t last = now();
+	long long last = now();
 
 	for (size_t i = 0; i < calls; i++) {
 		method(data, size);
-		uint64_t end = now();
+		long long end = now();
 
 		took[i] = end - last;
 		last = end;

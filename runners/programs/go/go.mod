@@ -1,3 +1,0 @@
-module pathcost/afecho
-
-go 1.19
