@@ -92,7 +92,8 @@ def _paths(text: str) -> list[Path]:
 
 
 def _remove(paths: list[Path]) -> list[Path]:
-    present = [path for path in paths if path.is_symlink() or path.exists()]
+    # Path.exists raises for a name that is too long, and then nothing else would be removed.
+    present = [path for path in paths if os.path.lexists(path)]
     for path in present:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

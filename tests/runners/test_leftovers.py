@@ -28,6 +28,14 @@ def test_a_run_removes_its_own(tmp_path: Path) -> None:
     assert not list((tmp_path / "running").iterdir())
 
 
+def test_a_name_that_is_too_long_keeps_nothing_else(tmp_path: Path) -> None:
+    with leftovers.journal(tmp_path / "cache") as journal:
+        journal.add(tmp_path, 255 * "n")
+        partial = journal.add(tmp_path, "run")
+        partial.mkdir()
+    assert not partial.exists() and not list((tmp_path / "cache/running").iterdir())
+
+
 def test_what_sigkill_leaves_is_found_by_the_next(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DIES, tmp_path, tmp_path], check=False)
     (scratch,) = tmp_path.glob("scratch.*")
