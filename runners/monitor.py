@@ -35,6 +35,7 @@ from runners.root import CHANNEL, LARGEST
 from runners.workspace import sweep, workspace
 
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
+NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
 MODULE = (sys.executable, "-B", "-P", "-m")
 # What it takes to attach probes, to read their counts and a checkout below a closed home, and to
 # become the user (capabilities(7)). Before Linux 5.8 bpf(2) and perf_event_open(2) ask for
@@ -237,6 +238,11 @@ def main(argv: list[str]) -> int:
         finally:
             ours.close()
             status = process.wait()
+    if status == NO_CHANGE:
+        raise RunError(
+            f"root may not become user {who.uid} here, who is to run everything but probes: "
+            "start it as root without sudo, or with CAP_SETUID, CAP_SETGID and CAP_SETPCAP."
+        )
     if status < 0:
         raise RunError(f"the run was killed ({signal.Signals(-status).name}); nothing was kept.")
     return status
