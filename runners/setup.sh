@@ -49,7 +49,7 @@ as_user() {
 
 # In a checkout of root's, root builds.
 as_owner() {
-	if [ -O "$1" ]; then "${@:2}"; else as_user "${@:2}"; fi
+	if [ -O "$1" ]; then env "${@:2}"; else as_user "${@:2}"; fi
 }
 
 install_packages() {
