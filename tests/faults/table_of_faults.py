@@ -141,7 +141,7 @@ PLACES = group(
     Fault("cache nowhere", "export PATHCOST_CACHE=/proc/nowhere"),
     Fault("cache relative", 'cd "$STATE"; export PATHCOST_CACHE=cache', "bpftrace"),
     Fault("cache with spaces", 'elsewhere "/mnt/my cache"', "exact"),
-    Fault("cache with quotes", 'elsewhere "/tmp/it\'s \\"so\\""', "exact"),
+    Fault("cache with quotes", 'elsewhere "/mnt/it\'s \\"so\\""', "exact"),
     Fault("cache with letters", "elsewhere /mnt/кэш-é", "exact"),
     Fault("cache with a comma", "elsewhere /mnt/a,b=c", "exact"),
     Fault("/tmp read-only", "read_only /tmp"),
