@@ -18,6 +18,7 @@ from tests.faults.machine import Snapshot, difference, settled, snapshot
 from tests.faults.sandbox import CHECKOUT, Sandbox
 from tests.faults.started import (
     BUSY,
+    WHY_LINES,
     Started,
     Usual,
     forget,
@@ -129,7 +130,7 @@ class Campaign:
                 run = self.undisturbed(form, wrap)
                 forget_checkpoints(self.sandbox)
                 if run.status != 0:
-                    raise SystemExit(f"an undisturbed run fails: {last(run.text())}")
+                    raise SystemExit(f"an undisturbed run fails: {last(run.text(), WHY_LINES)}")
             usual = Usual(run.seconds, tuple(run.steps), masked(run.text()))
             self.usual[form] = usual
             row = {"seconds": run.seconds, "steps": run.steps, "lines": sorted(usual.lines)}
@@ -142,7 +143,7 @@ class Campaign:
         run = self.undisturbed(NEXT)
         found = [f"next start: {what}" for what in wrong(run, self.usual[NEXT])]
         if run.status != 0:
-            found.append(f"next start: status {run.status}: {last(run.text())}")
+            found.append(f"next start: status {run.status}: {last(run.text(), WHY_LINES)}")
         forget(run)
         return found
 

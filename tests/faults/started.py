@@ -27,6 +27,7 @@ from tests.faults.sandbox import Sandbox
 PATIENCE = 60.0
 OUTLIVE = 30.0
 TICK = 0.03
+WHY_LINES = 6  # of an undisturbed run that fails
 MOST_LINES = 8  # of standard error, beside those of an undisturbed run
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
 # The one wording that the campaign reads: another program's run is in our way, so try again.
@@ -248,9 +249,9 @@ def tool(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def last(text: str) -> str:
-    """The last line, shortened."""
-    return (text.strip().splitlines() or ["(nothing)"])[-1][:200]
+def last(text: str, lines: int = 1) -> str:
+    """The last lines, each shortened."""
+    return " | ".join(line[:200] for line in (text.strip().splitlines() or ["(nothing)"])[-lines:])
 
 
 def forget(run: Started) -> None:

@@ -31,6 +31,7 @@ from tests.faults.signals import report
 from tests.faults.started import (
     BUSY,
     PATIENCE,
+    WHY_LINES,
     Started,
     forget,
     hit,
@@ -186,7 +187,7 @@ def repeated(campaign: Campaign, seed: int, times: int) -> None:
     for count in range(1, times + 1):
         run = campaign.undisturbed((FORM, "counters")[count % 2])
         if run.status != 0:
-            failures.append(f"run {count}: status {run.status}: {last(run.text())}")
+            failures.append(f"run {count}: status {run.status}: {last(run.text(), WHY_LINES)}")
         forget(run)
         last_ones_end(row)
         if count == min(SETTLED, times):
