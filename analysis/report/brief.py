@@ -60,7 +60,7 @@ def _warnings(analysis: Analysis) -> Iterator[str]:
     if found := len(analysis.tables.invalid):
         yield f"INVALID   {counted(found, 'cell run')}: used in no verdict, see --full"
     if analysis.disturbed.many:
-        yield from _wrapped(f"BUSY      {analysis.disturbed.sentence()}", " " * 10)
+        yield f"BUSY      {analysis.disturbed.how_many()} were disturbed, see --full"
 
 
 def _answer(analysis: Analysis) -> Iterator[str]:
@@ -124,7 +124,6 @@ def _sources(answer: Answer) -> Iterator[str]:
     said = [f"times: {answer.host}", answer.ways] if answer.placed else []
     said += [f"{kernel}: {', '.join(found)}" for kernel, found in by_kernel.items()]
     yield from _wrapped(f"{capital('; '.join(filter(None, said)))}.", "  ")
-    yield ""
 
 
 def _differences(answer: Answer) -> Iterator[str]:
@@ -133,9 +132,13 @@ def _differences(answer: Answer) -> Iterator[str]:
         (f"Differs ({', '.join(answer.names)})", differ),
         ("Does not differ", alike),
     ):
-        if names:
-            some = names[:MOST_NAMED]
-            yield from _wrapped(f"{words}: {'; '.join(some)}.", "  ")[:3]
+        said = [
+            _wrapped(f"{words}: {'; '.join(names[:count])}.", "  ")
+            for count in range(1, min(MOST_NAMED, len(names)) + 1)
+        ]
+        # As many as two lines hold: the verdicts need theirs.
+        for lines in ([lines for lines in said if len(lines) <= 2] or said[:1])[-1:]:
+            yield from lines
 
 
 def _matters(answer: Answer) -> Iterator[str]:
@@ -148,8 +151,8 @@ def _matters(answer: Answer) -> Iterator[str]:
     if shares:
         yield from _wrapped(
             f"Over {transport_text(answer.names[1])} {RATE:,} requests/s take "
-            f"{listed(shares, 'or')} more of a CPU. The difference is 1 % of a request of "
-            f"{listed(large, 'or')}.", "  ",
+            f"{listed(shares, 'or')} more of a CPU. A request of {listed(large, 'or')} "
+            "grows by 1 %.", "  ",
         )  # fmt: skip
 
 

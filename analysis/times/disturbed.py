@@ -47,6 +47,10 @@ class Disturbed(NamedTuple):
         """Folder and id of each disturbed cell run."""
         return {(target.folder, cell.id) for target, cell, _ in self.runs}
 
+    def how_many(self) -> str:
+        """`18 of 160 unprobed cell runs`."""
+        return f"{len(self.runs)} of {counted(self.recorded, 'unprobed cell run')}"
+
     def sentence(self) -> str:
         """How many were disturbed, and by what; empty where a run has no times."""
         if not self.timed:
@@ -61,8 +65,7 @@ class Disturbed(NamedTuple):
             f"other processes ran for more than {MOST_TAKEN * 100:.0f} % of the time in": taken,
         }
         said = listed([f"{words} {count}" for words, count in causes.items() if count])
-        runs = f"{len(shares)} of {counted(self.recorded, 'unprobed cell run')}"
-        text = f"{runs} were disturbed ({number(self.share * 100)} %)"
+        text = f"{self.how_many()} were disturbed ({number(self.share * 100)} %)"
         return f"{text}: {said}." if said else f"{text}."
 
     @property
