@@ -37,11 +37,12 @@ def interfere(run: Started, fault: Fault, patience: float) -> bool:
         return False
     time.sleep(MOMENT)
     with_role = run.of_role(fault.whom or fault.when)
-    if not with_role:
-        return False
+    if not with_role and "$PID" in fault.then:
+        return False  # it has ended already
     place = ["nsenter", "--target", str(run.process.pid), "--mount", "--", "sh", "-c"]
     above = run.out.parent
-    words = f"PID={with_role[0].pid}; RUN={run.process.pid}; OUT={above}\n{fault.then}"
+    pid = with_role[0].pid if with_role else ""
+    words = f"PID={pid}; RUN={run.process.pid}; OUT={above}\n{fault.then}"
     subprocess.run([*place, words], check=False)
     return True
 
