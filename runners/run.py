@@ -58,9 +58,11 @@ def run(options: Options, argv: list[str]) -> int:
         status = session.analyse(python, *session.report_of(destination))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
+    if status < 0:
+        name = signal.Signals(-status).name
+        raise RunError(f"measured, but the analysis was ended by {name}: {again}")
     if status != 0 and not (destination / "report.html").exists():
-        killed = f" (ended by {signal.Signals(-status).name})" if status < 0 else ""
-        raise RunError(f"measured, but not analysed{killed}: {again}")
+        raise RunError(f"measured, but not analysed: {again}")
     return status
 
 
