@@ -6,18 +6,18 @@ docs/adding-a-program.md describes each key. A mistake in a file is one sentence
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from probes.messages import shown
 from runners.errors import UsageError
+from runners.programs.table import PLACEHOLDER, Command, Table, Word, texts
 
 HERE = Path(__file__).parent
 TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
-PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
 # What a client may say besides `requests`, `failed` and `per_second`: a time, with its unit.
@@ -25,9 +25,7 @@ TIME = re.compile(r"(window|mean|p50|p99)_(s|ms|us|ns)")
 NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 DEPTH = 8  # placeholders whose values have placeholders
 
-Word = str | list[str]
 Words = Mapping[str, Word]
-Command = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -150,88 +148,6 @@ def read(file: Path) -> Program:
     return program
 
 
-KINDS = {
-    **{str: "text", int: "a whole number", list: "a list", dict: "a table"},
-    bool: "true or false",
-}
-
-
-@dataclass
-class Table:
-    """A table of the file; `place` names it in messages."""
-
-    place: str
-    data: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        self.known: set[str] = set()
-
-    def get(self, key: str, kind: type, default: Any = None) -> Any:
-        """The value of a key, which must be of this kind, and there unless it has a default."""
-        self.known.add(key)
-        value = self.data.get(key, default)
-        if value is None:
-            raise UsageError(f"{self.place} lacks the key {key}.")
-        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-            raise UsageError(f"{self.place}: {key} is not {KINDS[kind]}.")
-        return value
-
-    def command(self, key: str, default: list[str] | None = None) -> Command:
-        return _texts(f"{self.place}: {key}", self.get(key, list, default))
-
-    def commands(self, key: str) -> tuple[Command, ...]:
-        return tuple(_texts(f"{self.place}: {key}", line) for line in self.get(key, list, []))
-
-    def table(self, key: str) -> "Table":
-        return Table(f"{self.place}, [{key}]", self.get(key, dict, {}))
-
-    def tables(self, key: str) -> Iterator["Table"]:
-        for number, data in enumerate(self.get(key, list, []), 1):
-            if not isinstance(data, dict):
-                raise UsageError(f"{self.place}: {key} is not a list of tables ([[{key}]]).")
-            yield Table(f"{self.place}, [[{key}]] {number}", data)
-
-    def pattern(self, key: str) -> re.Pattern[str]:
-        text = self.get(key, str)
-        try:
-            pattern = re.compile(text, re.MULTILINE)
-        except re.error as error:
-            raise UsageError(f"{self.place}: {key} is not a pattern ({error}).") from None
-        if pattern.groups != 1:
-            raise UsageError(f"{self.place}: {key} needs one group (…), which is the number.")
-        return pattern
-
-    def words(self) -> dict[str, Word]:
-        """All keys that nobody has asked for, as placeholders."""
-        found: dict[str, Word] = {}
-        for key, value in self.data.items():
-            if key in self.known:
-                continue
-            if isinstance(value, list):
-                found[key] = list(_texts(f"{self.place}: {key}", value))
-            elif isinstance(value, (str, int)) and not isinstance(value, bool):
-                found[key] = str(value)
-            else:
-                raise UsageError(f"{self.place}: {key} is neither text, a number nor a list.")
-            if not PLACEHOLDER.fullmatch(f"{{{key}}}"):
-                raise UsageError(f"{self.place}: {key} cannot be the name of a placeholder.")
-        return found
-
-    def close(self) -> None:
-        """Raise UsageError for a key that nobody has asked for."""
-        if unknown := sorted(self.data.keys() - self.known):
-            raise UsageError(
-                f"{self.place} has the unknown key {unknown[0]}: "
-                f"there is {', '.join(sorted(self.known))}."
-            )
-
-
-def _texts(place: str, value: Any) -> Command:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise UsageError(f"{place} is not a list of texts.")
-    return tuple(value)
-
-
 def _program(file: Path, table: Table) -> Program:
     files = table.table("files").data
     program = Program(
@@ -250,7 +166,7 @@ def _program(file: Path, table: Table) -> Program:
         path=table.command("path", []),
         over=table.command("over", []),
         build=table.commands("build"),
-        files=dict(zip(files, _texts(f"{file}: files", list(files.values())), strict=True)),
+        files=dict(zip(files, texts(f"{file}: files", list(files.values())), strict=True)),
         words=table.table("words").words(),
         takes=table.get("takes", int, 0),
     )

@@ -24,12 +24,12 @@ from runners.programs.program import (
     NS,
     TIME,
     Case,
-    Command,
     Process,
     Program,
     client_command,
     counts,
 )
+from runners.programs.table import Command
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 READY_SECONDS = 30  # for a server to come up
