@@ -4,7 +4,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -58,9 +57,8 @@ def run(options: Options, argv: list[str]) -> int:
         status = session.analyse(python, *session.report_of(destination))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
-    if status < 0:
-        name = signal.Signals(-status).name
-        raise RunError(f"measured, but the analysis was ended by {name}: {again}")
+    except RunError as error:
+        raise RunError(f"measured, but {str(error).rstrip('.')}: {again}") from None
     if status != 0 and not (destination / "report.html").exists():
         raise RunError(f"measured, but not analysed: {again}")
     return status

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -117,8 +118,10 @@ class Session:
         return [str(destination), *([self.options.shown] if self.options.shown else [])]
 
     def analyse(self, python: Path, *arguments: str) -> int:
-        """Run `python -m analysis` to its end: its status. It does not hear the terminal's
-        signals."""
+        """Run `python -m analysis` to its end: its status. It hears no signal of the terminal.
+
+        Raises RunError where another signal ended it.
+        """
         early, self.early = self.early, None
         waits = early is not None and early.poll() is None
         process = early if early and waits else self._start_analysis(python, *arguments)
@@ -126,10 +129,13 @@ class Session:
             # Only the one that has waited since its first answer reads it.
             with suppress(BrokenPipeError):
                 process.communicate(b"whole\n")
-            return process.wait()
+            status = process.wait()
         except BaseException:
             process.kill()
             raise
+        if status < 0:
+            raise RunError(f"the analysis was ended by {signal.Signals(-status).name}.")
+        return status
 
     def first_answer(self, python: Path, so_far: Path, *arguments: str) -> IO[str]:
         """Start the analysis on an unfinished run's folder: where it will write what the times say.
