@@ -152,7 +152,7 @@ def _matters(answer: Answer) -> Iterator[str]:
         yield from _wrapped(
             f"Over {transport_text(answer.names[1])} {RATE:,} requests/s take "
             f"{listed(shares, 'or')} more of a CPU. A request of {listed(large, 'or')} "
-            "grows by 1 %.", "  ",
+            "takes 1 % longer.", "  ",
         )  # fmt: skip
 
 
