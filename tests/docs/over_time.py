@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/path-over-time.md, made from the rows in reports/reference/over-time.
+
+    python -m tests.docs.over_time            # make the page and its figure again
+    python -m tests.docs.over_time RUN …      # take the rows from these runs of exact mode first
+
+The text stands in docs/site/path-over-time.md.j2, which has no figure of its own. cells.csv has a
+row for each cell, layers.csv for each of its layers, changes.csv for each function that a kernel
+changed. outside.csv (other people's times) and causes.tsv (upstream commits) are written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.figure import Figure
+
+from analysis.diff.compare import ExactPair
+from analysis.diff.inlining import parts_of
+from analysis.drawing import MARKERS, OTHERS, axes_row, drawn
+from analysis.exact.cells import WHOLE, ExactCell
+from analysis.exact.files import read_exact
+from analysis.exact.knobs import Moved, most_alike
+from analysis.functions.layers import function_layer
+from analysis.raw.run import read_run
+from analysis.report.inline import signed
+from analysis.wording import listed, number, size_text
+from runners.paths import REPOSITORY
+
+ROWS = REPOSITORY / "reports/reference/over-time"
+PAGE = REPOSITORY / "docs/path-over-time.md"
+TEMPLATES = REPOSITORY / "docs/site"
+FIGURE = "figures/over-time.svg"
+REFRESH = "python -m tests.docs.over_time"
+WHERE = ["pattern", "transport", "size", "placement", "scheduling", "cpu"]
+USUAL = {"pattern": "pingpong", "placement": "same-cpu", "scheduling": "fifo", "cpu": "qemu64"}
+LEAST = 10  # instructions: functions that changed by less are one row
+OTHERS_ROW = "(others)"
+
+
+def series(cell: ExactCell) -> str:
+    """`6.12` of `6.12.117+deb13-cloud-amd64`."""
+    return ".".join(cell.kernel.split(".")[:2])
+
+
+def by_release(kernel: str) -> list[int]:
+    return [int(part) for part in kernel.split(".")]
+
+
+def where(cell: ExactCell) -> tuple[Any, ...]:
+    cpu = cell.knob.cpu if cell.knob else cell.cpu
+    return cell.pattern, cell.transport, cell.size, cell.placement, cell.scheduling, cpu
+
+
+def tables(runs: Iterable[Path]) -> dict[str, pd.DataFrame]:
+    """The rows of the valid cells of these runs, by file."""
+    found = [cell for run in runs for cell in read_exact(read_run(run)) if not cell.broken]
+    order = sorted(found, key=lambda cell: (where(cell), by_release(series(cell))))
+    cells, layers = [], []
+    for cell in order:
+        whole, per = cell.pattern in WHOLE, cell.messages_per_iteration
+        of_window = cell.window.steps * per / cell.messages
+        figures = (cell.total, cell.steps) if whole else (round(cell.mean), round(of_window))
+        copies = cell.payload.per_byte(cell.size) if cell.payload else None
+        found_in = (round(cell.mean), cell.identical, cell.iterations, copies)
+        cells.append((*where(cell), series(cell), cell.kernel, cell.qemu, per, *figures, *found_in))
+        rows = sorted(cell.layers().items()) if whole else ()
+        layers += [(*where(cell), series(cell), *row) for row in rows]
+    return {
+        "cells.csv": pd.DataFrame(
+            cells,
+            columns=[*WHERE, "kernel", "release", "qemu", "messages", "instructions", "steps",
+                     "mean", "identical", "iterations", "copies"],
+        ),
+        "layers.csv": pd.DataFrame(layers, columns=[*WHERE, "kernel", "layer", "instructions"]),
+        "changes.csv": pd.DataFrame(
+            [row for _, group in groupby(order, where) for row in changes(list(group))],
+            columns=["transport", "size", "first", "second", "function", "layer", "kind", "before",
+                     "after", "calls_before", "calls_after"],
+        ),
+    }  # fmt: skip
+
+
+def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
+    """What each kernel's usual round trip has changed since the one before."""
+    for before, after in pairwise(kernels):
+        if not USUAL.items() <= dict(zip(WHERE, where(after), strict=True)).items():
+            continue
+        alike = most_alike(before, after)
+        parts = parts_of(ExactPair(alike.before, alike.after))
+        for kind, moved in (("work", parts.work), ("compiler", parts.calls_saved)):
+            shown = [row for row in moved if abs(row.difference) >= LEAST]
+            small = [row for row in moved if abs(row.difference) < LEAST]
+            shown += [Moved(OTHERS_ROW, *(sum(getattr(row, name) for row in small)
+                                          for name in ("before", "after")))]  # fmt: skip
+            for row in shown:
+                layer = "" if row.name == OTHERS_ROW else function_layer(row.name)
+                counts = (row.before, row.after, row.calls_before, row.calls_after)
+                yield (after.transport, after.size, series(before), series(after), row.name, layer,
+                       kind, *counts)  # fmt: skip
+
+
+class Rows:
+    """The stored rows, as the template asks for them."""
+
+    def __init__(self, folder: Path = ROWS) -> None:
+        read = {"kernel": str, "first": str, "second": str}
+        self.cells, self.layers, self.moved, self.outside = (
+            pd.read_csv(folder / f"{name}.csv", dtype=read)
+            for name in ("cells", "layers", "changes", "outside")
+        )
+        self.causes = pd.read_csv(folder / "causes.tsv", sep="\t", dtype=read)
+        self.kernels = sorted(self.cells["kernel"].unique(), key=by_release)
+        self.steps = list(pairwise(self.kernels))
+        self.releases = dict(zip(self.cells["kernel"], self.cells["release"], strict=True))
+
+    def of(self, kernel: str, transport: str, size: int, what: str = "instructions", **other: Any) -> Any:
+        """A figure of one cell, which is as usual but for `other`."""
+        wanted = {**USUAL, "kernel": kernel, "transport": transport, "size": size, **other}
+        return one(self.cells, wanted)[what]
+
+    def change(self, first: str, second: str, transport: str, size: int, **other: Any) -> float:
+        """By which part of the first kernel's figure the second's differs."""
+        before, after = (self.of(kernel, transport, size, **other) for kernel in (first, second))
+        return float(after / before - 1)
+
+    def of_layers(self, transport: str, size: int, **other: Any) -> list[tuple[str, list[int]]]:
+        """Layer → instructions on each kernel, the most changed first."""
+        found = match(self.layers, {**USUAL, "transport": transport, "size": size, **other})
+        table = found.pivot_table(index="layer", columns="kernel", values="instructions", fill_value=0)
+        rows = [(str(name), [int(row[k]) for k in self.kernels]) for name, row in table.iterrows()]
+        return sorted(rows, key=lambda row: -max(abs(b - a) for a, b in pairwise(row[1])))
+
+    def functions(self, first: str, second: str, transport: str, size: int) -> pd.DataFrame:
+        """What changed between two kernels."""
+        return match(self.moved, {"first": first, "second": second, "transport": transport, "size": size})
+
+    def by_cause(self, cause: Any, transport: str, size: int) -> int:
+        """Instructions of a round trip that an upstream change explains, by its functions."""
+        rows = self.functions(cause.first, cause.second, transport, size)
+        named = [any(fnmatchcase(f, p) for p in cause.functions.split()) for f in rows["function"]]
+        return int((rows["after"] - rows["before"])[named].sum())
+
+    def time(self, kernel: str, transport: str, size: int, pattern: str = "pingpong") -> float:
+        """Somebody else's median, in µs."""
+        wanted = {"kernel": kernel, "transport": transport, "size": size, "pattern": pattern}
+        return float(one(self.outside, wanted)["value"])
+
+
+def match(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
+    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+
+
+def one(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
+    found = match(rows, wanted)
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} rows are {wanted}")
+    return found.iloc[0]
+
+
+def percent(share: float) -> str:
+    """`+1.3 %`."""
+    return signed(round(100 * share, 1)) + " %"
+
+
+def page(rows: Rows) -> str:
+    """The page's text."""
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    templates.filters |= {"signed": signed, "percent": percent, "size": size_text,
+                          "number": number, "listed": listed}  # fmt: skip
+    return templates.get_template(f"{PAGE.name}.j2").render(rows=rows)
+
+
+def plot(rows: Rows, sizes: Sequence[int]) -> Figure:
+    """A panel for each family, a line for each size: the change since the first kernel."""
+    figure, axes = axes_row(2, 10, 4, sharey=True)
+    for ax, transport in zip(axes, ("unix", "tcp"), strict=True):
+        for number_, size in enumerate(sizes):
+            values = [100 * rows.change(rows.kernels[0], k, transport, size) for k in rows.kernels]
+            ax.plot(rows.kernels, values, MARKERS[number_] + "-", color=OTHERS[number_], label=size_text(size))
+        ax.set_title(transport)
+    axes[0].set_ylabel(f"instructions since {rows.kernels[0]}, %")
+    axes[0].legend()
+    return figure
+
+
+def main(runs: Sequence[str]) -> None:
+    for name, table in (tables(map(Path, runs)) if runs else {}).items():
+        table.to_csv(ROWS / name, index=False, lineterminator="\n")
+    rows = Rows()
+    sizes = sorted(rows.cells.loc[rows.cells["pattern"] == "pingpong", "size"].unique())
+    figure = drawn("over-time", "", "", "", plot, rows, sizes)
+    (ROWS / FIGURE).write_text(figure.svg, encoding="utf-8")
+    PAGE.write_text(page(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
