@@ -32,7 +32,7 @@ from analysis.exact.knobs import Moved, most_alike
 from analysis.functions.layers import function_layer
 from analysis.raw.run import read_run
 from analysis.report.inline import signed
-from analysis.wording import listed, number, size_text
+from analysis.wording import MINUS, listed, number, size_text
 from runners.paths import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/over-time"
@@ -43,6 +43,7 @@ REFRESH = "python -m tests.docs.over_time"
 WHERE = ["pattern", "transport", "size", "placement", "scheduling", "cpu"]
 USUAL = {"pattern": "pingpong", "placement": "same-cpu", "scheduling": "fifo", "cpu": "qemu64"}
 LEAST = 10  # instructions: functions that changed by less are one row
+LEAST_OF_LAYER, MOST = 100, 9  # what the page shows of layers, and of functions
 OTHERS_ROW = "(others)"
 
 
@@ -112,54 +113,77 @@ class Rows:
     """The stored rows, as the template asks for them."""
 
     def __init__(self, folder: Path = ROWS) -> None:
-        read = {"kernel": str, "first": str, "second": str}
+        kernels = dict.fromkeys(("kernel", "first", "second"), "str")
         self.cells, self.layers, self.moved, self.outside = (
-            pd.read_csv(folder / f"{name}.csv", dtype=read)
+            pd.read_csv(folder / f"{name}.csv", dtype=kernels)
             for name in ("cells", "layers", "changes", "outside")
         )
-        self.causes = pd.read_csv(folder / "causes.tsv", sep="\t", dtype=read)
+        self.causes = pd.read_csv(folder / "causes.tsv", sep="\t", dtype=kernels)
         self.kernels = sorted(self.cells["kernel"].unique(), key=by_release)
         self.steps = list(pairwise(self.kernels))
-        self.releases = dict(zip(self.cells["kernel"], self.cells["release"], strict=True))
+        self.releases = list(self.cells["release"].unique())
+        self.sizes = sorted(match(self.cells, USUAL)["size"].unique())
 
-    def of(self, kernel: str, transport: str, size: int, what: str = "instructions", **other: Any) -> Any:
+    def of(
+        self, kernel: str, transport: str, size: int, what: str = "instructions", **other: str
+    ) -> Any:
         """A figure of one cell, which is as usual but for `other`."""
-        wanted = {**USUAL, "kernel": kernel, "transport": transport, "size": size, **other}
-        return one(self.cells, wanted)[what]
+        where = {**USUAL, "kernel": kernel, "transport": transport, "size": size, **other}
+        return only(self.cells, where)[what]
 
-    def change(self, first: str, second: str, transport: str, size: int, **other: Any) -> float:
+    def change(self, first: str, second: str, *cell: Any, **other: str) -> float:
         """By which part of the first kernel's figure the second's differs."""
-        before, after = (self.of(kernel, transport, size, **other) for kernel in (first, second))
+        before, after = (self.of(kernel, *cell, **other) for kernel in (first, second))
         return float(after / before - 1)
 
-    def of_layers(self, transport: str, size: int, **other: Any) -> list[tuple[str, list[int]]]:
-        """Layer → instructions on each kernel, the most changed first."""
-        found = match(self.layers, {**USUAL, "transport": transport, "size": size, **other})
-        table = found.pivot_table(index="layer", columns="kernel", values="instructions", fill_value=0)
-        rows = [(str(name), [int(row[k]) for k in self.kernels]) for name, row in table.iterrows()]
-        return sorted(rows, key=lambda row: -max(abs(b - a) for a, b in pairwise(row[1])))
+    def of_layers(self, transport: str, *sizes: int) -> list[tuple[str, list[list[int]]]]:
+        """Layer → by size its instructions on each kernel; those that a kernel changed."""
+        rows = match(self.layers, {**USUAL, "transport": transport})
+        table = rows.set_index(["layer", "size", "kernel"])["instructions"].to_dict()
+        found = [
+            (layer, [[table.get((layer, size, k), 0) for k in self.kernels] for size in sizes])
+            for layer in sorted(rows["layer"].unique())
+        ]
+        moved = {
+            layer: max(abs(b - a) for values in by_size for a, b in pairwise(values))
+            for layer, by_size in found
+        }
+        return [row for row in found if moved[row[0]] >= LEAST_OF_LAYER]
 
-    def functions(self, first: str, second: str, transport: str, size: int) -> pd.DataFrame:
-        """What changed between two kernels."""
-        return match(self.moved, {"first": first, "second": second, "transport": transport, "size": size})
+    def largest(self, *where: Any, sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
+        """The functions that changed most between two kernels, with the difference at each size."""
+        sums = [self._differences(*where, size) for size in sizes]
+        names = {name for of_size in sums for name in of_size} - {OTHERS_ROW}
+        found = [(name, [of_size.get(name, 0) for of_size in sums]) for name in names]
+        return sorted(found, key=lambda row: (-max(map(abs, row[1])), row[0]))[:MOST]
 
-    def by_cause(self, cause: Any, transport: str, size: int) -> int:
-        """Instructions of a round trip that an upstream change explains, by its functions."""
-        rows = self.functions(cause.first, cause.second, transport, size)
-        named = [any(fnmatchcase(f, p) for p in cause.functions.split()) for f in rows["function"]]
-        return int((rows["after"] - rows["before"])[named].sum())
+    def _differences(self, first: str, second: str, transport: str, size: int) -> dict[str, int]:
+        where = {"first": first, "second": second, "transport": transport, "size": size}
+        rows = match(self.moved, where)
+        return (rows["after"] - rows["before"]).groupby(rows["function"]).sum().to_dict()
 
-    def time(self, kernel: str, transport: str, size: int, pattern: str = "pingpong") -> float:
-        """Somebody else's median, in µs."""
-        wanted = {"kernel": kernel, "transport": transport, "size": size, "pattern": pattern}
-        return float(one(self.outside, wanted)["value"])
+    def sum_of(self, patterns: str, *where: Any) -> int:
+        """What these functions take more in the second of two kernels."""
+        found = self._differences(*where)
+        named = [name for name in found if any(fnmatchcase(name, p) for p in patterns.split())]
+        return int(sum(found[name] for name in named))
+
+    def calls(self, function: str, first: str, second: str, transport: str, size: int) -> int:
+        """How often a round trip of the second of two kernels calls a function that changed."""
+        where = {"first": first, "second": second, "transport": transport, "size": size}
+        return int(only(self.moved, {**where, "function": function})["calls_after"])
+
+    def said(self, kernel: str, transport: str, size: int, pattern: str = "pingpong") -> float:
+        """Somebody else's figure."""
+        where = {"kernel": kernel, "transport": transport, "size": size, "pattern": pattern}
+        return float(only(self.outside, where)["value"])
 
 
 def match(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
-    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis="columns")]
 
 
-def one(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
+def only(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
     found = match(rows, wanted)
     if len(found) != 1:
         raise LookupError(f"{len(found)} rows are {wanted}")
@@ -167,8 +191,13 @@ def one(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
 
 
 def percent(share: float) -> str:
-    """`+1.3 %`."""
-    return signed(round(100 * share, 1)) + " %"
+    """`+1.0 %`."""
+    return f"{100 * share:+.1f} %".replace("-", MINUS)
+
+
+def difference(figure: float) -> str:
+    """`+1,265`, and `0` without a sign."""
+    return signed(figure) if figure else "0"
 
 
 def page(rows: Rows) -> str:
@@ -177,18 +206,18 @@ def page(rows: Rows) -> str:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters |= {"signed": signed, "percent": percent, "size": size_text,
-                          "number": number, "listed": listed}  # fmt: skip
-    return templates.get_template(f"{PAGE.name}.j2").render(rows=rows)
+    templates.filters |= {"signed": difference, "percent": percent, "size": size_text,
+                          "number": number, "whole": "{:,.0f}".format, "listed": listed}  # fmt: skip
+    return templates.get_template(f"{PAGE.name}.j2").render(rows=rows, least_of_layer=LEAST_OF_LAYER)
 
 
-def plot(rows: Rows, sizes: Sequence[int]) -> Figure:
+def plot(rows: Rows) -> Figure:
     """A panel for each family, a line for each size: the change since the first kernel."""
     figure, axes = axes_row(2, 10, 4, sharey=True)
     for ax, transport in zip(axes, ("unix", "tcp"), strict=True):
-        for number_, size in enumerate(sizes):
+        for size, marker, colour in zip(rows.sizes, MARKERS, OTHERS, strict=False):
             values = [100 * rows.change(rows.kernels[0], k, transport, size) for k in rows.kernels]
-            ax.plot(rows.kernels, values, MARKERS[number_] + "-", color=OTHERS[number_], label=size_text(size))
+            ax.plot(rows.kernels, values, f"{marker}-", color=colour, label=size_text(size))
         ax.set_title(transport)
     axes[0].set_ylabel(f"instructions since {rows.kernels[0]}, %")
     axes[0].legend()
@@ -199,8 +228,7 @@ def main(runs: Sequence[str]) -> None:
     for name, table in (tables(map(Path, runs)) if runs else {}).items():
         table.to_csv(ROWS / name, index=False, lineterminator="\n")
     rows = Rows()
-    sizes = sorted(rows.cells.loc[rows.cells["pattern"] == "pingpong", "size"].unique())
-    figure = drawn("over-time", "", "", "", plot, rows, sizes)
+    figure = drawn("over-time", "", "", "", plot, rows)
     (ROWS / FIGURE).write_text(figure.svg, encoding="utf-8")
     PAGE.write_text(page(rows), encoding="utf-8")
 
