@@ -11,7 +11,6 @@ changed. outside.csv (other people's times) and causes.tsv (upstream commits) ar
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -131,9 +130,11 @@ class Rows:
         where = {**USUAL, "kernel": kernel, "transport": transport, "size": size, **other}
         return only(self.cells, where)[what]
 
-    def change(self, first: str, second: str, *cell: Any, **other: str) -> float:
+    def change(
+        self, first: str, second: str, transport: str, size: int, what: str = "instructions"
+    ) -> float:
         """By which part of the first kernel's figure the second's differs."""
-        before, after = (self.of(kernel, *cell, **other) for kernel in (first, second))
+        before, after = (self.of(kernel, transport, size, what) for kernel in (first, second))
         return float(after / before - 1)
 
     def of_layers(self, transport: str, *sizes: int) -> list[tuple[str, list[list[int]]]]:
@@ -150,9 +151,11 @@ class Rows:
         }
         return [row for row in found if moved[row[0]] >= LEAST_OF_LAYER]
 
-    def largest(self, *where: Any, sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
+    def largest(
+        self, first: str, second: str, transport: str, sizes: Sequence[int]
+    ) -> list[tuple[str, list[int]]]:
         """The functions that changed most between two kernels, with the difference at each size."""
-        sums = [self._differences(*where, size) for size in sizes]
+        sums = [self._differences(first, second, transport, size) for size in sizes]
         names = {name for of_size in sums for name in of_size} - {OTHERS_ROW}
         found = [(name, [of_size.get(name, 0) for of_size in sums]) for name in names]
         return sorted(found, key=lambda row: (-max(map(abs, row[1])), row[0]))[:MOST]
@@ -160,13 +163,14 @@ class Rows:
     def _differences(self, first: str, second: str, transport: str, size: int) -> dict[str, int]:
         where = {"first": first, "second": second, "transport": transport, "size": size}
         rows = match(self.moved, where)
-        return (rows["after"] - rows["before"]).groupby(rows["function"]).sum().to_dict()
+        sums = (rows["after"] - rows["before"]).groupby(rows["function"]).sum()
+        return {str(name): int(more) for name, more in sums.items()}
 
-    def sum_of(self, patterns: str, *where: Any) -> int:
+    def sum_of(self, patterns: str, first: str, second: str, transport: str, size: int) -> int:
         """What these functions take more in the second of two kernels."""
-        found = self._differences(*where)
+        found = self._differences(first, second, transport, size)
         named = [name for name in found if any(fnmatchcase(name, p) for p in patterns.split())]
-        return int(sum(found[name] for name in named))
+        return sum(found[name] for name in named)
 
     def calls(self, function: str, first: str, second: str, transport: str, size: int) -> int:
         """How often a round trip of the second of two kernels calls a function that changed."""
@@ -206,9 +210,13 @@ def page(rows: Rows) -> str:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters |= {"signed": difference, "percent": percent, "size": size_text,
-                          "number": number, "whole": "{:,.0f}".format, "listed": listed}  # fmt: skip
-    return templates.get_template(f"{PAGE.name}.j2").render(rows=rows, least_of_layer=LEAST_OF_LAYER)
+    templates.filters |= dict(
+        signed=difference, percent=percent, size=size_text, number=number, listed=listed,
+        whole="{:,.0f}".format,
+    )  # fmt: skip
+    return templates.get_template(f"{PAGE.name}.j2").render(
+        rows=rows, least_of_layer=LEAST_OF_LAYER
+    )
 
 
 def plot(rows: Rows) -> Figure:

@@ -48,11 +48,11 @@ def test_changes_add_up_to_the_difference_of_two_kernels(rows: Rows) -> None:
 
 def test_each_commit_has_functions_that_changed_between_its_kernels(rows: Rows) -> None:
     """So that no row of causes.tsv outlives the figures that it was written for."""
-    for cause in rows.causes.itertuples():
-        where = (cause.first, cause.second)
-        assert where in rows.steps
-        found = [rows.sum_of(cause.functions, *where, t, n) for t in ("unix", "tcp") for n in rows.sizes]
-        assert any(found), cause.commit
+    for cause in rows.causes.to_dict("records"):
+        functions, step = str(cause["functions"]), (str(cause["first"]), str(cause["second"]))
+        assert step in rows.steps
+        cells = [(transport, size) for transport in ("unix", "tcp") for size in rows.sizes]
+        assert any(rows.sum_of(functions, *step, *cell) for cell in cells), cause["commit"]
 
 
 def test_a_row_that_is_missing_or_twice_is_no_figure(rows: Rows) -> None:
