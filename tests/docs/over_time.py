@@ -210,10 +210,10 @@ def page(rows: Rows) -> str:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters |= dict(
-        signed=difference, percent=percent, size=size_text, number=number, listed=listed,
-        whole="{:,.0f}".format,
-    )  # fmt: skip
+    templates.filters |= {
+        "signed": difference, "percent": percent, "size": size_text, "number": number,
+        "listed": listed, "whole": "{:,.0f}".format,
+    }  # fmt: skip
     return templates.get_template(f"{PAGE.name}.j2").render(
         rows=rows, least_of_layer=LEAST_OF_LAYER
     )
