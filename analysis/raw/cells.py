@@ -154,10 +154,8 @@ class Cell(Model):
     topology: Topology  # how many connections
     in_flight: Positive | None  # messages that pattern `pipeline` has on the way
     clients: Positive | None  # how many send at a time in patterns `clients` and `paced`
-    # In pattern `paced` (older runs lack it): requests a second, and microseconds for each of them
-    # that the server works; else null
-    rate: Positive | None = None
-    work: Positive | None = None
+    rate: Positive | None = None  # requests a second of pattern `paced`; older runs lack it
+    work: Positive | None = None  # microseconds that its server works for each; null for none
     # Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger
     # and no verdict.
     extra: bool
