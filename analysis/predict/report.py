@@ -5,8 +5,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from analysis.errors import RunError
-from analysis.predict.model import Interval, Prediction
+from analysis.predict.model import Interval, Prediction, Verdict
 from analysis.predict.pairs import Pair
 from analysis.predict.prices import read_prices
 from analysis.predict.show import (
@@ -42,11 +44,11 @@ from analysis.wording import DASH, counted
 
 PREDICTION, PAGE = "prediction.json", "watch.html"
 SEEN = (
-    "client", "server", "at",
+    "client → server",
     *numbers("requests/s", "bytes, request / answer", "opened/s", "µs to the answer",
              "sleeps a request, client / server", "CPUs", "in the kernel, client / server"),
 )  # fmt: skip
-EVEN = "no measurable difference"
+EVEN = "not measurable"
 
 
 def show_watch(folder: Path, priced: Path, how: str | None) -> None:
@@ -93,17 +95,22 @@ def _pairs(watched: Watched, found: Sequence[Found]) -> Blocks:
     unseen = [_sentence(text) for text in remarks(watched)]
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
-    unseen.append("What was sent. CPU time and sleeps are a process's, with all else that it does.")
+    unseen.append("What messages hold: only their sizes are read.")
+    unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
     return [
-        Table(counted(len(found), "pair"), SEEN, [row(pair) for pair, _ in found]),
+        Table(counted(len(found), "pair"), SEEN, [_seen(*row(pair)) for pair, _ in found]),
         Text("heading", "What was not seen"),
         Items(unseen),
     ]
 
 
+def _seen(client: str, server: str, place: str, *figures: str) -> tuple[str, ...]:
+    return above(f"{client} → {server}", place), *figures
+
+
 def _cards(watched: Watched, pair: Pair, found: Prediction) -> list[Card]:
     """The busiest TCP pair, now and as predicted, and what watching took."""
-    seen = found.observed
+    seen, even = found.observed, found.verdict is Verdict.NONE
     cpu = seen.busy * seen.elapsed_us
     rate = [
         1e6 / max(1.0, seen.elapsed_us - less)
@@ -114,17 +121,17 @@ def _cards(watched: Watched, pair: Pair, found: Prediction) -> list[Card]:
     took = "unknown" if share is None else f"{100 * share:.2f} %"
     limit = f"if the client sends as fast as it gets answers; what limits it: {found.limit}"
     return [
-        _card("From request to answer", seen.answer_us, found.time, "µs", "90 % interval"),
+        _card("From request to answer", seen.answer_us, found.time, "µs", "90 % interval", even),
         _card("CPU time of both", cpu, found.cpu, "µs",
-              f"a request; {percent(core(found))} of a core at this rate"),
-        _card("Requests a second", seen.rate, growth, "", limit),
+              f"for a request; {percent(core(found))} of a core at this rate"),
+        _card("Requests a second", seen.rate, growth, "", limit, even),
         Card("What watching took", "of the watched processes' CPU time", took, (),
              [f"{watched.probes.runs:,} runs of the probes; {watched.own_cpu_ms / 1000:.1f} s of "
               "the tool's own, mostly before it watches"], ()),
     ]  # fmt: skip
 
 
-def _card(title: str, now: float, less: Interval, unit: str, note: str) -> Card:
+def _card(title: str, now: float, less: Interval, unit: str, note: str, even: bool = False) -> Card:
     """A figure over TCP as it was seen, and over a Unix socket as it is predicted."""
     ends = sorted(max(0.0, now - end) for end in (less.low, less.high))
     then = max(0.0, now - less.value)
@@ -133,15 +140,21 @@ def _card(title: str, now: float, less: Interval, unit: str, note: str) -> Card:
         Bar("tcp", f"{number(now)} {unit}", now / longest, now / longest, now / longest),
         Bar("unix", f"{number(then)} {unit}", then / longest, *(end / longest for end in ends)),
     ]
-    return Card(title, "", change_text(less, unit), bars, [note], ())
+    return Card(title, "", change_text(less, unit, even), bars, [note], ())
 
 
-def change_text(less: Interval, unit: str) -> str:
-    """`18 to 27 µs less`."""
+def change_text(less: Interval, unit: str, even: bool = False) -> str:
+    """`18 to 27 µs less`; `even`: the verdict on the pair is that there is no measurable gain."""
     low, high = sorted((less.low, less.high))
-    if low <= 0 <= high:
+    if even or low <= 0 <= high:
         return EVEN
     return f"{span(less if low > 0 else less * -1, unit).strip()} {'less' if low > 0 else 'more'}"
+
+
+def _marked(text: str) -> Markup:
+    """What stands between backticks is code."""
+    parts = text.split("`")
+    return joined((code(part) if number % 2 else part for number, part in enumerate(parts)), "")
 
 
 def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
@@ -149,8 +162,10 @@ def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
         (
             above(f"{pair.client.comm} → {pair.server.comm}", pair.place),
             number(pair.rate), f"{number(pair.answer_us)} µs",
-            *(DASH if impossible(pair) else change_text(less, "µs")
-              for less in (prediction.time, prediction.cpu)),
+            *((DASH, DASH) if impossible(pair) else (
+                change_text(prediction.time, "µs", prediction.verdict is Verdict.NONE),
+                change_text(prediction.cpu, "µs"),
+            )),
             "not possible as they are" if impossible(pair) else str(prediction.limit),
         )
         for pair, prediction in said
@@ -159,8 +174,8 @@ def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
     columns = ["pair", *heads, "what limits the rate"]
     words = []
     for pair, prediction in said:
-        known = [code(line) for line in advice(pair)] if prediction.time.low > 0 else []
-        words.append(say("{}{}", _spoken(pair, prediction), joined([" ", *known], " ")))
+        known = advice(pair) if prediction.verdict is Verdict.GAIN else []
+        words.append(joined([_spoken(pair, prediction), *map(_marked, known)], Markup("<br>")))
     return [
         Table("For each request, over a Unix socket", columns, rows),
         Items(words),
