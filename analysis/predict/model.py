@@ -21,6 +21,7 @@ ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
 LEAST_SIZE = 64  # bytes: of a message whose own size matters little
+MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -28,6 +29,7 @@ class Verdict(StrEnum):
     GAIN = "gain"
     NONE = "no measurable gain"
     LOSS = "you would lose"
+    STREAM = "not predicted: it streams"
     NOT_POSSIBLE = "not possible"
     ALREADY = "already a Unix socket"
 
@@ -180,7 +182,9 @@ def limit_of(observed: Observed) -> Limit:
     """What limits the rate of a client that waits for each answer."""
     if observed.at_once <= ALONE:
         return Limit.TURNS
-    if observed.server_wants >= BUSY:
+    # Two that share their only CPU wait for each other: then the server's thread always wants it.
+    alone = observed.bound and observed.near == 1
+    if observed.server_wants >= BUSY and not alone:
         return Limit.SERVER
     return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
 
@@ -225,7 +229,7 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
     time = interval(lambda price: price.time, observed.answer_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
     cpu = interval(lambda price: price.cpu, observed.busy * observed.elapsed_us)
-    return Prediction(observed, limit, time, rated, cpu, _verdict(rated))
+    return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
 
 
 REACH = 0.15  # how far waiting may change with the transport
@@ -244,7 +248,9 @@ def _interval(value: float, variants: list[float], error: float) -> Interval:
     return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
 
 
-def _verdict(interval: Interval) -> Verdict:
+def _verdict(observed: Observed, interval: Interval) -> Verdict:
+    if observed.sends > MANY_SENDS:
+        return Verdict.STREAM
     if interval.low > 0:
         return Verdict.GAIN
     return Verdict.LOSS if interval.high < 0 else Verdict.NONE

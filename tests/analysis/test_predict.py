@@ -162,6 +162,8 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
         Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
         Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
     }
+    alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
+    assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
         assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
@@ -187,6 +189,11 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
     seen = replace(PING, near=0.0, bound=True, answer_us=13)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
+
+
+def test_a_stream_is_not_predicted(prices: Prices) -> None:
+    assert predict(replace(PING, sends=2000), prices, EXACT).verdict is Verdict.STREAM
+    assert predict(replace(PING, sends=17), prices, EXACT).verdict is Verdict.GAIN
 
 
 def test_verdicts(prices: Prices) -> None:
