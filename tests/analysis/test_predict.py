@@ -143,7 +143,7 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
 
 
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
-    def time(**changes: float) -> float:
+    def time(**changes: Any) -> float:
         seen = replace(PING, **changes)
         return saved(seen, prices, seen.waiting, seen.near).time
 
