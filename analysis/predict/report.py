@@ -31,6 +31,7 @@ from analysis.report.blocks import (
     Blocks,
     Card,
     Cards,
+    Column,
     Items,
     Page,
     Section,
@@ -171,7 +172,7 @@ def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
         for pair, prediction in said
     ]  # fmt: skip
     heads = numbers("requests/s", "to the answer", "time, 90 % interval", "CPU time, 90 % interval")
-    columns = ["pair", *heads, "what limits the rate"]
+    columns = ["pair", *heads, Column("what limits the rate", "from")]
     words = []
     for pair, prediction in said:
         known = advice(pair) if prediction.verdict is Verdict.GAIN else []
