@@ -108,8 +108,8 @@ def program_lines(analysis: Analysis) -> Iterator[str]:
     """A line for each real program: how long a request of it takes, and how much more over TCP."""
     sides = [(side, group.unit) for group in analysis.survivals for side in group.programs]
     for side, unit in sides[:MOST_PROGRAMS]:
-        times = (amount(side.ns[name].value, "ns") for name in (UNDER, OVER))
-        yield _line(f"{side.pattern}, {unit}", *times, part_text(side.extra))
+        unix, tcp = (amount(side.ns[name].value, "ns") for name in (UNDER, OVER))
+        yield _line(f"{side.pattern}, {unit}", unix, tcp, part_text(side.extra))
 
 
 def _pair(name: str, pair: Pair) -> str:
