@@ -2,14 +2,16 @@
 """Where cells run: this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`)."""
 
 import json
+import os
+import select
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from probes.reasons import missing, reason
 from runners import guest
@@ -34,6 +36,7 @@ COLLECT = (
 )
 # Some ten times what a guest takes on an idle machine: all instruments, and each cell run.
 GUEST_SECONDS, CELL_SECONDS = 600, 10
+SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 
 
@@ -68,14 +71,27 @@ def run_plan_on_host(
         with suppress(BrokenPipeError):
             collector.stdin.write(plan.text().encode())
             collector.stdin.close()
-        for line in collector.stdout:
-            follow(line.decode(errors="replace"), progress)
+        for line in lines(collector.stdout, SILENT_SECONDS):
+            follow(line, progress)
         status, results = collector.wait()
         if status != 0 or results is None:
             said = last_line(complaints)
             raise RunError(said or f"the collector ended with status {status}.")
         shutil.copytree(results, out)
     return _finish(plan, out, "host", probe_level, "tcg" if emulated else None, missing)
+
+
+def lines(stream: IO[bytes], silence: float) -> Iterator[str]:
+    """Lines as they come. Raises RunError after so many seconds without one."""
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], silence)[0]:
+            raise RunError(f"the collector said nothing for {silence:.0f} s: was it stopped?")
+        data = os.read(stream.fileno(), 65536)
+        *whole, rest = (rest + data).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+        if not data:
+            return
 
 
 def follow(line: str, progress: Progress) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import psutil
@@ -33,18 +33,26 @@ def wrapped(campaign: Campaign, fault: Fault) -> list[str]:
 
 def interfere(run: Started, fault: Fault, patience: float) -> bool:
     """Wait for the process, and do to it what the fault says; whether it came to that."""
-    if not run.watch(lambda: bool(run.of_role(fault.when)), patience):
-        return False
-    time.sleep(MOMENT)
-    with_role = run.of_role(fault.whom or fault.when)
-    if not with_role and "$PID" in fault.then:
-        return False  # it has ended already
+    while True:
+        if not run.watch(lambda: bool(run.of_role(fault.when)), patience):
+            return False
+        time.sleep(MOMENT)
+        with_role = run.of_role(fault.whom or fault.when)
+        if with_role or "$PID" not in fault.then:
+            break  # else it has ended already, as the preflight's bpftrace does
     place = ["nsenter", "--target", str(run.process.pid), "--mount", "--", "sh", "-c"]
     above = run.out.parent
     pid = with_role[0].pid if with_role else ""
     words = f"PID={pid}; RUN={run.process.pid}; OUT={above}\n{fault.then}"
     subprocess.run([*place, words], check=False)
     return True
+
+
+def instead(words: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """A command line with these options in place of its own."""
+    at = [number for number, word in enumerate(words) if word in given and word.startswith("--")]
+    rest = [word for number, word in enumerate(words) if not {number, number - 1} & set(at)]
+    return (*rest, *given)
 
 
 def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
@@ -54,7 +62,7 @@ def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": "fault", "name": fault.name, "group": fault.group}
     run = start(
         campaign.sandbox,
-        (*FORMS[fault.form], *fault.arguments),
+        instead(FORMS[fault.form], fault.arguments),
         wrap=wrapped(campaign, fault),
         environment=fault.environment,
         name=fault.out,

@@ -148,7 +148,8 @@ def restart(campaign: Campaign, seed: int, number: int) -> dict[str, Any]:
         first = start(campaign.sandbox, (*FORMS[FORM], *LONG))
         sampler.runs.append(first)
         wanted = draw.choice(("collector", "bpftrace", "workload"))
-        first.watch(lambda: bool(first.of_role(wanted)), LONGEST)
+        if not first.watch(lambda: bool(first.of_role(wanted)), LONGEST):
+            raise SystemExit(f"a run ended before its {wanted} could be killed: {first.text()}")
         runners = [first.processes()[0], *first.of_role("runner, not root")]
         target = draw.choice(runners)
         whom = role(target)

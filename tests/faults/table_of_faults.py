@@ -312,10 +312,14 @@ STREAMS = group(
 )
 HALT = "kill -STOP $PID"
 KILL = "kill -KILL $PID"
+# These must live until they are found.
+LONG = dict.fromkeys(("workload", "collector"), ("--messages", "400000"))
 PROCESSES = group(
     "processes",
     *(
-        Fault(f"{role} killed, {form}", form=form, when=role, then=KILL)
+        Fault(
+            f"{role} killed, {form}", form=form, arguments=LONG.get(role, ()), when=role, then=KILL
+        )
         for role, form in (
             ("emulator", "exact"), ("emulator", "guest"), ("bpftrace", "bpftrace"),
             ("workload", "bpftrace"), ("collector", "bpftrace"), ("collector", "counters"),
@@ -323,11 +327,14 @@ PROCESSES = group(
         )
     ),
     Fault(
-        "bpftrace killed in the window", form="bpftrace", arguments=("--messages", "400000"),
+        "bpftrace killed in the window", form="bpftrace", arguments=LONG["workload"],
         when="workload", whom="bpftrace", then=KILL,
     ),
     *(
-        Fault(f"{role} stopped, {form}", form=form, when=role, then=HALT, bound=300)
+        Fault(
+            f"{role} stopped, {form}", form=form, arguments=LONG.get(role, ()), when=role,
+            then=HALT, bound=300,
+        )
         for role, form in (
             ("emulator", "exact"), ("emulator", "guest"), ("bpftrace", "bpftrace"),
             ("workload", "counters"), ("workload", "bpftrace"), ("collector", "bpftrace"),

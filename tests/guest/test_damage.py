@@ -233,7 +233,7 @@ def test_symbols_that_cannot_be_read_blame_the_cache(
 def test_a_guest_that_fails_blames_the_cache(
     rotten: Callable[[str], Path], tmp_path: Path, input_tar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> Any:
+    def fail(*_: object, **__: object) -> Any:
         raise GuestError("the guest's kernel panicked: Unable to mount root")
 
     monkeypatch.setattr("runners.guest.boot.watch", fail)
