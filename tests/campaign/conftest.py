@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 from runners.paths import REPOSITORY
+from tests.exact.conftest import built, exact_guest
 
+__all__ = ["built", "exact_guest"]  # fixtures of exact mode
 SMALL = {
     "kernels": ["6.12"],
     "transports": ["unix", "tcp"],
@@ -65,6 +67,23 @@ def table(run: Path) -> pd.DataFrame:
     """A run's tidy table, in an order that does not depend on who counted first."""
     tidy = pd.read_parquet(run / "measurements.parquet").drop(columns="run")
     return tidy.sort_values(ORDER, ignore_index=True)
+
+
+def same_cells(tidy: pd.DataFrame, exact: pd.DataFrame) -> None:
+    """The cells of `exact` are in a larger table, figure by figure, under whatever numbers."""
+    columns = [name for name in exact if name != "cell"]
+    found = tidy[tidy["size"].isin(exact["size"])][columns]
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), exact[columns])
+
+
+@pytest.fixture(scope="session")
+def exact(exact_guest: object, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The same cells in one call of run.sh."""
+    out = tmp_path_factory.mktemp("exact") / "run"
+    argv = ["--exact", "--messages", "100", "--placements", "same-cpu", "--sched", "fifo,other"]
+    run = [str(REPOSITORY / "runners/run.sh"), *argv, "--quiet", "--out", str(out)]
+    subprocess.run(run, check=True, capture_output=True)
+    return table(out)
 
 
 @pytest.fixture

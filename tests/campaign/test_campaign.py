@@ -13,18 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from runners.paths import REPOSITORY
-from tests.campaign.conftest import Campaign, table
-
-
-@pytest.fixture(scope="module")
-def exact(exact_guest: object, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """The same cells in one call of run.sh."""
-    out = tmp_path_factory.mktemp("exact") / "run"
-    argv = ["--exact", "--messages", "100", "--placements", "same-cpu", "--sched", "fifo,other"]
-    run = [str(REPOSITORY / "runners/run.sh"), *argv, "--quiet", "--out", str(out)]
-    subprocess.run(run, check=True, capture_output=True)
-    return table(out)
+from tests.campaign.conftest import Campaign, same_cells
 
 
 @pytest.mark.emulated
@@ -42,12 +31,8 @@ def test_a_campaign_is_an_exact_run_and_counts_no_cell_twice(
     campaign.plan["sizes"] = [64, 80]
     assert campaign.run().returncode == 0
     assert {p: p.stat().st_mtime_ns for p in jobs} == jobs
-    tidy = campaign.table()
-    columns = [name for name in exact if name != "cell"]
-    pd.testing.assert_frame_equal(
-        tidy[tidy["size"] == 64][columns].reset_index(drop=True), exact[columns]
-    )
-    assert set(tidy["size"]) == {64, 80}
+    same_cells(campaign.table(), exact)
+    assert set(campaign.table()["size"]) == {64, 80}
 
 
 @pytest.mark.matrix
@@ -77,11 +62,7 @@ def test_after_a_kill_of_the_controller_no_finished_cell_is_counted_again(
             changed |= {path} if now != then else set()
         time.sleep(0.02)
     assert (again.returncode, changed) == (0, set())
-    tidy = campaign.table()
-    columns = [name for name in exact if name != "cell"]
-    pd.testing.assert_frame_equal(
-        tidy[tidy["size"] == 64][columns].reset_index(drop=True), exact[columns]
-    )
+    same_cells(campaign.table(), exact)
 
 
 @pytest.mark.matrix
