@@ -96,6 +96,7 @@ class Engine:
             hosts = "{resources.host}" if rule == "times" else ",".join(self.plan.hosts)
             at_once = 1 if rule == "times" else self.plan.at_once
             argv += ["--cluster-sync-submit-cmd", f"{HERE / 'ssh.sh'} {at_once} {hosts}"]
+            argv += ["--seconds-between-status-checks", "1"]  # of a process here
         return [*argv, *self.theirs]
 
 

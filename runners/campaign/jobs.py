@@ -108,13 +108,8 @@ def group(cells: Sequence[Wanted], at_once: int) -> list[list[Wanted]]:
         parts = max(1, min(len(members), round(jobs * share)))
         ordered = sorted(members, key=lambda cell: -cell.seconds)
         # In turns: each part has long cells and short ones.
-        groups += [sorted(ordered[part::parts], key=by_number) for part in range(parts)]
+        groups += [sorted(ordered[part::parts], key=lambda cell: cell.cell.id) for part in range(parts)]
     return groups
-
-
-def by_number(cell: Wanted) -> int:
-    """The order of a run."""
-    return cell.cell.id
 
 
 def write_job(folder: Path, argv: Sequence[str], cells: Sequence[Wanted]) -> str:
