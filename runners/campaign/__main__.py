@@ -95,20 +95,33 @@ class Campaign:
     def count(self, engine: Engine, jobs: dict[str, list[Wanted]], lock: int) -> None:
         """Run the jobs, and then the timed runs, which share their hosts with none."""
         progress, total = self.session.progress, sum(map(len, jobs.values()))
-        made = {self.folder / f"jobs/{name}.parquet": len(cells) for name, cells in jobs.items()}
         for name in ("hosts", "logs"):  # of the last start
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
         def tick() -> None:
-            done = sum(cells for file, cells in made.items() if file.exists())
-            progress.count(done, total, f"cells of {len(jobs)} jobs")
+            done = [name for name in jobs if (self.folder / f"jobs/{name}.parquet").exists()]
+            progress.count(sum(len(jobs[n]) for n in done), total, f"cells of {len(jobs)} jobs")
+            for name in done:
+                self._forget(name)
 
         if jobs:
             with progress.step("counting"):
                 engine.run(self.folder, "cells", lock, tick)
+            tick()
         if not all((self.folder / path).exists() for path in self.timed()):
             with progress.step("timing"):
                 engine.run(self.folder, "times", lock, lambda: None)
+
+    def _forget(self, job: str) -> None:
+        """Remove the cells that a job would have gone on with, once Snakemake takes it for whole.
+
+        It removes the job's run then. Before that, a queue whose node dies starts the job again.
+        """
+        used = self.folder / f"cells/{job}.used"
+        if used.exists() and not (self.folder / f"runs/{job}").exists():
+            for name in used.read_text(encoding="utf-8").split("\0"):
+                Path(name).unlink(missing_ok=True)
+            used.unlink()
 
     def gather(self, journal: Journal, jobs: dict[str, list[Wanted]]) -> tuple[Gathered, list[str]]:
         """Make the run of all that was counted, in place of the last one; what is lost, and why."""

@@ -102,7 +102,8 @@ class Engine:
 
 def why(folder: Path, *names: str) -> str:
     """What the first of these jobs that complained said last; the last of them said anything."""
-    last = f"it was not started, or lost (see {LOG})"
+    silent = ", ".join(sorted(file.stem for file in folder.glob("hosts/*.silent")))
+    last = f"{silent} did not answer ssh" if silent else f"it was not started (see {LOG})"
     for name in names:
         file = folder / f"logs/{name}.txt"
         lines = file.read_text(errors="replace").splitlines() if file.exists() else []

@@ -29,7 +29,7 @@ CELL_SECONDS, BYTE_SECONDS, PAYLOAD_SECONDS, TWO_CPUS = 3.0, 1 / 8192, 1.5, 3
 
 
 class Wanted(NamedTuple):
-    """A cell of the plan. `key` is a digest of all that decides its figures but for the number."""
+    """A cell of the plan. `key` is a digest of all that decides its figures."""
 
     key: str
     kernel: str
@@ -70,7 +70,9 @@ def wanted_cells(options: Options) -> list[Wanted]:
             known[kernel] = digest(file.read_bytes()) if file.is_file() else kernel
         for cell in cells:
             if not cell.impossible:
-                inputs = [known[kernel], code, asdict(replace(cell, id=0)), cell.cpus]
+                # The workload's command line has the number, whose length moves its stack.
+                digits = len(str(cell.id))
+                inputs = [known[kernel], code, asdict(replace(cell, id=0)), digits]
                 key = digest(json.dumps(inputs, sort_keys=True).encode())[:32]
                 found.append(Wanted(key, kernel, cell))
     return found
