@@ -24,6 +24,11 @@ def machine_text(run: Run, kind: str, kernel: str) -> str:
     return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
 
 
+def target_text(kind: str, kernel: str) -> str:
+    """`guest 6.12.117`, `exact mode (SCHED_FIFO) 6.12.117`: a machine by its name alone."""
+    return f"exact mode ({EXACT[kind]}) {kernel}" if kind in EXACT else f"{kind} {kernel}"
+
+
 def kernel_text(kernel: str) -> str:
     """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64."""
     number = re.match(r"\d+(\.\d+)*", kernel)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from runners.process import attempt, command, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
-TRY_SECONDS = 90
+TRY_SECONDS = 90  # for all that are tried together
 SYS_PERF_EVENT_OPEN = 298  # x86-64
 PERF_ATTR_SIZE = 128
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
@@ -64,9 +65,10 @@ def checks() -> list[Check]:
     # memory is short, one can die before it says that it runs, and Python waits for it for ever.
     with ExitStack() as started:
         tries = [_BpftraceTry(*row, started) for row in BPFTRACE_TRIES]
+        deadline = time.monotonic() + TRY_SECONDS
         first, last = (_root, _btf, _lockdown), (_function_tracer, _pmu, cpu, bare_loopback)
         before, after = ([check() for check in some] for some in (first, last))
-        return [*before, *(trying.check() for trying in tries), *after]
+        return [*before, *(trying.check(deadline) for trying in tries), *after]
 
 
 def kvm(cache: Path) -> Check:
@@ -158,12 +160,12 @@ class _BpftraceTry:
             )
             started.callback(stop, self._process)
 
-    def check(self) -> Check:
-        """Wait for its end."""
+    def check(self, deadline: float) -> Check:
+        """Wait for its end, until the deadline of all."""
         if self._process is None:
             return self._fail("bpftrace is not installed")
         try:
-            status = self._process.wait(TRY_SECONDS)
+            status = self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return self._fail(f"not attached in {TRY_SECONDS} s")
         self._output.seek(0)

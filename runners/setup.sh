@@ -122,10 +122,15 @@ for word in "$@"; do
 	esac
 done
 
+for tool in find getent sed setpriv sha256sum; do
+	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
+done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 for part in "${parts[@]}"; do
-	as_owner "$part" make --silent -j "$(nproc)" -C "$part" || fail "$(basename "$part") does not compile; the compiler's words stand above."
+	if ! words=$(as_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1); then
+		fail "$(basename "$part") does not compile: $(grep -i -m 1 error <<<"$words" || tail -n 1 <<<"$words") (make -C $part shows all)."
+	fi
 done
 make_environment
 # The last line is for who called: where the environment is.

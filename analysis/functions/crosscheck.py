@@ -43,7 +43,7 @@ EDGE = "the tracer's window is wider by some system calls"
 AGE = "exact mode's connection has had more messages"
 OPEN = "not explained"
 DIFFERENT = (OPEN, AGE, EDGE, CONDITIONS, HELPER)
-BLIND = " It cannot see functions of lib/, entry code and all that is marked notrace."
+BLIND = " ftrace cannot see functions of lib/, entry code and all that is marked notrace."
 UNSEEN = "no probe watched it"
 OUTSIDE = "outside the steady round trip: ticks, edges of the window"
 

@@ -21,6 +21,7 @@ ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
 LEAST_SIZE = 64  # bytes: of a message whose own size matters little
+MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -28,6 +29,7 @@ class Verdict(StrEnum):
     GAIN = "gain"
     NONE = "no measurable gain"
     LOSS = "you would lose"
+    STREAM = "not predicted: it streams"
     NOT_POSSIBLE = "not possible"
     ALREADY = "already a Unix socket"
 
@@ -63,13 +65,14 @@ class Observed:
     sends: float  # calls that send, for a request and its answer together
     opened: float  # connections for each request
     near: float  # the share of messages that are received on the sender's CPU
+    bound: bool  # client and server may run on one CPU each: `near` cannot change
     waiting: float  # the share of messages for which a receiver sleeps
     at_once: float  # requests that wait for an answer at a time, on average
     answer_us: float  # from request to answer
     server_wants: float  # the share of time in which its busiest thread runs or wants to
     server_busy: float  # CPUs that the server uses
     busy: float  # CPUs that both use
-    idle: float  # CPUs that nobody uses
+    idle: float  # CPUs that nobody uses, of those on which they may run
 
     @property
     def elapsed_us(self) -> float:
@@ -113,6 +116,9 @@ def read_errors() -> Errors:
 def observe(pair: Pair, idle: float) -> Observed:
     """What --watch saw of a pair."""
     requests = max(1, pair.requests)
+    busy = sum(pair.busy(party) for party in (pair.client, pair.server))
+    if len(pair.client.allowed | pair.server.allowed) == 1:
+        idle = max(0.0, 1 - busy)  # the others' are nothing to them
     return Observed(
         rate=pair.rate,
         request=pair.client.per_turn,
@@ -120,12 +126,13 @@ def observe(pair: Pair, idle: float) -> Observed:
         sends=pair.client.sends_per_turn + pair.server.sends_per_turn,
         opened=pair.opened * pair.active_s / requests,
         near=pair.near,
+        bound=pair.bound,
         waiting=pair.waiting,
         at_once=pair.at_once,
         answer_us=pair.answer_us,
         server_wants=pair.wants(pair.server),
         server_busy=pair.busy(pair.server),
-        busy=sum(pair.busy(party) for party in (pair.client, pair.server)),
+        busy=busy,
         idle=idle,
     )
 
@@ -155,17 +162,29 @@ def connecting(observed: Observed, prices: Prices, of: Of, near: float) -> Price
 
 
 def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
-    """What a request takes less, by the prices alone."""
-    return messages(observed, prices.saved, waiting, near) + connecting(
-        observed, prices, prices.saved, near
-    )
+    """What a request takes less, by the prices and by what it took as a whole."""
+
+    def sum_of(of: Of) -> Price:
+        return messages(observed, of, waiting, near) + connecting(observed, prices, of, near)
+
+    return _within(observed, sum_of(prices.over_tcp), sum_of(prices.saved))
+
+
+def _within(observed: Observed, whole: Price, part: Price) -> Price:
+    """A part of the path, made smaller as the path has to be, to be no more than the request."""
+    time = observed.elapsed_us if observed.opened else observed.answer_us
+    cpu = max(observed.busy, LEAST_BUSY) * observed.elapsed_us
+    longer, dearer = max(1.0, whole.time / time), max(1.0, whole.cpu / cpu)
+    return Price(part.time / longer, part.client / dearer, part.server / dearer)
 
 
 def limit_of(observed: Observed) -> Limit:
     """What limits the rate of a client that waits for each answer."""
     if observed.at_once <= ALONE:
         return Limit.TURNS
-    if observed.server_wants >= BUSY:
+    # Two that share their only CPU wait for each other: then the server's thread always wants it.
+    alone = observed.bound and observed.near == 1
+    if observed.server_wants >= BUSY and not alone:
         return Limit.SERVER
     return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
 
@@ -191,10 +210,11 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
     variants = [
         saved(observed, prices, waiting, near)
         for waiting in _around(observed.waiting)
-        for near in _around(observed.near)
+        for near in ((observed.near,) if observed.bound else ANYWHERE)
     ]
     seen = (observed, prices.over_tcp, observed.waiting, observed.near)
-    whole, opening = messages(*seen), connecting(observed, prices, prices.saved, observed.near)
+    whole = _within(observed, messages(*seen), messages(*seen))
+    opening = connecting(observed, prices, prices.saved, observed.near)
     spread = prices.spread("pingpong", observed.request)
 
     def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
@@ -209,10 +229,11 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
     time = interval(lambda price: price.time, observed.answer_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
     cpu = interval(lambda price: price.cpu, observed.busy * observed.elapsed_us)
-    return Prediction(observed, limit, time, rated, cpu, _verdict(rated))
+    return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
 
 
-REACH = 0.15  # how far waiting and placement may change with the transport
+REACH = 0.15  # how far waiting may change with the transport
+ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
 
 
@@ -227,7 +248,9 @@ def _interval(value: float, variants: list[float], error: float) -> Interval:
     return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
 
 
-def _verdict(interval: Interval) -> Verdict:
+def _verdict(observed: Observed, interval: Interval) -> Verdict:
+    if observed.sends > MANY_SENDS:
+        return Verdict.STREAM
     if interval.low > 0:
         return Verdict.GAIN
     return Verdict.LOSS if interval.high < 0 else Verdict.NONE

@@ -31,6 +31,11 @@ class Party:
         """The folders for sockets that its processes see."""
         return {place for owner in self.owners.values() for place in owner.places} - {""}
 
+    @property
+    def allowed(self) -> set[int]:
+        """The CPUs on which its processes may run; empty where that is not known."""
+        return {cpu for owner in self.owners.values() for cpu in owner.allowed}
+
     @cached_property
     def sizes(self) -> Counter[int]:
         """Sends by the power of two below their bytes."""
@@ -132,6 +137,11 @@ class Pair:
         """The share of time in which its busiest thread ran or waited for a CPU."""
         most = max((owner.busiest_ms for owner in party.owners.values()), default=0)
         return min(1.0, most / 1000 / self.seconds)
+
+    @property
+    def bound(self) -> bool:
+        """Whether each side may run on one CPU only, so that placement cannot change."""
+        return all(len(party.allowed) == 1 for party in (self.client, self.server))
 
     @property
     def share_a_folder(self) -> bool:

@@ -36,7 +36,7 @@ class Described(Model):
         serving = self.rate * (cpu / 2 + self.work_us) / 1e6
         return Observed(
             rate=self.rate, request=self.size, answer=self.size, sends=2,
-            opened=1.0 if self.connect else 0.0, near=UNKNOWN,
+            opened=1.0 if self.connect else 0.0, near=UNKNOWN, bound=False,
             # Who is busy all the time never sleeps.
             waiting=max(0.0, 1 - serving),
             at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,

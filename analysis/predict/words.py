@@ -43,6 +43,11 @@ def change(found: Prediction) -> str:
     observed, time = found.observed, found.time
     share = time * (1 / observed.answer_us) if observed.answer_us else time * 0
     match found.verdict:
+        case Verdict.STREAM:
+            return (
+                f"not predicted: it streams ({number(observed.sends)} sends in a request), and "
+                "prices are of requests"
+            )
         case Verdict.LOSS:
             what = "messages of " + size(max(observed.request, observed.answer))
             return f"you would lose {span(time * -1, 'µs')} of each request ({what})"

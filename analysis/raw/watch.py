@@ -61,6 +61,7 @@ class Owner(Model):
     uid: Count = 0
     # What tells folders apart in which sockets often lie (device and inode of /tmp, /run, …)
     places: tuple[str, ...] = ()
+    allowed: tuple[Count, ...] = ()  # CPUs on which its first thread may run
     threads: Count = 0
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended

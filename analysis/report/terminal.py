@@ -13,11 +13,11 @@ from analysis.analyse import Analysis
 from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
-from analysis.report.sections.counts import SHOWN_DISAGREEMENTS, machines, quantity_text
+from analysis.report.sections.counts import disagreement_lines, machines
 from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
 from analysis.verdicts.verdict import steadiness, tally
-from analysis.wording import NOT_MEASURED, amount, counted, listed, number, size_text, spread
+from analysis.wording import NOT_MEASURED, amount, counted, listed, size_text, spread
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
 # Names of rows may fold, and never vanish: below this width the spreads stay in the report.
@@ -122,14 +122,8 @@ def _print_ratios(console: Console, analysis: Analysis, terminal: bool) -> None:
 
 
 def _warnings(console: Console, analysis: Analysis) -> None:
-    for c in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
-        values = f"{c.first} {number(c.first_value)}, {c.second} {number(c.second_value)} a message"
-        where = f"{c.transport}, {size_text(c.size)}, {c.conditions}, {c.target} {c.kernel}"
-        said = f"{quantity_text(c)}: {values} ({where})"
+    for said in disagreement_lines(analysis):
         console.print(Text.assemble(("DISAGREE  ", "bold red"), said))
-    more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
-    if more > 0:
-        console.print(Text(f"          and {more} more: see the report"))
     for invalid in analysis.tables.invalid:
         cell = invalid.cell
         name = f"{invalid.target.folder}, cell {cell.id} ({cell.transport}, {cell.conditions})"

@@ -12,6 +12,7 @@ enum { NOTHING, SENT, RECEIVED };
 enum { NOT_OPENED, CONNECTED, ACCEPTED };
 #define SIZES 24
 #define PATH 108
+#define WINDOW 64 /* jiffies */
 #define OLD (1ull << 48) /* no address of the kernel's begins with it */
 
 struct end {
@@ -25,7 +26,7 @@ struct traffic {
 	u64 answers, answer_ns; /* the same of receiving, and the time since its last send */
 	u64 works, work_ns; /* the same from its receiving to its next send */
 	u64 near, far; /* answers that were sent on the CPU that received them, and elsewhere */
-	u64 cpus, since, inode;
+	u64 cpus, since, window, inode;
 	u32 pid, cpu, family, opened, connections, namespace;
 	u32 sizes[SIZES]; /* sends by the power of two */
 	u32 last, ended;
@@ -36,6 +37,7 @@ struct traffic {
 BPF_F_TABLE("hash", struct end, struct traffic, ends, ENTRIES, 1); /* BPF_F_NO_PREALLOC */
 BPF_PERCPU_ARRAY(blank, struct traffic, 1);
 BPF_ARRAY(lost, u64, 1);
+BPF_ARRAY(share, u64, 1); /* jiffies of each WINDOW that are counted */
 BPF_ARRAY(resumed, u64, 1); /* when the programs were attached, after a pause or first */
 
 struct common {
@@ -123,9 +125,12 @@ static inline void happened(void *sk, long count, int what)
 	struct common common;
 	struct traffic *traffic, *other;
 	u32 cpu = bpf_get_smp_processor_id(), pid = bpf_get_current_pid_tgid() >> 32, slot;
-	u64 now, *resume;
+	u64 now, *resume, *counted, jiffies = bpf_jiffies64(), window = jiffies / WINDOW;
 	int zero = 0, whole;
 
+	counted = share.lookup(&zero);
+	if (!counted || jiffies % WINDOW >= *counted)
+		return;
 	if (!identify(sk, &end, &common))
 		return;
 	traffic = ends.lookup(&end);
@@ -167,7 +172,9 @@ static inline void happened(void *sk, long count, int what)
 	if (traffic->last != what) {
 		now = bpf_ktime_get_ns();
 		resume = resumed.lookup(&zero);
-		whole = resume && traffic->since >= *resume; /* no pause lies in between */
+		/* No pause lies in between. */
+		whole = resume && traffic->since >= *resume &&
+			(*counted == WINDOW || traffic->window == window);
 		if (what == SENT) {
 			traffic->turns++;
 			if (whole && traffic->last == RECEIVED) {
@@ -187,6 +194,7 @@ static inline void happened(void *sk, long count, int what)
 				traffic->far++;
 		}
 		traffic->since = now;
+		traffic->window = window;
 		traffic->last = what;
 	}
 	traffic->cpus |= 1ull << (cpu & 63);

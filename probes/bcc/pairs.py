@@ -11,8 +11,8 @@ OUTPUT One JSON object: `ends`, a row for each end of each connection, with what
 READ   Counts are kept in the kernel, so their number costs nothing. `--watch` of run.sh makes
        pairs of the ends.
 CAVEAT Nothing is read of what is sent. Where the probes would take more than LIMIT percent of
-       the CPU time of the processes that they watch, they are detached for a part of each second:
-       `active_s` says for how long they counted.
+       the CPU time of the processes that they watch, they count in a part of each window of 64
+       jiffies only, or are detached for a while: `active_s` says for how long they counted.
 """
 
 import argparse
@@ -36,8 +36,10 @@ from runners.collect.programs import Programs, enable_statistics
 FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
-PERIOD_S, FIRST_S, LEAST_S = 0.25, 0.2, 0.02
+FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
+MOST = 0.75  # of it: the way to the programs may take, while they stay attached
+WINDOW = 64  # jiffies: as in pairs.c
 # A raw tracepoint's way to its program and the two clock readings of the statistics, which they do
 # not contain: an estimate, from the 64 to 134 instructions that docs/knobs.md counts.
 ENTRY_NS = 60
@@ -109,7 +111,11 @@ def functions(nonblock: bool) -> str:
 
 
 class Probes:
-    """The programs, attached in slices of time."""
+    """The programs. They stay attached and look at the clock themselves.
+
+    Attaching takes a CPU from the watched processes: they then run on one together, and twice as
+    fast or half as fast as before.
+    """
 
     def __init__(self) -> None:
         try:
@@ -127,9 +133,10 @@ class Probes:
         self.bpf = frame.compiled(head + SOURCE.read_text(encoding="ascii") + hooks + STATE)
         self._events = STATE_EVENT | ({} if self.by_functions else EVENTS)
         # Function probes stay where they are: attaching them takes too long.
-        self.sliced = not self.by_functions
+        self.may_detach = not self.by_functions
         self._own: Programs | None = None
-        self._active = self._since = 0.0
+        self._active = self._attached = self._since = 0.0
+        self._share = 1.0
         self.runs = self.ns = self.missed = 0
 
     def attach(self) -> None:
@@ -138,26 +145,48 @@ class Probes:
             return
         # bpf_ktime_get_ns() has the same clock.
         self.bpf["resumed"][0] = self.bpf["resumed"].Leaf(time.monotonic_ns())
+        self._since = time.monotonic()
+        self.count(1.0)
         for event, function in self._events.items():
             self.bpf.attach_raw_tracepoint(tp=event.encode(), fn_name=function.encode())
-        self._since = time.monotonic()
         if self._own is None:
             self._own = Programs(os.getpid())
             print(COUNTING, file=sys.stderr, flush=True)
 
+    def count(self, share: float) -> None:
+        """Count so much of the time from now on."""
+        self._account()
+        jiffies = min(WINDOW, max(1, round(share * WINDOW)))
+        self._share = jiffies / WINDOW
+        self.bpf["share"][0] = self.bpf["share"].Leaf(jiffies)
+
     def detach(self) -> None:
-        """Stop counting for now."""
+        """Stop for now."""
         if not self._since:
             return
-        self._active += time.monotonic() - self._since
+        self._account()
         self._since = 0.0
         for event in self._events:
             self.bpf.detach_raw_tracepoint(tp=event.encode())
 
+    def _account(self) -> None:
+        now = time.monotonic()
+        if self._since:
+            self._attached += now - self._since
+            self._active += (now - self._since) * self._share
+            self._since = now
+
     @property
     def active_s(self) -> float:
         """For how long it has counted."""
-        return self._active + (time.monotonic() - self._since if self._since else 0.0)
+        self._account()
+        return self._active
+
+    @property
+    def attached_s(self) -> float:
+        """For how long the kernel has called the programs."""
+        self._account()
+        return self._attached
 
     def pids(self) -> set[int]:
         """The processes that own an end."""
@@ -232,29 +261,42 @@ def idle_s() -> float:
 
 
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
-    """Count for so long, in slices where the probes are too expensive; the whole answer."""
+    """Count for so long, and in so much of it as the limit allows; the whole answer."""
     people, idle, began = People(), idle_s(), time.monotonic()
+    probes.attach()
     length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
-        probes.attach()
         stopped = wait(min(left, length))
         people.look(probes.pids())
-        # What a second of counting costs, as a share of what the watched use in a second.
-        used = people.cpu_ns * probes.active_s / (time.monotonic() - began)
-        cost = probes.cost_ns() / used if used else 0.0
-        share = SAFE * limit / 100 / cost if cost else 1.0
-        length = min(PERIOD_S, max(LEAST_S, share * PERIOD_S))
-        if share < 1 and probes.sliced:
+        length, pause = PERIOD_S, slow_down(probes, people, time.monotonic() - began, limit)
+        while pause > 0 and (left := began + seconds - time.monotonic()) > 0 and not stopped:
             probes.detach()
-            # Until the share of the whole time is what it may be.
-            until = min(began + probes.active_s / share, began + seconds)
-            while (left := until - time.monotonic()) > 0 and not stopped:
-                stopped = wait(min(left, PERIOD_S))
-                people.look(set(people.found))
+            stopped = wait(min(left, pause, PERIOD_S))
+            pause -= PERIOD_S
+            people.look(set(people.found))
+        if not stopped and left > 0:
+            probes.attach()
     probes.detach()
     people.look(probes.pids())
     lasted = time.monotonic() - began
     return answer(probes, people, lasted, (idle_s() - idle) / lasted)
+
+
+def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> float:
+    """Let the programs count in the share of the time that the limit allows.
+
+    Returns how many seconds to detach them, where the way to them alone takes most of it.
+    """
+    allowed = SAFE * limit / 100 * people.cpu_ns / lasted  # each in ns for a second
+    counting = probes.cost_ns() - ENTRY_NS * probes.runs
+    body, entry = counting / probes.active_s, ENTRY_NS * probes.runs / probes.attached_s
+    if not allowed or not body:
+        return 0.0
+    if entry > MOST * allowed and probes.may_detach:
+        probes.count(1.0)
+        return max(0.0, probes.attached_s * (entry + body) / allowed - lasted)
+    probes.count((allowed - entry) / body)
+    return 0.0
 
 
 def wait(seconds: float) -> bool:

@@ -60,6 +60,7 @@ def identity(pid: int) -> dict[str, Any]:
         ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
         threads = len(list((folder / "task").iterdir()))
         uid = folder.stat().st_uid
+        allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
     except OSError:
         return {"ended": True}
@@ -67,6 +68,7 @@ def identity(pid: int) -> dict[str, Any]:
         "comm": comm,
         "uid": uid,
         "places": places,
+        "allowed": allowed,
         "threads": threads,
         "listening": sorted(ports),
     }

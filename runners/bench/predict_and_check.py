@@ -39,6 +39,7 @@ DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
 SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 5, 1.0
 REPEATS = 6
 PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
+PLACEMENTS = {"same-cpu": (0, 0), "cross-cpu": (0, 1)}  # the server, the client
 PART = 10  # of a case's requests: so many are counted exactly
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
@@ -52,6 +53,9 @@ def _parser() -> Parser:
     parser.add_argument("what", choices=("predict", "check", "table"))
     parser.add_argument("folder", type=Path, help="of this attempt")
     parser.add_argument("--programs", default="", help="LIST (default: all that judge)")
+    parser.add_argument(
+        "--placement", choices=PLACEMENTS, default="same-cpu", help="(default: %(default)s)"
+    )
     parser.add_argument("--developing", action="store_true", help="the programs it was made with")
     return parser
 
@@ -64,7 +68,7 @@ def _main(given: argparse.Namespace) -> int:
     programs = [engine.find(name) for name in _chosen(given)]
     if given.what == "check":
         return _check(given.folder, programs)
-    return _predict(given.folder, programs)
+    return _predict(given.folder, programs, given.placement)
 
 
 def _chosen(given: argparse.Namespace) -> list[str]:
@@ -92,7 +96,7 @@ def cases(programs: Sequence[Program]) -> Iterator[tuple[Program, Case, str]]:
 # Predict
 
 
-def _predict(folder: Path, programs: Sequence[Program]) -> int:
+def _predict(folder: Path, programs: Sequence[Program], placement: str) -> int:
     """Predict every case that has no prediction yet in this attempt."""
     folder.mkdir(parents=True, exist_ok=True)
     mounts.private()
@@ -104,10 +108,10 @@ def _predict(folder: Path, programs: Sequence[Program]) -> int:
             continue
         _say(f"predicting {name}")
         try:
-            found = predict_case(program, case, folder)
+            found = predict_case(program, case, folder, placement)
         except (RunError, UsageError) as error:
             found = {"failed": str(error)}
-        found |= {"case": name, "commit": _commit(), "when": _now()}
+        found |= {"case": name, "placement": placement, "commit": _commit(), "when": _now()}
         text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
         file.write_text(text, encoding="utf-8")
         with (folder / LEDGER).open("a", encoding="utf-8") as ledger:
@@ -116,18 +120,19 @@ def _predict(folder: Path, programs: Sequence[Program]) -> int:
     return DONE
 
 
-def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
+def predict_case(program: Program, case: Case, folder: Path, placement: str) -> dict[str, Any]:
     """Drive a case over TCP, watch it, and predict. Raises RunError."""
     with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
         where = Path(place)
-        with engine.running(program, case.name, "tcp", say=_say) as service:
-            turns = turns_by_port(service, case, folder)
+        with serving(program, case, "tcp", placement) as service:
+            turns = turns_by_port(service, case, folder, placement)
             done: dict[str, Any] = {}
             seen_enough = threading.Event()
 
             def drive() -> None:
                 while not done.get("error") and not (done and seen_enough.is_set()):
-                    done.update(service.drive(case, "tcp", seconds=DRIVE_SECONDS))
+                    with started_on(PLACEMENTS[placement][1]):
+                        done.update(service.drive(case, "tcp", seconds=DRIVE_SECONDS))
 
             thread = threading.Thread(target=drive)
             thread.start()
@@ -144,11 +149,38 @@ def predict_case(program: Program, case: Case, folder: Path) -> dict[str, Any]:
     return together(predicted, pids, ports, turns, done)
 
 
-def turns_by_port(service: Service, case: Case, folder: Path) -> dict[str, float]:
+@contextmanager
+def started_on(number: int) -> Iterator[None]:
+    """What this thread starts runs on this CPU alone; the last, where there are fewer.
+
+    Where the scheduler places a pair as it likes, the placement changes from second to second, and
+    a round trip by more than the transport does.
+    """
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(allowed)[min(number, len(allowed) - 1)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def serving(program: Program, case: Case, transport: str, placement: str) -> Iterator[Service]:
+    with ExitStack() as stack:
+        with started_on(PLACEMENTS[placement][0]):
+            running = engine.running(program, case.name, transport, say=_say)
+            service = stack.enter_context(running)
+        yield service
+
+
+def turns_by_port(service: Service, case: Case, folder: Path, placement: str) -> dict[str, float]:
     """Port → the client's turns for a request of the program: every call of a short drive counted.
 
-    A rate that is sampled and a rate that the client tells are not of the same time.
+    A rate that is sampled and a rate that the client tells are not of the same time. Empty where
+    the client has a warm-up of its own, whose requests it does not tell.
     """
+    if service.program.client.waits:
+        return {}
     argv = [*PAIRS, "120", "100"]
     with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
         process = subprocess.Popen(
@@ -159,7 +191,8 @@ def turns_by_port(service: Service, case: Case, folder: Path) -> dict[str, float
             assert process.stdout and process.stderr
             while (line := process.stderr.readline()) and line != "counting\n":
                 pass
-            done = service.drive(case, "tcp", requests=max(case.clients, case.requests // PART))
+            with started_on(PLACEMENTS[placement][1]):
+                done = service.drive(case, "tcp", requests=max(case.clients, case.requests // PART))
             process.terminate()
             seen = json.loads(process.stdout.read())
         finally:
@@ -223,7 +256,8 @@ def together(
             share = pair["requests"] / sum(
                 p["requests"] for p in mine if p["place"] == pair["place"]
             )
-            times = turns.get(port, 0.0) * share
+            told = pair["requests_per_s"] / done["per_second"]
+            times = turns.get(port, 0.0) * share if turns else told
             for end in total:
                 total[end] += pair["prediction"][figure][end] * times
         found[figure] = {end: round(value, 4) for end, value in total.items()}
@@ -273,11 +307,12 @@ def _check(folder: Path, programs: Sequence[Program]) -> int:
     for program, case, name in cases(programs):
         if name in measured or not (folder / f"{name}.json").exists():
             continue
-        if "failed" in json.loads((folder / f"{name}.json").read_text(encoding="utf-8")):
+        said = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        if "failed" in said:
             continue
         _say(f"measuring {name}")
         try:
-            found = measure_case(program, case)
+            found = measure_case(program, case, said["placement"])
         except (RunError, UsageError) as error:
             found = {"failed": str(error)}
         measured[name] = found | {"commit": _commit(), "when": _now()}
@@ -294,14 +329,15 @@ def verify(folder: Path) -> None:
             raise RunError(f"the prediction of {name} was changed after its digest was taken.")
 
 
-def measure_case(program: Program, case: Case) -> dict[str, Any]:
+def measure_case(program: Program, case: Case, placement: str) -> dict[str, Any]:
     """Run the case over both transports in turn: A B B A. Raises RunError."""
     rows: dict[str, list[dict[str, Any]]] = {"tcp": [], "unix": []}
-    with _both(program, case) as services:
+    with _both(program, case, placement) as services:
         for repeat in range(REPEATS):
             order = ("tcp", "unix") if repeat % 2 == 0 else ("unix", "tcp")
             for transport in order:
-                result = services[transport].drive(case, transport, seconds=MEASURE_SECONDS)
+                with started_on(PLACEMENTS[placement][1]):
+                    result = services[transport].drive(case, transport, seconds=MEASURE_SECONDS)
                 if result["error"]:
                     raise RunError(f"over {transport}: {result['error']}")
                 counters, requests = result["counters"], result["requests"]
@@ -331,7 +367,7 @@ def difference(rows: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, 
 
 
 @contextmanager
-def _both(program: Program, case: Case) -> Iterator[dict[str, Service]]:
+def _both(program: Program, case: Case, placement: str) -> Iterator[dict[str, Service]]:
     with ExitStack() as stack:
         starts = {name: start_of(program, case, name) for name in TRANSPORTS}
         services: dict[str, Service] = {}
@@ -340,9 +376,7 @@ def _both(program: Program, case: Case) -> Iterator[dict[str, Service]]:
                 services["tcp"] = services["unix"]
                 services["tcp"].drive(case, "tcp", requests=max(case.clients, case.requests // 10))
                 continue
-            services[transport] = stack.enter_context(
-                engine.running(program, case.name, transport, say=_say)
-            )
+            services[transport] = stack.enter_context(serving(program, case, transport, placement))
         yield services
 
 

@@ -106,5 +106,11 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
     if process.returncode != 0:
         lines = complaint.decode(errors="replace").strip().splitlines()
         raise CellError(lines[-1] if lines else f"the workload ended with {process.returncode}.")
-    result: dict[str, Any] = json.loads(output)
-    return {"result": result, "disturbance": disturbance(before, result["cpus"])}
+    try:
+        result: dict[str, Any] = json.loads(output)
+        cpus = result["cpus"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CellError(
+            "the workload printed no result: make -C runners/workload clean."
+        ) from error
+    return {"result": result, "disturbance": disturbance(before, cpus)}

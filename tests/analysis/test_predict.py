@@ -25,8 +25,8 @@ ROUND = {
 }
 EXACT = Errors(own=0.0, noise=0.0)
 PING = Observed(
-    rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, waiting=1.0, at_once=0.9,
-    answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
+    rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, bound=False, waiting=1.0,
+    at_once=0.9, answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
 )  # fmt: skip
 
 
@@ -158,21 +158,38 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
         Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
         Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
     }
+    alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
+    assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
         assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
 
 
 def test_the_interval_adds_the_errors_as_independent(prices: Prices) -> None:
-    seen = replace(PING, at_once=0.5, waiting=1.0, near=1.0)
+    seen = replace(PING, at_once=0.5, bound=True)
     exact = predict(seen, prices, EXACT).time
-    # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15. With near 0.85: 0.85 * 4 + 0.15 * 17 = 5.95
-    # (selfecho stays 5): together 0.85 * 5.95 + 0.15 * 5 = 5.8075.
-    assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 5.95))
+    # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15.
+    assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 4.15))
     wide = predict(seen, prices, Errors(own=0.3, noise=0.02)).time
     error = 1.645 * ((0.3 * 4) ** 2 + (0.02 * 80) ** 2) ** 0.5
     assert wide.low == pytest.approx(4 - error)
-    assert wide.high == pytest.approx(4 + (error**2 + 1.95**2) ** 0.5)
+    assert wide.high == pytest.approx(4 + (error**2 + 0.15**2) ** 0.5)
+
+
+def test_a_pair_that_is_not_bound_may_be_placed_anywhere(prices: Prices) -> None:
+    found = predict(PING, prices, EXACT).time
+    assert (found.low, found.high) == pytest.approx((4, 17))  # on one CPU, and on two
+
+
+def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
+    """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
+    seen = replace(PING, near=0.0, bound=True, answer_us=13)
+    assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
+
+
+def test_a_stream_is_not_predicted(prices: Prices) -> None:
+    assert predict(replace(PING, sends=2000), prices, EXACT).verdict is Verdict.STREAM
+    assert predict(replace(PING, sends=17), prices, EXACT).verdict is Verdict.GAIN
 
 
 def test_verdicts(prices: Prices) -> None:

@@ -10,7 +10,7 @@ from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
 from analysis.functions import crosscheck
 from analysis.functions.table import EXACT_TARGET, FunctionTable
-from analysis.machine import machine_text
+from analysis.machine import machine_text, target_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import (
     above,
@@ -203,14 +203,19 @@ def kernels(analysis: Analysis, _: Figures) -> Blocks:
 
 def disagreement_texts(analysis: Analysis) -> Items:
     """The disagreements that the page begins with."""
-    found = [
-        f"{quantity_text(one)}, {one.transport} · {size_text(one.size)} · {one.conditions} · "
-        f"{one.target} {one.kernel}: {one.first} {number(one.first_value)}, {one.second} "
-        f"{number(one.second_value)} a message"
-        for one in analysis.disagreements
-    ]
-    more = len(found) - SHOWN_DISAGREEMENTS
-    return Items([*found[:SHOWN_DISAGREEMENTS], *([f"and {more} more"] if more > 0 else [])])
+    return Items(disagreement_lines(analysis))
+
+
+def disagreement_lines(analysis: Analysis) -> list[str]:
+    """The first disagreements, and how many more there are."""
+    found = []
+    for one in analysis.disagreements[:SHOWN_DISAGREEMENTS]:
+        cell = f"{one.transport} · {size_text(one.size)} · {one.conditions}"
+        values = f"{one.first} {number(one.first_value)}, {one.second} {number(one.second_value)}"
+        place = target_text(one.target, one.kernel)
+        found.append(f"{quantity_text(one)}, {cell} · {place}: {values} a message")
+    more = len(analysis.disagreements) - SHOWN_DISAGREEMENTS
+    return [*found, *([f"and {more} more"] if more > 0 else [])]
 
 
 def quantity_text(one: Compared) -> str:
@@ -224,11 +229,14 @@ def agreement(analysis: Analysis, _: Figures) -> Blocks:
             "is cross-checked."
         )
         return
+    disagree = (
+        f", {len(analysis.disagreements)} of them by more than {number(WITHIN_SHARE * 100)} % and "
+        f"{number(WITHIN_PER_MESSAGE)} a message: they disagree"
+    )
     yield (
         f"{sum(one.equal for one in comparisons)} of {counted(len(comparisons), 'comparison')} are "
         f"equal to the last event; {sum(one.unexplained for one in comparisons)} differ without a "
-        f"known reason, {len(analysis.disagreements)} of them by more than "
-        f"{number(WITHIN_SHARE * 100)} % and {number(WITHIN_PER_MESSAGE)} a message: they disagree."
+        f"known reason{disagree if analysis.disagreements else ''}."
     )
     for place, table in enumerate(analysis.agreements):
         yield _agreement_table(table, "closed" if place else "open")
@@ -256,7 +264,7 @@ def _agreement_table(table: Agreement, kind: str) -> Group:
     figures = table.figures
     equal, unexplained = sum(f.equal for f in figures), sum(f.unexplained for f in figures)
     summary = say(
-        "{} {} · {}: {} of {} equal to the last event{}", table.target, table.kernel,
+        "{} · {}: {} of {} equal to the last event{}", target_text(table.target, table.kernel),
         conditions_text(table), equal, counted(len(figures), "figure"),
         say(", <strong>{} unexplained</strong>", unexplained) if unexplained else "",
     )  # fmt: skip
@@ -272,7 +280,8 @@ def _comparisons(found: Iterable[Compared], caption: str) -> Table:
     rows = []
     for one in found:
         runs = counted(one.runs, "run") if one.together else "different runs"
-        cell = f"{one.transport} · {conditions_text(one)} · {one.target} {one.kernel} · {runs}"
+        place = target_text(one.target, one.kernel)
+        cell = f"{one.transport} · {conditions_text(one)} · {place} · {runs}"
         first, second = number(one.first_value), number(one.second_value)
         apart = "equal" if one.equal else f"{number(one.apart * 100)} %"
         figures = above(first, one.first), above(second, one.second), apart

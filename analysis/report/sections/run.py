@@ -159,7 +159,7 @@ def _lacks(group: Sequence[Missing]) -> tuple[str, str, str]:
     names = [name for lack in group for name in (lack.quantities or (lack.what,))]
     targets = [short_target(lack.target) if lack.target else "all" for lack in group]
     reasons = list(dict.fromkeys(lack.why for lack in group))
-    more = f" (and {len(reasons) - 1} like it)" if len(reasons) > 1 else ""
+    more = f" (and {counted(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
     what, where = (", ".join(dict.fromkeys(texts)) for texts in (names, targets))
     return what, where, f"{reasons[0]}{more}"
 
