@@ -84,7 +84,15 @@ class Engine:
 
     def _argv(self, folder: Path, rule: str) -> list[str]:
         plugin = EXECUTORS[self.executor][0]
-        argv = [sys.executable, "-P", "-m", "snakemake", rule, "--snakefile", str(HERE / "Snakefile")]
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "snakemake",
+            rule,
+            "--snakefile",
+            str(HERE / "Snakefile"),
+        ]
         argv += ["--directory", str(folder), "--executor", plugin, "--keep-going", "--nolock"]
         argv += ["--rerun-incomplete", "--rerun-triggers", "mtime"]
         if self.executor == "local":

@@ -110,7 +110,9 @@ def group(cells: Sequence[Wanted], at_once: int) -> list[list[Wanted]]:
         parts = max(1, min(len(members), round(jobs * share)))
         ordered = sorted(members, key=lambda cell: -cell.seconds)
         # In turns: each part has long cells and short ones.
-        groups += [sorted(ordered[part::parts], key=lambda cell: cell.cell.id) for part in range(parts)]
+        groups += [
+            sorted(ordered[part::parts], key=lambda cell: cell.cell.id) for part in range(parts)
+        ]
     return groups
 
 

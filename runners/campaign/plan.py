@@ -6,7 +6,7 @@ docs/campaigns.md describes each key.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,17 @@ def check(place: str, data: Any) -> Plan:
     hosts, at_once = _hosts(table), table.get("at_once", int, 1)
     if at_once < 1:
         raise UsageError(f"{place}: at_once is {at_once}, and a host runs one job at least.")
-    timed, timed_hosts = [], ()
-    if "timed" in data:
+    if timed := "timed" in data:
         times = table.table("timed")
-        timed = ["--target", "host", "--instruments", "kernel", *_argv(times, TIMED)]
+        argv_timed = ["--target", "host", "--instruments", "kernel", *_argv(times, TIMED)]
         timed_hosts = _hosts(times)
         times.close()
         if not timed_hosts:
             raise UsageError(f"{times.place} lacks the key hosts: times are those of a host.")
-        _parse(times.place, timed)
+        _parse(times.place, argv_timed)
     table.close()
-    return Plan(("--exact", *argv), options, hosts, at_once, tuple(timed), timed_hosts)
+    plan = Plan(("--exact", *argv), options, hosts, at_once)
+    return replace(plan, timed=tuple(argv_timed), timed_hosts=timed_hosts) if timed else plan
 
 
 def _parse(place: str, argv: list[str]) -> Options:

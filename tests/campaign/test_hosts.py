@@ -177,7 +177,6 @@ class Slurm:
         }
         wait_for("2 idle", *self.bound, "sinfo", "--noheader", "--format=%D %T")
 
-
     def kill(self, node: str) -> None:
         """A node dies with its jobs: slurmd, and what runs in its name, with that one's parents."""
         end(self.nodes[node])

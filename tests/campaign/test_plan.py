@@ -54,7 +54,8 @@ def test_a_mistake_is_one_sentence_that_names_it(change: dict[str, Any], names: 
 
 
 def test_a_plan_is_a_table_with_kernels() -> None:
-    for data in (None, [], {1: 2}, {"transports": ["unix"]}):
+    wrong: tuple[Any, ...] = (None, [], {1: 2}, {"transports": ["unix"]})
+    for data in wrong:
         with pytest.raises(UsageError):
             check("plan.yaml", data)
 
