@@ -59,8 +59,10 @@ class Engine:
     @property
     def at_once(self) -> int:
         """How many jobs run at once, where that is known; otherwise 1."""
+        if self.jobs:
+            return self.jobs
         if self.executor == "local":
-            return self.jobs or len(os.sched_getaffinity(0))
+            return len(os.sched_getaffinity(0))
         return len(self.plan.hosts) * self.plan.at_once if self.executor == "ssh" else 1
 
     def run(self, folder: Path, rule: str, lock: int, on_tick: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ while :; do
 			exec 9>"hosts/$host.$place"
 			flock -n 9 || continue
 			status=0
+			# shellcheck disable=SC2029 # this folder is meant
 			ssh "${options[@]}" "$host" "cd $(printf %q "$PWD") && exec bash" <"$script" 2>"hosts/$host.$place.said" || status=$?
 			[ $status = 255 ] || exit $status # the job's own
 			touch "hosts/$host.silent"        # and the next host takes the job

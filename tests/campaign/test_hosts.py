@@ -204,7 +204,7 @@ def test_by_slurm_the_table_is_the_same_though_a_node_dies(
     exact: pd.DataFrame,
 ) -> None:
     campaign.plan["sizes"] = [64, 80]
-    argv = campaign.argv("--executor", "slurm", "--", "--slurm-no-account")
+    argv = campaign.argv("--executor", "slurm", "--jobs", "2", "--", "--slurm-no-account")
     argv += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2"]
     run = subprocess.Popen(
         [*slurm.bound, *argv], env=campaign.environment, stderr=subprocess.PIPE, text=True
