@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -71,7 +70,10 @@ def test_a_kernel_that_does_not_boot_costs_its_own_cells_alone(
     campaign: Campaign, exact: pd.DataFrame
 ) -> None:
     broken = campaign.folder / "broken.bzImage"
-    broken.write_bytes(os.urandom(1 << 20))
+    image = bytearray(1 << 20)
+    image[0x202:0x206], image[0x20E:0x210] = b"HdrS", b"\0\1"  # where its release stands
+    image[0x300:0x305] = b"9.9.9"
+    broken.write_bytes(image)
     campaign.plan["kernels"] = [str(broken), "6.12"]
     done = campaign.run()
     assert done.returncode == 1
