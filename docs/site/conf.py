@@ -4,6 +4,7 @@
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from mdit_py_plugins.anchors.index import slugify
@@ -31,6 +32,15 @@ ID = re.compile(r' id="([^"]+)"')
 def setup(app: Sphinx) -> None:
     app.connect("config-inited", _publish)
     app.connect("doctree-read", _mend_links)
+    app.connect("html-page-context", _mend_captions, priority=900)  # after the theme's
+
+
+def _mend_captions(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: object) -> None:
+    """A caption of the contents is a heading without a level: a screen reader cannot place it."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
 
 
 def _publish(app: Sphinx, config: Config) -> None:

@@ -23,6 +23,7 @@ from runners.guest.sealed import blame_cache
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = 65536
+IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
 CONSOLE = "console.log"
 
 
@@ -89,7 +90,7 @@ class Guest:
                 disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
                 line = command_line(self.qemu, self.kernel, self.accelerator, disks, memory, cpus)
                 told = _command_lines(on_line)
-                ended = watch(line, disks, timeout, told, console_file)
+                ended = watch(line, disks, timeout, told, console_file, idle_timeout=IDLE_SECONDS)
                 texts = _harvest(disk, partial / "out", ended)
             (partial / "out").rename(out)
             return texts
