@@ -96,7 +96,7 @@ class Engine:
             str(HERE / "Snakefile"),
         ]
         argv += ["--directory", str(folder), "--executor", plugin, "--keep-going", "--nolock"]
-        argv += ["--rerun-incomplete", "--rerun-triggers", "mtime"]
+        argv += ["--rerun-triggers", "mtime"]
         if self.executor == "local":
             argv += ["--cores", str(self.at_once)]
         else:
