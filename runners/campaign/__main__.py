@@ -95,8 +95,8 @@ class Campaign:
     def count(self, engine: Engine, jobs: dict[str, list[Wanted]], lock: int) -> None:
         """Run the jobs, and then the timed runs, which share their hosts with none."""
         progress, total = self.session.progress, sum(map(len, jobs.values()))
-        # What is there is whole, and named by its inputs, so nothing that the last start noted of it
-        # is needed; a full disk leaves notes with which Snakemake leaves out jobs.
+        # What is there is whole and named by its inputs, so the last start's notes are not needed.
+        # With those that a full disk cuts off, Snakemake leaves out jobs.
         for name in ("hosts", "logs", ".snakemake"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
