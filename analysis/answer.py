@@ -308,7 +308,10 @@ def _placed(timed: pd.DataFrame, times: Times, names: tuple[str, ...]) -> Placed
         for latency in times.latencies
         if latency.transport in names and latency.messages_per_s
     }
-    return Placed(times.conditions, iteration, cpu, messages, reached)
+    # What a paced window reached was set.
+    return Placed(
+        times.conditions, iteration, cpu, messages, {} if times.pattern == "paced" else reached
+    )
 
 
 def _pair(by_repeat: pd.DataFrame, names: tuple[str, ...]) -> Pair | None:

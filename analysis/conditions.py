@@ -9,7 +9,10 @@ WORDS = {
     "epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology",
 }  # fmt: skip
 NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-COUNTS = {"-in-flight": "in_flight", "-clients": "clients"}
+COUNTS = {
+    **{"-in-flight": "in_flight", "-clients": "clients"},
+    **{"-per-s": "rate", "-us-work": "work"},
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Conditions:
     topology: str = "one"
     in_flight: int = 8
     clients: int = 1
+    rate: int = 0  # requests a second, of pattern paced
+    work: int = 0  # microseconds that its server works for each
     knob: str = ""  # of exact mode: the name of what was changed in the guest
 
     @classmethod

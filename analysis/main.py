@@ -20,7 +20,7 @@ from analysis.drawing import Drawn
 from analysis.errors import RunError, UsageError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
-from analysis.predict.show import show_watch
+from analysis.predict.report import show_watch
 from analysis.predict.what_if import show_what_if
 from analysis.processes import in_process
 from analysis.raw.run import read_run

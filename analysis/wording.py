@@ -96,7 +96,12 @@ def size_text(size: int) -> str:
 def ways(text: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
     conditions = Conditions.parse(text)
-    return ", ".join(WAYS[w] for w in (conditions.wait, conditions.sched, conditions.topology))
+    words = [WAYS[word] for word in (conditions.wait, conditions.sched, conditions.topology)]
+    if conditions.rate:
+        words[0], words[2] = "epoll at the server", "a connection for each client"
+        words.append(f"{conditions.rate:,} requests a second")
+    words += [f"{conditions.work:,} µs of work each"] if conditions.work else []
+    return ", ".join(words)
 
 
 def place(text: str) -> str:

@@ -28,10 +28,12 @@ from runners.values import (
     size,
     whole_number,
     words,
+    work,
 )
 
 MOST_REPEATS = 10_000  # the plan lists each of them
 TARGETS = ("auto", "host", "guest")
+PACE = ("--rate", "--work")
 KERNEL = "kernel"  # the instrument that is always there
 
 DESCRIPTION = """\
@@ -69,7 +71,11 @@ OPTIONS: dict[str, tuple[Row, ...]] = {
         ("--in-flight", N, whole_number("--in-flight", factors.MOST_IN_FLIGHT),
          str(factors.USUAL_IN_FLIGHT), "keep N messages in flight, with --patterns pipeline"),
         ("--clients", N, whole_number("--clients", factors.MOST_CLIENTS),
-         str(factors.USUAL_CLIENTS), "start N clients, with --patterns clients"),
+         str(factors.USUAL_CLIENTS), "start N clients, with --patterns clients or paced"),
+        ("--rate", N, whole_number("--rate", factors.MOST_RATE), str(factors.USUAL_RATE),
+         "send N requests a second in all, with --patterns paced"),
+        ("--work", "TIME", work, None,
+         "let the server work 300us or 5ms for each request, with --patterns paced"),
         ("--claims", LIST, claims, None,
          "run only what these claims or sources need; without LIST, all claims"),
         ("--program", LIST, programs, None,
@@ -209,6 +215,8 @@ class Options:
     topologies: tuple[str, ...]
     in_flight: int
     clients: int
+    rate: int
+    work: int | None  # microseconds
     seed: int
     messages: int | None
     repeats: int | None
@@ -301,7 +309,12 @@ def idle_options(given: dict[str, Any]) -> dict[str, str]:
         ("--against", given["exact"] and given["against"], "--exact, as instructions are judged"),
         *((name, given["against"], "--against KERNEL") for name in ("--allowance", "--ktap")),
         ("--in-flight", "pipeline" in given["patterns"], "--patterns pipeline"),
-        ("--clients", "clients" in given["patterns"], "--patterns clients"),
+        (
+            "--clients",
+            {*factors.MANY_CLIENTS} & {*given["patterns"]},
+            "--patterns clients or paced",
+        ),
+        *((name, "paced" in given["patterns"], "--patterns paced") for name in PACE),
         (
             "--kernel",
             given["target"] != "host" or given["exact"],

@@ -184,8 +184,10 @@ def seconds(plan: Plan, target: str) -> float:
     """How long a plan takes on one kernel, without set-up."""
     messages = sum(cell.messages + cell.warmup for cell in plan.cells)
     payload = sum((cell.messages + cell.warmup) * cell.size for cell in plan.cells)
+    paced = sum((cell.messages + cell.warmup) / 2 / cell.rate for cell in plan.cells if cell.rate)
     return (
-        messages * SECONDS_PER_MESSAGE[target]
+        paced
+        + messages * SECONDS_PER_MESSAGE[target]
         + payload * SECONDS_PER_BYTE[target]
         + plan.runs * SECONDS_PER_CELL[target]
         + SECONDS_AROUND[target]

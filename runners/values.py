@@ -79,6 +79,22 @@ def size(word: str) -> int:
     return number
 
 
+def duration(word: str) -> float:
+    """Microseconds, from a number with us, ms or s."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s)", word)
+    if found is None:
+        raise UsageError(f"--work {shown(word)} is no duration: write 300us, 5ms or 1s.")
+    return float(found[1]) * {"us": 1.0, "ms": 1e3, "s": 1e6}[found[2]]
+
+
+def work(word: str) -> int:
+    """Whole microseconds, as the C workload takes them."""
+    found = duration(word)
+    if found != round(found) or not 1 <= found <= factors.MOST_WORK:
+        raise UsageError(f"--work {shown(word)} is not a number of microseconds from 1us to 1s.")
+    return round(found)
+
+
 def plain(name: str) -> str:
     """A name that messages and files can hold."""
     if not is_plain(name):

@@ -20,7 +20,7 @@ from runners.options import parse as parse_run
 from runners.process import last_line
 from runners.root import Root
 from runners.session import Session
-from runners.values import path, size, whole_number
+from runners.values import duration, path, size, whole_number
 
 SECONDS, LONGEST = 10, 3600
 LIMIT = 1.0  # percent
@@ -41,14 +41,6 @@ def number(name: str, least: float, most: float) -> Any:
         return float(word)
 
     return parse
-
-
-def duration(word: str) -> float:
-    """Microseconds, from a number with us, ms or s."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s)", word)
-    if found is None:
-        raise UsageError(f"--work {shown(word)} is no duration: write 300us, 5ms or 1s.")
-    return float(found[1]) * {"us": 1.0, "ms": 1e3, "s": 1e6}[found[2]]
 
 
 def numbers(name: str, most: int) -> Any:

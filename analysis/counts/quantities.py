@@ -20,7 +20,7 @@ FLAGS = ("headline", "scheduler", "unprobed", "again")
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
+ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced")
 # Pattern → the article's program that makes it; the workload does not.
 PROGRAMS = {
     **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
@@ -46,7 +46,7 @@ def of_programs(table: pd.DataFrame) -> "pd.Series[bool]":
 
 
 # What one sample of a pattern is, where it is not a round trip.
-SAMPLED = {"selfloop": "message_ns", "stream": "send_ns"}
+SAMPLED = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
 # The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
 MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
 # What a CPU counts by itself: no event that anybody is told of.

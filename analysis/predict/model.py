@@ -174,8 +174,8 @@ def _within(observed: Observed, whole: Price, part: Price) -> Price:
     """A part of the path, made smaller as the path has to be, to be no more than the request."""
     time = observed.elapsed_us if observed.opened else observed.answer_us
     cpu = max(observed.busy, LEAST_BUSY) * observed.elapsed_us
-    longer, dearer = max(1.0, whole.time / time), max(1.0, whole.cpu / cpu)
-    return Price(part.time / longer, part.client / dearer, part.server / dearer)
+    time_over, cpu_over = max(1.0, whole.time / time), max(1.0, whole.cpu / cpu)
+    return Price(part.time / time_over, part.client / cpu_over, part.server / cpu_over)
 
 
 def limit_of(observed: Observed) -> Limit:

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What --watch prints: a table of the pairs, and a prediction for each."""
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RunError
 from analysis.predict.model import Prediction, observe, predict, read_errors
 from analysis.predict.pairs import Pair, pairs, unpaired
-from analysis.predict.prices import Prices, read_prices
+from analysis.predict.prices import Prices
 from analysis.predict.words import advice, core, impossible, number, sentence, size
 from analysis.raw.record import read_object
 from analysis.raw.watch import Watched
+from analysis.wording import counted
 
-WATCH, PREDICTION = "watch.json", "prediction.json"
+WATCH = "watch.json"
 MOST_ROWS, MOST_SENTENCES, WIDTH = 10, 4, 100
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
 Found = tuple[Pair, Prediction | None]
@@ -36,22 +35,6 @@ def predictions(watched: Watched, prices: Prices) -> list[Found]:
     ]
 
 
-def show_watch(folder: Path, priced: Path, how: str | None) -> None:
-    """Print the table and the predictions, and write prediction.json. Raises RunError."""
-    watched = read_watch(folder)
-    found = predictions(watched, read_prices(priced))
-    text = json.dumps(document(watched, found), indent=1, ensure_ascii=False) + "\n"
-    (folder / PREDICTION).write_text(text, encoding="utf-8")
-    if how == "json":
-        print(text, end="")
-    elif how == "quiet":
-        print(folder / PREDICTION)
-    elif found:
-        print("\n".join(lines(watched, found)))
-    if not found:
-        raise RunError(nothing(watched))
-
-
 def nothing(watched: Watched) -> str:
     """Why there is no pair."""
     if watched.only.ports:
@@ -59,6 +42,11 @@ def nothing(watched: Watched) -> str:
     if watched.only.pids:
         return f"process {watched.only.pids[0]} talked to nobody on this machine meanwhile."
     return "no two processes of this machine talked meanwhile over TCP or a Unix socket."
+
+
+def talking(found: Sequence[Found]) -> list[tuple[Pair, Prediction]]:
+    """The pairs over TCP, which could use a Unix socket instead."""
+    return [(pair, told) for pair, told in found if pair.family == "tcp" and told]
 
 
 def lines(watched: Watched, found: Sequence[Found]) -> Iterator[str]:
@@ -74,8 +62,7 @@ def lines(watched: Watched, found: Sequence[Found]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
     if len(found) > MOST_ROWS:
         yield f"and {len(found) - MOST_ROWS} pairs with fewer requests (--json has all)"
-    said = [(pair, prediction) for pair, prediction in found if pair.family == "tcp" and prediction]
-    for pair, prediction in said[:MOST_SENTENCES]:
+    for pair, prediction in talking(found)[:MOST_SENTENCES]:
         text = f"{pair.client.comm} to {pair.place}: {sentence(pair, prediction)}."
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
         if prediction.time.low > 0 and (known := advice(pair)):
@@ -88,8 +75,8 @@ def remarks(watched: Watched) -> Iterator[str]:
     """What could not be seen."""
     if ends := unpaired(watched):
         yield (
-            f"{ends} ends have no other end here: it did not talk in this time, is on another "
-            "machine, or behind an address translation."
+            f"{counted(ends, 'end')} without the other: that did not talk in this time, is on "
+            "another machine, or behind an address translation."
         )
     if watched.lost:
         yield f"{watched.lost} ends were not counted: the kernel's table was full."

@@ -67,7 +67,19 @@ def said(described: Described, found: Prediction) -> list[str]:
         f"takes {span(found.time, 'µs')} and {percent(core(found))} of a core more than a Unix "
         "socket."
     )
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
+    wrapped = [part for line in lines for part in textwrap.wrap(line, WIDTH)]
+    return [*wrapped, *(f"Measure it: {command}" for command in [measuring(described)] if command)]
+
+
+def measuring(described: Described) -> str:
+    """The command that runs the C workload so; empty where its pattern `paced` cannot."""
+    if described.connect or described.rate != round(described.rate) or not described.rate:
+        return ""
+    work = f" --work {described.work_us:.0f}us" if described.work_us >= 1 else ""
+    return (
+        "./runners/run.sh --target host --instruments kernel --patterns paced "
+        f"--rate {described.rate:.0f} --sizes {described.size} --clients {described.clients}{work}"
+    )
 
 
 def document(found: Prediction) -> dict[str, object]:

@@ -71,7 +71,7 @@ class Result(Model):
     """What the workload printed."""
 
     # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
-    # last receive
+    # last receive; in `paced` from an interval before the first request is due
     window_ns: Positive
     # Iterations of the window that come back: round trips, of `selfecho` too; in `selfloop`
     # messages; in `stream` 0
@@ -153,7 +153,9 @@ class Cell(Model):
     sched: Sched
     topology: Topology  # how many connections
     in_flight: Positive | None  # messages that pattern `pipeline` has on the way
-    clients: Positive | None  # how many send at a time in pattern `clients`
+    clients: Positive | None  # how many send at a time in patterns `clients` and `paced`
+    rate: Positive | None = None  # requests a second of pattern `paced`; older runs lack it
+    work: Positive | None = None  # microseconds that its server works for each; null for none
     # Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger
     # and no verdict.
     extra: bool
@@ -186,7 +188,8 @@ class Cell(Model):
         in_flight = self.in_flight or Conditions.in_flight
         clients = 1 if self.clients in (None, USUAL_CLIENTS) else self.clients
         ways = (self.wait, self.sched, self.topology)
-        return Conditions(self.placement, *ways, in_flight, clients)
+        pace = (self.rate or 0, self.work or 0)
+        return Conditions(self.placement, *ways, in_flight, clients, *pace)
 
     @property
     def probed(self) -> bool:

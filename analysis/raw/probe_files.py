@@ -203,4 +203,7 @@ def read_samples(target: Target, cell: Cell) -> npt.NDArray[np.uint32]:
             f"{name} holds {len(data)} bytes, and {trips} round trips make {4 * trips}: the file "
             f"was cut off or damaged, and percentiles of it would be wrong. {AGAIN}"
         )
-    return np.frombuffer(data, dtype="<u4")
+    times = np.frombuffer(data, dtype="<u4")
+    if not times.all():
+        raise RunError(f"{name} has a round trip of 0 ns, and none takes no time. {AGAIN}")
+    return times

@@ -12,6 +12,7 @@ from analysis.analyse import Analysis
 from analysis.answer import Answer, Pair, title_of, title_text
 from analysis.intervals import Estimate
 from analysis.machine import kernel_text
+from analysis.programs.table import OVER, UNDER
 from analysis.times.words import part_text
 from analysis.verdicts.verdict import Verdict, tally
 from analysis.wording import amount, capital, counted, listed, number, transport_text
@@ -23,6 +24,7 @@ ROWS = {
     "instructions": "instructions a message, emulated",
 }
 MOST_NAMED = 3  # counts in a sentence
+MOST_PROGRAMS = 4
 RATE = 10_000  # requests a second
 STYLES = {
     "CONFIRMED": "bold green",
@@ -78,6 +80,8 @@ def _answer(analysis: Analysis) -> Iterator[str]:
         yield from _wrapped(answer.decision or answer.copied_and_run)
         yield ""
         yield from _table(answer)
+        if answer.names == (UNDER, OVER):
+            yield from program_lines(analysis)
         yield from _sources(answer)
         yield from _differences(answer)
         yield from _matters(answer)
@@ -98,6 +102,14 @@ def _table(answer: Answer) -> Iterator[str]:
             ratio = "none" if found.alike else answer.times_as_many(found) or "see --full"
             first, second = found.figures.values()
             yield _line(words, first, second, ratio)
+
+
+def program_lines(analysis: Analysis) -> Iterator[str]:
+    """A line for each real program: how long a request of it takes, and how much more over TCP."""
+    sides = [(side, group.unit) for group in analysis.survivals for side in group.programs]
+    for side, unit in sides[:MOST_PROGRAMS]:
+        unix, tcp = (amount(side.ns[name].value, "ns") for name in (UNDER, OVER))
+        yield _line(f"{side.pattern}, {unit}", unix, tcp, part_text(side.extra))
 
 
 def _pair(name: str, pair: Pair) -> str:

@@ -17,7 +17,8 @@ from analysis.times.modes import Modality, modality
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
 
-ITERATION, ROUND_TRIP = {"selfloop": "message", "stream": "send"}, "round trip"
+ROUND_TRIP = "round trip"
+ITERATION = {"selfloop": "message", "stream": "send", "paced": "paced request"}
 # In a stream the time of a send says when there was room, not what a message costs.
 BY_THROUGHPUT = ("stream", "asyncio-stream", "uvloop-stream")
 QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "reads")
@@ -113,9 +114,14 @@ def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
 
 
 def message_times(times: pd.DataFrame) -> pd.DataFrame:
-    """The whole window's nanoseconds for each message, in the same shape."""
+    """The whole window's nanoseconds for each message, in the same shape.
+
+    How long a paced window takes is set, and no result: there it is the mean request.
+    """
     rows = times[times["quantity"] == "messages_per_s"]
     rows = rows.assign(value=1e9 / rows["value"])
+    means = times[(times["quantity"] == SAMPLED["paced"]) & (times["key"] == "mean")]
+    rows = rows if means.empty else means
     return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 

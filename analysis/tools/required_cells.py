@@ -76,10 +76,10 @@ def _cell(pattern: str, size: int, where: str, transport: str) -> dict[str, Any]
 def cell_conditions(where: str) -> dict[str, Any]:
     """The fields of `cross-cpu+spin`. Raises RunError for a word that is not known."""
     found = asdict(Conditions.parse(where))
-    clients, knob = found.pop("clients"), found.pop("knob")
-    if clients != 1 or knob:
-        word = knob or f"{clients}-clients"
-        raise RunError(f"a claim needs the conditions '{where}': '{word}' is not known.")
+    usual = asdict(Conditions(""))
+    for name in ("clients", "rate", "work", "knob"):  # that no claim can ask for
+        if found.pop(name) != usual[name]:
+            raise RunError(f"a claim needs the conditions '{where}', and its {name} is not known.")
     return found if IN_FLIGHT in where else found | {"in_flight": None}
 
 

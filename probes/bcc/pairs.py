@@ -37,6 +37,7 @@ FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
 FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
+EVERY_CALL = 100  # percent: from this limit on nothing is left out
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
 MOST = 0.75  # of it: the way to the programs may take, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
@@ -290,7 +291,9 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
     allowed = SAFE * limit / 100 * people.cpu_ns / lasted  # each in ns for a second
     counting = probes.cost_ns() - ENTRY_NS * probes.runs
     body, entry = counting / probes.active_s, ENTRY_NS * probes.runs / probes.attached_s
-    if not allowed or not body:
+    # What a process used that ended before anybody looked is not in cpu_ns: beside short-lived ones
+    # a limit of 100 % can be reached.
+    if limit >= EVERY_CALL or not allowed or not body:
         return 0.0
     if entry > MOST * allowed and probes.may_detach:
         probes.count(1.0)

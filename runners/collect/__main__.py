@@ -29,11 +29,13 @@ from runners.collect.instrument import Context, Instrument
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
-from runners.collect.workload import CellError, Execution, run_cell
+from runners.collect.workload import CellError, Execution, HungError, run_cell
+from runners.errors import RunError
 from runners.plan.model import CellRun, Plan, load
 from runners.process import User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
+MOST_HUNG = 2  # cells one after the other, each for longer than its time-out
 
 
 # The scripts of an instrument share one object, unless there is a class for one of them.
@@ -65,7 +67,7 @@ class Collector:
         self._execution = execution
         self._out = out
         self._missing: list[dict[str, Any]] = []
-        self._done = 0
+        self._done = self._hung = 0
         (out / "samples").mkdir(parents=True)
         (out / "cells.jsonl").touch()
 
@@ -181,6 +183,9 @@ class Collector:
             record |= run_cell(self._execution, self._plan, run, samples, windows)
         except CellError as error:
             record["error"] = str(error)
+            self._hung = self._hung + 1 if isinstance(error, HungError) else 0
+            if self._hung == MOST_HUNG:
+                raise RunError(f"{error} So it did before, and nothing can be measured.") from error
             if samples is not None:
                 samples.unlink(missing_ok=True)
         record |= {"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}}
@@ -240,8 +245,8 @@ def main(argv: list[str]) -> int:
         # Not by its name: without dac_override root may not open another user's pipe.
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
         Collector(load(plan), execution, given.out).run()
-    except (OSError, ValueError) as error:
-        print(f"pathcost: collecting failed: {error}.", file=sys.stderr)
+    except (OSError, ValueError, RunError) as error:
+        print(f"pathcost: collecting failed: {str(error).rstrip('.')}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -34,8 +34,15 @@ class Execution:
     own_kernel: bool = False
 
 
+MAKE_AGAIN = "make -C runners/workload clean, and it is built again."
+
+
 class CellError(Exception):
     """The workload failed. The message is the workload's."""
+
+
+class HungError(CellError):
+    """The workload did not end, not even by its own time-out."""
 
 
 @contextmanager
@@ -100,7 +107,7 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
     try:
         output, complaint = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired as error:
-        raise CellError(f"the workload did not end in {patience} s.") from error
+        raise HungError(f"the workload did not end in {patience} s.") from error
     finally:
         stop(process)
     if process.returncode != 0:
@@ -110,7 +117,5 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
         result: dict[str, Any] = json.loads(output)
         cpus = result["cpus"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CellError(
-            "the workload printed no result: make -C runners/workload clean."
-        ) from error
+        raise CellError(f"the workload printed no result: {MAKE_AGAIN}") from error
     return {"result": result, "disturbance": disturbance(before, cpus)}

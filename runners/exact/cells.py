@@ -42,7 +42,7 @@ class ExactCell:
     placement: str = "same-cpu"
     wait: str = "block"
     in_flight: int | None = None  # pipeline
-    clients: int | None = None  # clients
+    clients: int | None = None  # clients, paced
     knob: Knob = NOTHING
 
     @property
@@ -70,6 +70,8 @@ class ExactCell:
         """Why no emulated machine can count it; None where one may."""
         if self.wait == "spin" or not self.path.wakes:
             return reason("emulator-slice")
+        if self.pattern == "paced":
+            return reason("emulator-clock")
         if self.path.between == "encrypted" and self.size > LARGEST_ENCRYPTED:
             return reason("emulator-aes", size=LARGEST_ENCRYPTED)
         return None
@@ -150,7 +152,7 @@ def plan(
                 placement=placement,
                 wait=wait,
                 in_flight=in_flight if pattern == "pipeline" else None,
-                clients=clients if pattern == "clients" else None,
+                clients=clients if pattern in factors.MANY_CLIENTS else None,
             )
         )
     return cells

@@ -7,6 +7,7 @@ from itertools import product
 
 from runners.errors import UsageError
 from runners.options import Options
+from runners.plan.factors import MANY_CLIENTS
 from runners.plan.model import Cell
 
 
@@ -38,6 +39,9 @@ EMULATED = replace(GUEST, target="host")
 ONE_THREAD = ("selfloop", "selfecho")
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
+# A paced window's, where no option says how many messages: at 10 requests a second, 1,200 of them
+# would take two minutes.
+PACED_SECONDS = 1
 
 
 def cells(options: Options, defaults: Defaults) -> list[Cell]:
@@ -64,7 +68,9 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
 
 def unit(pattern: str, clients: int | None) -> int:
     """The number of messages that a window of this pattern is a multiple of."""
-    return {"stream": 1, "selfloop": 1, "clients": 2 * (clients or 1)}.get(pattern, 2)
+    if pattern in MANY_CLIENTS:
+        return 2 * (clients or 1)
+    return 1 if pattern in ("stream", "selfloop") else 2
 
 
 def shortened(cell: Cell, messages: int | None, warmup: int | None = None) -> Cell:
@@ -80,7 +86,10 @@ def shortened(cell: Cell, messages: int | None, warmup: int | None = None) -> Ce
 def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
     """The cell with its numbers of messages, and with the factors that only its pattern has."""
     each = unit(cell.pattern, options.clients)
-    affordable = max(each, min(defaults.messages, defaults.bytes // cell.size) // each * each)
+    paced = cell.pattern == "paced"
+    most = 2 * options.rate * PACED_SECONDS if paced else defaults.messages
+    most = min(most, defaults.messages, defaults.bytes // cell.size)
+    affordable = max(each, most // each * each)
     messages = options.messages or affordable
     if messages % each:
         raise UsageError(
@@ -92,7 +101,9 @@ def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
         messages=messages,
         warmup=min(defaults.warmup, messages) // each * each,
         in_flight=options.in_flight if cell.pattern == "pipeline" else None,
-        clients=options.clients if cell.pattern == "clients" else None,
+        clients=options.clients if cell.pattern in MANY_CLIENTS else None,
+        rate=options.rate if paced else None,
+        work=options.work if paced else None,
     )
 
 

@@ -39,6 +39,7 @@ PATTERNS = {
     "selfloop": "one thread writes at one end and reads at the other, one way only",
     "selfecho": "one thread plays ping-pong with itself: no switch, no wake-up",
     "clients": "several clients, each with a connection, and one server with epoll (--clients)",
+    "paced": "clients with so many requests a second (--rate), timed from when each was due",
 }
 PLACEMENTS = {
     "same-cpu": "both processes on one CPU",
@@ -61,4 +62,7 @@ TOPOLOGIES = {
 }
 USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
 USUAL_CLIENTS, MOST_CLIENTS = 4, 4_096
+MANY_CLIENTS = ("clients", "paced")  # the patterns that --clients is of
+USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
+MOST_WORK = 1_000_000  # microseconds
 LARGEST = 1 << 30  # bytes of payload

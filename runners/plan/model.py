@@ -23,13 +23,17 @@ class Cell:
     sched: str = "other"
     topology: str = "one"
     in_flight: int | None = None  # pipeline
-    clients: int | None = None  # clients
+    clients: int | None = None  # clients, paced
+    rate: int | None = None  # paced: requests a second
+    work: int | None = None  # paced: microseconds of the server's for each request
     extra: bool = False  # the planner adds it for its time, and never probes it
 
     def __str__(self) -> str:
         words = [self.transport, self.pattern, f"{self.size} B", self.placement]
         defaults = (("wait", "block"), ("sched", "other"), ("topology", "one"))
         words += [getattr(self, key) for key, usual in defaults if getattr(self, key) != usual]
+        words += [f"{self.rate} a second"] if self.rate else []
+        words += [f"{self.work} us of work"] if self.work else []
         return " ".join(words)
 
 

@@ -2,13 +2,14 @@
 """What cannot be run, found before anything is measured. Runs and --dry-run refuse the same."""
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from runners import guest
-from runners.collect.workload import cell_options
-from runners.errors import UsageError
+from runners.collect.workload import MAKE_AGAIN, cell_options
+from runners.errors import RunError, UsageError
 from runners.exact import run as exact
 from runners.exact.machine.tree import is_tree
 from runners.folder import place
@@ -16,6 +17,8 @@ from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Cell, Plan
 from runners.process import attempt
+
+CHECK_SECONDS = 10
 
 
 def accept(options: Options) -> Path:
@@ -54,5 +57,9 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
 
 def _refusal(cell: Cell, folder: str) -> str:
     """Why the workload refuses this cell; empty if it does not."""
-    done = attempt([WORKLOAD, "--check", "--dir", folder, *cell_options(cell)])
+    try:
+        argv = [WORKLOAD, "--check", "--dir", folder, *cell_options(cell)]
+        done = attempt(argv, timeout=CHECK_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}") from error
     return done.stderr.strip().removeprefix("pathcost-workload: ") if done.returncode else ""

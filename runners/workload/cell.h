@@ -28,7 +28,9 @@ struct options {
 	enum scheduler scheduler;
 	enum topology topology;
 	unsigned in_flight; /* of pattern pipeline */
-	unsigned clients;   /* of pattern clients */
+	unsigned clients;   /* of patterns clients and paced */
+	unsigned rate;	    /* of pattern paced: requests a second, of all clients */
+	unsigned work_us;   /* of pattern paced: what the server does for each */
 	bool list, verify;
 	bool check;  /* refuse an impossible cell, and run nothing */
 	int cpus[2]; /* by role; unused with FREE */

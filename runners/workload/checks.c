@@ -35,13 +35,32 @@ static void check_own_options(struct options *options)
 	if (options->in_flight && options->pattern != &pipeline)
 		impossible("--in-flight belongs to pattern pipeline, not to %s",
 			   options->pattern->name);
-	if (options->clients && options->pattern != &many_clients)
-		impossible("--clients belongs to pattern clients, not to %s",
+	if (options->clients && !options->pattern->many_clients)
+		impossible("--clients belongs to patterns clients and paced, not to %s",
 			   options->pattern->name);
+	if ((options->rate || options->work_us) && options->pattern != &paced)
+		impossible("--%s belongs to pattern paced, not to %s",
+			   options->rate ? "rate" : "work", options->pattern->name);
 	if (!options->in_flight)
 		options->in_flight = 8;
 	if (!options->clients)
-		options->clients = options->pattern == &many_clients ? 4 : 1;
+		options->clients = options->pattern->many_clients ? 4 : 1;
+	if (!options->rate)
+		options->rate = 1000;
+}
+
+/* A paced cell takes the time that its rate and its work say. */
+static void check_pace(const struct options *options)
+{
+	uint64_t requests = (options->messages + options->warmup) / 2 + options->clients;
+	double each = 1.0 / options->rate, work = options->work_us / 1e6;
+	double seconds = requests * (work > each ? work : each);
+
+	if (options->pattern == &paced && seconds >= options->timeout)
+		impossible("%llu requests, %u a second with %u us of work each, take %.0f s: "
+			   "--timeout is %u",
+			   (unsigned long long)requests, options->rate, options->work_us, seconds,
+			   options->timeout);
 }
 
 /* Refuses pairs that make no sense. */
@@ -208,6 +227,7 @@ void options_check(struct options *options)
 	check_pair(options->transport, options->pattern);
 	check_iterations(options, "messages", options->messages);
 	check_iterations(options, "warmup", options->warmup);
+	check_pace(options);
 	check_cpus(options);
 	check_directory(options);
 	if (options->samples_fd >= 0)

@@ -18,6 +18,7 @@
 #define MAX_SECONDS   86400
 #define MAX_IN_FLIGHT 65536 /* the room for times in pattern_pipeline.c */
 #define MAX_CLIENTS   4096
+#define MILLION	      1000000
 #define LEAST_FD      3 /* 0 to 2 are for people and for the result */
 
 static const char help[] =
@@ -33,7 +34,10 @@ static const char help[] =
 	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
 	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
 	"  --topology NAME    one connection (the default), or two one-way connections\n"
-	"  --in-flight N, --clients N   for patterns pipeline (8) and clients (4)\n"
+	"  --in-flight N      messages on their way, for pattern pipeline (8)\n"
+	"  --clients N        for patterns clients and paced (4)\n"
+	"  --rate N, --work MICROSECONDS   for pattern paced: requests a second, of all\n"
+	"                     clients (1000), and what the server does for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
 	"  --cell ID          the number that the window's markers carry (0)\n"
 	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
@@ -126,6 +130,8 @@ static void print_help(void)
 	ROW("topology", 1, options->topology = choice(name, text, topology_names))        \
 	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))    \
 	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))          \
+	ROW("rate", 1, options->rate = number(name, text, 1, MILLION))                    \
+	ROW("work", 1, options->work_us = number(name, text, 1, MILLION))                 \
 	ROW("verify", 0, options->verify = true)                                          \
 	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                  \
 	ROW("dir", 1, options->directory = text)                                          \

@@ -12,6 +12,7 @@ struct pattern {
 	bool connects;	      /* needs a transport that accepts many connections */
 	bool keeps_listening; /* the client connects in the window too */
 	bool own_waiting;     /* waits in its own way: --wait has no effect */
+	bool many_clients;    /* --clients says how many */
 	/* Both sides call it, with the link open, before the warm-up. NULL: nothing to do. */
 	void (*start)(struct link *link);
 	/*
@@ -30,9 +31,9 @@ static inline uint64_t iterations_of(const struct options *options, uint64_t mes
 /* As transports[]. */
 extern const struct pattern *const patterns[];
 
-/* pattern_NAME.c has each; pattern_alone.c has both patterns of a single thread. */
+/* pattern_NAME.c has each; _alone.c and _clients.c have two. */
 extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;
-extern const struct pattern connecting, many_clients;
+extern const struct pattern connecting, many_clients, paced;
 
 /* For pipeline too. */
 void pingpong_server(struct link *link, uint64_t iterations);

@@ -19,5 +19,6 @@ const struct transport *const transports[] = {
 };
 
 const struct pattern *const patterns[] = {
-	&pingpong, &stream, &pipeline, &connecting, &selfloop, &selfecho, &many_clients, NULL,
+	&pingpong, &stream,	  &pipeline, &connecting, &selfloop,
+	&selfecho, &many_clients, &paced,    NULL,
 };

@@ -2,7 +2,9 @@
 """The prediction: pairs of ends, prices between sizes, and the model, by figures worked by hand."""
 
 import json
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ from analysis.main import main
 from analysis.predict.model import Errors, Limit, Observed, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
+from analysis.predict.what_if import Described, measuring
 from analysis.predict.words import change
 from analysis.raw.watch import PriceList, Watched
+from runners import options
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -139,7 +143,7 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
 
 
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
-    def time(**changes: float) -> float:
+    def time(**changes: Any) -> float:
         seen = replace(PING, **changes)
         return saved(seen, prices, seen.waiting, seen.near).time
 
@@ -236,6 +240,53 @@ def test_json_is_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[st
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((run / "prediction.json").read_text(encoding="utf-8"))
     assert printed["pairs"][0]["requests"] == 10
+
+
+def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: Path) -> None:
+    bus = [
+        row | {"family": "unix"} for row in (end("1", "2", 3), end("2", "1", 4, path="/run/bus"))
+    ]
+    people = {"1": {"comm": "<script>"}, "2": {"comm": "redis-server"}}
+    run = stored(tmp_path / "run", *TALK, *bus, end("10.0.0.1:1", "10.0.0.2:2", 5),
+                 processes=people)  # fmt: skip
+    assert main(["--watch", str(run)]) == 0
+    page = (run / "watch.html").read_text(encoding="utf-8")
+    text = " ".join(unescape(re.sub("<[^>]*>", "", page)).split())
+    told = json.loads((run / "prediction.json").read_text(encoding="utf-8"))
+    by_family = {pair["family"]: pair for pair in told["pairs"]}
+    assert by_family["tcp"]["prediction"]["says"] in text
+    assert by_family["unix"]["prediction"] is None
+    assert all(pair["place"] in text for pair in told["pairs"])
+    assert "0.00 %" in text  # of the watched processes' CPU time
+    assert "1 end without the other" in text
+    assert not re.search(r"<script|(?:src|href)=\"(?!#)|url\((?!#)", page)
+
+
+def test_a_page_of_pairs_that_use_unix_sockets_already_predicts_nothing(tmp_path: Path) -> None:
+    bus = [
+        row | {"family": "unix"} for row in (end("1", "2", 3), end("2", "1", 4, path="/run/bus"))
+    ]
+    run = stored(tmp_path / "run", *bus)
+    assert main(["--watch", str(run)]) == 0
+    assert 'class="card"' not in (run / "watch.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("rate", "connect", "words"),
+    [
+        (200, False, "--rate 200 --sizes 2048 --clients 20 --work 5000us"),
+        (0.5, False, ""),
+        (200, True, ""),
+    ],
+)
+def test_what_if_names_the_command_that_measures_it(rate: float, connect: bool, words: str) -> None:
+    described = Described(rate=rate, size=2048, work_us=5000, clients=20, connect=connect)
+    command = measuring(described).removeprefix("./runners/run.sh ")
+    assert bool(command) == bool(words)
+    assert words in command
+    if command:
+        given = options.parse(command.split())
+        assert (given.patterns, given.rate, given.work) == (("paced",), rate, 5000)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,24 @@ def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
     assert ratio.median.value == pytest.approx(3.0)
 
 
+def test_how_long_a_paced_window_takes_is_no_result(analysed: Analyse) -> None:
+    """Its requests are compared, each from when it was due, and the conditions say the rate."""
+
+    def paced(cell: Cell) -> None:
+        cell |= {"pattern": "paced", "clients": 4, "rate": 50, "work": 300}
+        cell["result"] |= {"window_ns": 10**9, "intervals": []}
+
+    rtts = {"unix": 1000, "tcp": 3000}
+    analysis = analysed(MadeUp(rtt=lambda name, *_: rtts[name], repeats=6, change=paced))
+    (ratio,) = analysis.timings[0].ratios
+    assert ratio.all
+    assert (ratio.median.value, ratio.all.value) == (3, 3)
+    assert analysis.timings[0].conditions.endswith("+50-per-s+300-us-work")
+    assert "50 requests a second" in words.conditions_text(analysis.timings[0])
+    assert analysis.answer
+    assert not analysis.answer.placed[0].reached
+
+
 def test_no_ratio_without_its_timing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the page, in Markdown and in the terminal: each ratio, and beside it how it was taken."""
     run = make_run(tmp_path, MadeUp(repeats=6))

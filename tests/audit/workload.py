@@ -11,9 +11,9 @@ from typing import Any
 from tests.audit.probes import Count
 
 # Patterns whose iterations come back: their requests have a rate.
-TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients")
+TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced")
 # What a sample is, where it is no round trip.
-SAMPLES = {"selfloop": "message_ns", "stream": "send_ns"}
+SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
 # Percentile, and how many samples it needs.
 PERCENTILES = (("p50", 50, 1), ("p90", 90, 10), ("p99", 99, 100))
 

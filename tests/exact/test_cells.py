@@ -18,6 +18,12 @@ def test_what_an_emulated_cpu_cannot_do_has_its_reason() -> None:
     }
 
 
+def test_a_rate_means_nothing_to_a_clock_that_counts_instructions() -> None:
+    cells = plan(["unix"], [64], patterns=["paced", "clients"])
+    codes = {cell.pattern: cell.impossible and cell.impossible.code for cell in cells}
+    assert codes == {"paced": "emulator-clock", "clients": None}
+
+
 def test_beside_probes_large_messages_are_counted_once_and_those_between_never() -> None:
     cells = fast_cells(parse(["--sizes", "64,4K,64K", "--transports", "tcp"]))
     assert sorted((cell.size, cell.scheduling) for cell in cells) == [

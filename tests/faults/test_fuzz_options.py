@@ -23,10 +23,11 @@ NAMES = sorted(options.build_parser()._option_string_actions)
 FITTING = {
     **{
         "--transports": "unix unix,tcp all shm",
-        "--patterns": "pingpong clients stream,pipeline all",
+        "--patterns": "pingpong clients stream,pipeline paced all",
     },
     **{"--sizes": "64 4K,1M 1G", "--placements": "same-cpu free,cross-cpu", "--wait": "spin epoll"},
     **{"--sched": "fifo batch,other", "--topology": "two one,two", "--in-flight": "9 65536"},
+    **{"--rate": "1 20000", "--work": "300us 1s"},
     **{"--clients": "1 20", "--claims": "my-claim,nic-driver", "--program": "redis all"},
     **{"--knob": "pti=on nft=10", "--target": "host guest auto", "--kernel": "6.12 all /boot/x"},
     **{"--instruments": "perf headline all kernel,copies", "--messages": "200 47 100000000"},

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from runners import options
+from runners.collect.workload import cell_options
 from runners.errors import UsageError
 from runners.plan import cells, factors, model, planner
 from runners.plan.passes import passes
@@ -108,9 +109,20 @@ def test_cells_fit_their_pattern() -> None:
     for cell in cells.cells(given, cells.HOST):
         each = cells.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
-        assert (cell.clients is None) == (cell.pattern != "clients")
+        assert (cell.clients is None) == (cell.pattern not in ("clients", "paced"))
+        assert (cell.rate is None) == (cell.pattern != "paced")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
         assert cell.pattern not in cells.ONE_THREAD or cell.placement != "cross-cpu"
+
+
+def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_second() -> None:
+    argv = ["--patterns", "paced", "--rate", "50", "--work", "5ms", "--clients", "2"]
+    for cell in cells.cells(options.parse(argv), cells.HOST):
+        assert (cell.rate, cell.work, cell.clients) == (50, 5000, 2)
+        assert cell.messages == 100
+        words = cell_options(cell)
+        assert "--rate 50 --work 5000" in " ".join(words)
+        assert "50 a second" in str(cell)
 
 
 def test_ways_are_crossed() -> None:

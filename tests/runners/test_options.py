@@ -13,7 +13,7 @@ from runners.errors import UsageError
 
 NOT_EXACT = (
     *("--repeats 2", "--topology two", "--program redis", "--instruments perf"),
-    *("--target host", "--seed 3", "--clients 2", "--in-flight 3"),
+    *("--target host", "--seed 3", "--clients 2", "--in-flight 3", "--rate 10", "--work 1ms"),
 )
 
 
@@ -84,6 +84,10 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         (["--messages", "²"], "--messages '²'"),
         (["--messages", "٤"], "--messages '٤'"),
         (["--clients", "1e3"], "--clients '1e3'"),
+        (["--rate", "1000001"], "--rate '1000001'"),
+        (["--work", "5"], "--work '5' is no duration"),
+        (["--work", "0.5us"], "--work '0.5us'"),
+        (["--work", "1001ms"], "--work '1001ms'"),
         (["--sizes", "9" * 5000], "size '9999"),
         (["--sizes", "1\N{KELVIN SIGN}"], "size '1"),
         (["--out", "a\nb"], r"'a\nb' is empty or has a control character"),
@@ -116,6 +120,8 @@ def test_impossible_requests_get_one_sentence(argv: list[str], said: str) -> Non
         (["--knob=mitigations=off"], "--knob"),
         (["--in-flight", "9"], "--in-flight"),
         (["--clients", "9"], "--clients"),
+        (["--rate", "9"], "--rate"),
+        (["--patterns", "clients", "--work", "1ms"], "--work"),
         (["--target", "host", "--kernel", "5.10"], "--kernel"),
         (["--target", "guest", "--program", "redis"], "--program"),
         (["--claims", "--exact"], "--claims"),
@@ -149,6 +155,7 @@ def test_an_option_that_is_there_twice_is_refused() -> None:
         (["--exact", "--patterns=clients"], {"patterns", "clients", "waits"}),
         (["--claims"], {"claims", "programs", "target", "kernels", "messages", "repeats", "seed"}),
         (["--patterns=clients"], {"clients", "target", "kernels", "scripts", "seed", "waits"}),
+        (["--patterns=paced"], {"clients", "rate", "work", "sizes"}),
     ],
 )
 def test_only_options_with_an_effect_are_recorded(argv: list[str], recorded: set[str]) -> None:

@@ -24,6 +24,7 @@ FIELDS = ("messages", "bytes")
 def arguments(transport: str, pattern: str, private: Path) -> list[object]:
     placement = "same-cpu" if pattern in ALONE else "free"
     chosen: list[object] = ["--transport", transport, "--pattern", pattern]
+    chosen += ["--rate", 20_000] if pattern == "paced" else []
     return [*chosen, "--placement", placement, "--dir", private, "--warmup", 48]
 
 
@@ -175,6 +176,38 @@ def test_clients(sanitized: Path, private: Path, clients: int) -> None:
     chosen = [*arguments("unix", "clients", private), "--messages", 800, "--warmup", 0]
     result = run(sanitized, *chosen, "--clients", clients).result
     check_conservation(result, "clients", 800, 64)
+
+
+def paced_times(program: Path, private: Path, *more: object) -> tuple[dict[str, Any], list[int]]:
+    samples = private / "samples"
+    chosen = ["--transport", "unix", "--pattern", "paced", "--dir", private, "--warmup", 0]
+    result = run(program, *chosen, "--samples", samples, *more).result
+    return result, array.array("I", samples.read_bytes()).tolist()
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_paced_requests_take_as_long_as_the_rate_says(
+    program: Path, private: Path, clients: int
+) -> None:
+    """None is sent before it is due, and as many are answered as were asked for."""
+    given = ("--rate", 2000, "--messages", 240, "--clients", clients)
+    result, times = paced_times(program, private, *given)
+    check_conservation(result, "paced", 240, 64)
+    assert len(times) == result["round_trips"] == 120
+    assert result["window_ns"] >= 120 * 1e9 / 2000 + times[-1]
+
+
+def test_a_slow_servers_requests_wait_longer_and_longer(program: Path, private: Path) -> None:
+    """The server needs 2 ms for each and they are due each ms: each is answered at least 1 ms later
+    after its time than the one before. A loop that waits for each answer counts no such wait: its
+    times together are the window."""
+    given = ("--rate", 1000, "--work", 2000, "--messages", 60, "--clients", 1)
+    result, times = paced_times(program, private, *given)
+    check_conservation(result, "paced", 60, 64)
+    assert times[0] >= 2_000_000
+    assert all(later - earlier >= 1_000_000 for earlier, later in itertools.pairwise(times))
+    assert sum(times) > result["window_ns"]
+    assert result["server"]["rusage"]["user_us"] > 0
 
 
 def test_batch(program: Path, private: Path) -> None:

@@ -26,6 +26,12 @@ BAD = {
     "odd messages": (["--messages", "23"], "--messages 23 is not a multiple of 2"),
     "no messages": (["--messages", "0"], "--messages"),
     "odd warm-up": (["--warmup", "1"], "--warmup 1 is not a multiple of 2"),
+    "rate of another pattern": (["--rate", "5"], "--rate belongs to pattern paced"),
+    "work of another pattern": (["--work", "5"], "--work belongs to pattern paced"),
+    "slower than its time": (
+        ["--pattern", "paced", "--rate", "1", "--messages", "160"],
+        "--timeout is 60",
+    ),
     "no time": (["--timeout", "0"], "--timeout"),
     "CPU not there": (["--cpus", "1023"], "may not run on CPU 1023"),
     "CPU beyond the mask": (["--cpus", "99999"], "may not run on CPU 99999"),

@@ -133,9 +133,10 @@ def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
         for placed in answer.asleep
     ]
     each = "round trips" if answer.iteration == "round trip" else f"{answer.iteration}s"
+    speed = "the rate that was set" if answer.pattern == "paced" else "full speed"
     said.append(
         f"On {answer.host} {rate:,} {each} of {size} a second take {listed(shares)} over {second} "
-        f"than over {first}, by the CPU time of both processes at full speed."
+        f"than over {first}, by the CPU time of both processes at {speed}."
     )
     said.append(
         f"On {answer.host} the difference between {second} and {first} for {size} is "

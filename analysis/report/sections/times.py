@@ -67,15 +67,17 @@ def _timings(analysis: Analysis) -> Blocks:
         yield Group("closed", summary, [_times_table(main)])
     else:
         yield _times_table(main)
+    paced = any(timing.pattern == "paced" for timing in analysis.timings)
     yield Text("note", say(
         "p50 and p99 are taken over the iterations of a repeat (an iteration is a round trip; in "
-        "selfloop a message, in stream a send). The figure is their mean over repeats; below it "
+        "selfloop a message, in stream a send{}). The figure is their mean over repeats; below it "
         "is its 95 % interval, from {} repeats up. One that begins below zero means that a few "
         "repeats lie far from the others. A ratio divides two such means; its interval pairs the "
         "repeats. Intervals hold for this run: <code>docs/reading-times.md</code> says what they "
         "cover. Hartigan's dip test says whether there are several modes; a mode has a name if it "
         "holds 5 % of the iterations and lies 10 % from the next "
-        "(<code>analysis/times/modes.py</code>).", LEAST_REPEATS,
+        "(<code>analysis/times/modes.py</code>).",
+        "; in paced a request from when it was due" if paced else "", LEAST_REPEATS,
     ))  # fmt: skip
     if others:
         summary = f"{counted(len(others), 'more timing')}: other patterns and sizes"
