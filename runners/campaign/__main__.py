@@ -26,7 +26,7 @@ from runners.campaign.jobs import (
 from runners.campaign.plan import Plan, read
 from runners.campaign.work import alone
 from runners.cli import Parser
-from runners.exact.run import missing
+from runners.exact.run import folder_of, missing, plan_cells
 from runners.folder import Manifest, RunFolder
 from runners.leftovers import Journal
 from runners.paths import REPOSITORY
@@ -141,7 +141,17 @@ class Campaign:
                 reasons.add(found.missing, entry)
                 lost.append(f"{'; '.join(what)}: {said}")
         entries = sorted(found.entries.values(), key=lambda entry: str(entry["folder"]))
-        for entry in missing(self.session.options, [(entry, {}) for entry in entries]):
+        every = plan_cells(self.plan.options)
+        absent = [
+            {
+                cell: why_not
+                for cell in every
+                if (why_not := cell.impossible)
+                and folder_of(cell, entry["kernel"]) == entry["folder"]
+            }
+            for entry in entries
+        ]
+        for entry in missing(self.plan.options, list(zip(entries, absent, strict=True))):
             reasons.add(found.missing, entry)
         text = manifest.text(
             run.destination, self.session.progress.seconds, exact=entries, missing=found.missing

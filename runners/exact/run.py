@@ -178,7 +178,7 @@ class Station:
             with progress.step(f"exact {name}: preparing"):
                 guest, todo, lacking = self.prepare(work, absent)
             release = guest.machine.kernel.release
-            out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
+            out = self.raw / folder_of(cells[0], release)
             total = len(todo)
             with progress.step(f"exact {name}: counting"):
                 refused = count_cells(
@@ -215,6 +215,11 @@ class Station:
                 most = min(cell.messages, turned.messages or cell.messages)
                 todo.append((guest, replace(cell, messages=most, knob=turned)))
         return base, todo, lacking
+
+
+def folder_of(cell: ExactCell, release: str) -> str:
+    """The folder of the machine that counts a cell, in raw/."""
+    return f"exact-{release}{'' if cell.cpus == 1 else f'-{cell.cpus}cpus'}"
 
 
 @contextmanager
