@@ -3,7 +3,7 @@
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
 # Nothing is installed twice; what is there already is left alone.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site] [--campaign]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --guest       also what building and booting a guest needs
@@ -13,6 +13,7 @@
 #   --programs    also what unpacks and drives the programs of runners/programs/*.toml
 #   --dev         also what the tests and the checks of this repository need
 #   --site        the Python environment alone, with what makes the documentation's site
+#   --campaign    also Snakemake, in a Python environment of its own
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -114,6 +115,7 @@ for word in "$@"; do
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
 	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
+	--campaign) lock=$here/requirements-campaign.lock ;;
 	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
 	--claims) packages+=(wrk) ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;

@@ -18,7 +18,7 @@ export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
-scripts=(runners/*.sh runners/box/*.sh docs/build.sh .ci/run)
+scripts=(runners/*.sh runners/box/*.sh runners/campaign/*.sh docs/build.sh .ci/run)
 pytest=(python -m pytest -o "cache_dir=$cache/pytest")
 machine='root or guest' # these have the machine to themselves
 

@@ -3,6 +3,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from runners.errors import RunError, UsageError
 from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
 from runners.exact.count import count_cells
 from runners.exact.decode.payload import LEAST_SIZE
-from runners.exact.knobs import NOTHING, find
+from runners.exact.knobs import Knob, find
 from runners.exact.machine.boot import UnknownCpuError
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
@@ -45,19 +46,20 @@ def run(
     journal: Journal,
     argv: list[str],
     moved_to: Path | None = None,
+    part: tuple[Work, Checkpoints] | None = None,
 ) -> None:
-    """Count every exact cell of the options into `destination`, which the caller may move later.
+    """Count the exact cells of the options into `destination`, which the caller may move later.
 
-    Raises UsageError, RunError.
+    A job of a campaign counts a `part` of them. Raises UsageError, RunError.
     """
     options = session.options
-    cells = plan_cells(options)
+    todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, journal)
     manifest = Manifest(options, argv)
-    kept = stored_results(session.invoker)
-    station = Station(folder.raw, session.invoker, kept, session.progress, options.knobs)
+    (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
+    station = Station(folder.raw, session.invoker, kept, session.progress)
     try:
-        counted = [station.count(work) for work in by_machine(options.kernels, cells)]
+        counted = [station.count(each) for each in work]
     except KeyboardInterrupt:
         if not kept.count:
             raise
@@ -73,7 +75,8 @@ def run(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
     folder.commit(text)
-    kept.forget()
+    if not part:
+        kept.forget()
 
 
 def stored_results(who: Invoker) -> Checkpoints:
@@ -134,15 +137,26 @@ def missing(options: Options, counted: list[Counted]) -> list[dict[str, Any]]:
     return lacks
 
 
-def by_machine(kernels: Sequence[str], cells: Sequence[ExactCell]) -> list[Work]:
-    """Each kernel's cells, by the machine that they need."""
+def by_machine(
+    kernels: Sequence[str], cells: Sequence[ExactCell], knobs: Sequence[str] = ()
+) -> list[Work]:
+    """Each kernel's cells by the machine that they need, without and then with each knob."""
     return [
-        (kernel, cpus, chosen)
+        (kernel, cpus, (*chosen, *_with_knobs(chosen, knobs)))
         for kernel in kernels
         for cpus in sorted(set(CPUS.values()))
         if (chosen := tuple(cell for cell in cells if cell.cpus == cpus))
         if not all(cell.impossible for cell in chosen)
     ]
+
+
+def _with_knobs(cells: Sequence[ExactCell], knobs: Sequence[str]) -> Iterator[ExactCell]:
+    """The cells that can be counted, with each knob, under numbers of their own."""
+    numbers = itertools.count(max(cell.id for cell in cells) + 1)
+    for name in knobs:
+        for cell in cells:
+            if not cell.impossible:
+                yield replace(cell, id=next(numbers), knob=find(name))
 
 
 @dataclass(frozen=True)
@@ -153,71 +167,80 @@ class Station:
     who: Invoker
     kept: Checkpoints
     progress: Progress
-    knobs: tuple[str, ...] = ()
 
     def count(self, work: Work) -> Counted:
         """Count the cells of a machine. Raises UsageError, RunError."""
         kernel, cpus, cells = work
-        progress, cache = self.progress, self.who.cache
+        progress = self.progress
         name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
         absent = {cell: cell.impossible for cell in cells if cell.impossible}
-        try:
+        with told():
             with progress.step(f"exact {name}: preparing"):
-                guest = prepare_guest(*(cache, kernel, progress.say), note=progress.note, cpus=cpus)
-                possible = [cell for cell in cells if cell not in absent]
-                todo, lacking = self._todo(possible, guest, absent)
+                guest, todo, lacking = self.prepare(work, absent)
             release = guest.machine.kernel.release
-            out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
+            out = self.raw / folder_of(cells[0], release)
             total = len(todo)
             with progress.step(f"exact {name}: counting"):
                 refused = count_cells(
                     *(guest, todo, out, self.kept),
                     lambda number, cell: progress.count(number, total, str(cell)),
                 )
-        except (guests.UnknownKernelError, UnknownCpuError) as error:
-            raise UsageError(f"{error}.") from error
-        except guests.GuestError as error:
-            raise RunError(str(error)) from error
         absent |= {cell: reason("exact-refused", said=why) for cell, why in refused.items()}
         runs = total - len(refused)
         return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
 
-    def _todo(
-        self, cells: Sequence[ExactCell], base: ExactGuest, absent: dict[ExactCell, Reason]
-    ) -> tuple[list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
-        """The cells and their guests, without and then with each knob; knob → why it is missing.
+    def prepare(
+        self, work: Work, absent: dict[ExactCell, Reason]
+    ) -> tuple[ExactGuest, list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
+        """The machine's guest, its cells each with their own; knob → why it is missing.
 
-        A cell whose transport needs what the kernel lacks goes to `absent`.
+        A cell whose transport needs what the kernel lacks goes to `absent`. Raises GuestError.
         """
+        kernel, cpus, cells = work
+        around = (self.progress.say, self.progress.note)
+        base = prepare_guest(self.who.cache, kernel, around[0], note=around[1], cpus=cpus)
         todo: list[tuple[ExactGuest, ExactCell]] = []
         lacking: dict[str, str] = {}
-        numbers = itertools.count(max(cell.id for cell in cells) + 1)
-        for name in ("", *self.knobs):
-            knob = find(name) if name else NOTHING
-            for needs, group in _by_needs(cells):
-                around = (base, knob, self.progress.say, self.progress.note, *needs)
-                try:
-                    guest, turned = guest_with_knob(self.who.cache, *around)
-                except LackingError as error:
-                    if name:
-                        lacking[name] = error.sentence
-                    else:
-                        why = reason("exact-refused", said=error.sentence)
-                        absent |= dict.fromkeys(group, why)
-                    continue
-                for cell in group:
-                    number = next(numbers) if name else cell.id
-                    most = min(cell.messages, turned.messages or cell.messages)
-                    todo.append((guest, replace(cell, id=number, messages=most, knob=turned)))
-        return todo, lacking
+        for (knob, *needs), group in _by_needs([cell for cell in cells if cell not in absent]):
+            try:
+                guest, turned = guest_with_knob(self.who.cache, base, knob, *around, *needs)
+            except LackingError as error:
+                if knob.name:
+                    lacking[knob.name] = error.sentence
+                else:
+                    why = reason("exact-refused", said=error.sentence)
+                    absent |= dict.fromkeys(group, why)
+                continue
+            for cell in group:
+                most = min(cell.messages, turned.messages or cell.messages)
+                todo.append((guest, replace(cell, messages=most, knob=turned)))
+        return base, todo, lacking
+
+
+def folder_of(cell: ExactCell, release: str) -> str:
+    """The folder of the machine that counts a cell, in raw/."""
+    return f"exact-{release}{'' if cell.cpus == 1 else f'-{cell.cpus}cpus'}"
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a guest fails at, as UsageError or RunError."""
+    try:
+        yield
+    except (guests.UnknownKernelError, UnknownCpuError) as error:
+        raise UsageError(f"{error}.") from error
+    except guests.GuestError as error:
+        raise RunError(str(error)) from error
 
 
 def _by_needs(
     cells: Sequence[ExactCell],
-) -> Iterator[tuple[tuple[Sequence[str], Sequence[str]], list[ExactCell]]]:
-    """Cells that need the same kernel modules and programs together."""
-    for needs in dict.fromkeys((cell.path.modules, cell.path.programs) for cell in cells):
-        yield needs, [cell for cell in cells if (cell.path.modules, cell.path.programs) == needs]
+) -> Iterator[tuple[tuple[Knob, Sequence[str], Sequence[str]], list[ExactCell]]]:
+    """Cells with one knob that need the same kernel modules and programs, together."""
+    groups: dict[tuple[Knob, Sequence[str], Sequence[str]], list[ExactCell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.knob, cell.path.modules, cell.path.programs), []).append(cell)
+    yield from groups.items()
 
 
 def fast_cells(options: Options) -> list[ExactCell]:

@@ -35,14 +35,19 @@ class CountedCell(NamedTuple):
 Count = Callable[[ExactGuest, ExactCell], CountedCell]
 
 
+def code_digest() -> str:
+    """The recorder, and our own code."""
+    sources = [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]
+    return digest(b"".join(path.read_bytes() for path in sources))
+
+
 class Checkpoints:
     """A folder with a file for each finished cell. Several threads may use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._used: list[Path] = []
-        sources = [PLUGIN, *sorted(Path(__file__).parents[1].rglob("*.py"))]
-        self._code = digest(b"".join(path.read_bytes() for path in sources))
+        self.used: list[Path] = []
+        self._code = code_digest()
         self.count = 0
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
@@ -57,7 +62,7 @@ class Checkpoints:
         inputs = [guest.recipe, self._code, asdict(cell), cell.order]
         key = digest(json.dumps(inputs, sort_keys=True).encode())
         path = self._folder / f"{key[:32]}.json"
-        self._used.append(path)
+        self.used.append(path)
         if (known := read_sealed(path)) is not None:
             self.count += 1
             return CountedCell(*known)
@@ -71,5 +76,5 @@ class Checkpoints:
 
     def forget(self) -> None:
         """Remove the checkpoints of a run that is complete."""
-        for path in self._used:
+        for path in self.used:
             remove(path)
