@@ -45,6 +45,13 @@ LONGEST = 1200.0  # seconds of an undisturbed run, the first boot of a guest inc
 BUSY_TRIES = 40
 
 
+def instead(words: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """A command line with these options in place of its own."""
+    at = [number for number, word in enumerate(words) if word in given and word.startswith("--")]
+    rest = [word for number, word in enumerate(words) if not {number, number - 1} & set(at)]
+    return (*rest, *given)
+
+
 class Results:
     """A line for each thing that was tried; what is in the file is not tried again.
 

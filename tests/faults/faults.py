@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 import psutil
 
-from tests.faults.campaign import FORMS, Campaign, forget_checkpoints
+from tests.faults.campaign import FORMS, Campaign, forget_checkpoints, instead
 from tests.faults.signals import report
 from tests.faults.started import BUSY, PATIENCE, Started, forget, last, start, wrong
 from tests.faults.table_of_faults import FAULTS, SHELL, Fault
@@ -46,13 +46,6 @@ def interfere(run: Started, fault: Fault, patience: float) -> bool:
     words = f"PID={pid}; RUN={run.process.pid}; OUT={above}\n{fault.then}"
     subprocess.run([*place, words], check=False)
     return True
-
-
-def instead(words: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """A command line with these options in place of its own."""
-    at = [number for number, word in enumerate(words) if word in given and word.startswith("--")]
-    rest = [word for number, word in enumerate(words) if not {number, number - 1} & set(at)]
-    return (*rest, *given)
 
 
 def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:

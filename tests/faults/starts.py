@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from tests.faults.campaign import FORMS, LONGEST, Campaign, Row
+from tests.faults.campaign import FORMS, LONGEST, Campaign, Row, instead
 from tests.faults.machine import MEASURING, difference, role
 from tests.faults.signals import report
 from tests.faults.started import (
@@ -145,7 +145,7 @@ def restart(campaign: Campaign, seed: int, number: int) -> dict[str, Any]:
     """SIGKILL of a runner while the run measures, and a start within a second."""
     draw, sampler = random.Random(f"restart {seed}/{number}"), Sampler()
     with sampler.watching():
-        first = start(campaign.sandbox, (*FORMS[FORM], *LONG))
+        first = start(campaign.sandbox, instead(FORMS[FORM], LONG))
         sampler.runs.append(first)
         wanted = draw.choice(("collector", "bpftrace", "workload"))
         if not first.watch(lambda: bool(first.of_role(wanted)), LONGEST):
