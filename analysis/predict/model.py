@@ -174,7 +174,8 @@ def _within(observed: Observed, whole: Price, part: Price) -> Price:
     """A part of the path, made smaller as the path has to be, to be no more than the request."""
     time = observed.elapsed_us if observed.opened else observed.answer_us
     cpu = max(observed.busy, LEAST_BUSY) * observed.elapsed_us
-    time_over, cpu_over = max(1.0, whole.time / time), max(1.0, whole.cpu / cpu)
+    time_over = max(1.0, whole.time / time) if time else 1.0  # without an answer it is not known
+    cpu_over = max(1.0, whole.cpu / cpu)
     return Price(part.time / time_over, part.client / cpu_over, part.server / cpu_over)
 
 

@@ -11,18 +11,17 @@ import datetime
 import hashlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from runners import mounts, prices
+from runners.bench.in_turn import PLACEMENTS, measure_case, serving, started_on
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.collect import bcc
 from runners.collect.scripts import PROBES
@@ -32,14 +31,12 @@ from runners.paths import REPOSITORY
 from runners.process import attempt, command, last_line
 from runners.programs import engine
 from runners.programs.place import LiveValues
-from runners.programs.program import TRANSPORTS, Case, Program, client_command, names, start_of
+from runners.programs.program import Case, Program, client_command, names
 from runners.programs.service import Service
 
 DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
-SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS, MEASURE_SECONDS = 0.5, 3, 5, 1.0
-REPEATS = 6
+SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS = 0.5, 3, 5
 PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
-PLACEMENTS = {"same-cpu": (0, 0), "cross-cpu": (0, 1)}  # the server, the client
 PART = 10  # of a case's requests: so many are counted exactly
 LEDGER, MEASURED = "digests.tsv", "measured.json"
 
@@ -124,7 +121,7 @@ def predict_case(program: Program, case: Case, folder: Path, placement: str) -> 
     """Drive a case over TCP, watch it, and predict. Raises RunError."""
     with tempfile.TemporaryDirectory(prefix="pathcost-") as place:
         where = Path(place)
-        with serving(program, case, "tcp", placement) as service:
+        with serving(program, case, "tcp", placement, _say) as service:
             turns = turns_by_port(service, case, folder, placement)
             done: dict[str, Any] = {}
             seen_enough = threading.Event()
@@ -147,30 +144,6 @@ def predict_case(program: Program, case: Case, folder: Path, placement: str) -> 
             raise RunError(done["error"])
         predicted = _analysed(where, seen, folder)
     return together(predicted, pids, ports, turns, done)
-
-
-@contextmanager
-def started_on(number: int) -> Iterator[None]:
-    """What this thread starts runs on this CPU alone; the last, where there are fewer.
-
-    Where the scheduler places a pair as it likes, the placement changes from second to second, and
-    a round trip by more than the transport does.
-    """
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(allowed)[min(number, len(allowed) - 1)]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-@contextmanager
-def serving(program: Program, case: Case, transport: str, placement: str) -> Iterator[Service]:
-    with ExitStack() as stack:
-        with started_on(PLACEMENTS[placement][0]):
-            running = engine.running(program, case.name, transport, say=_say)
-            service = stack.enter_context(running)
-        yield service
 
 
 def turns_by_port(service: Service, case: Case, folder: Path, placement: str) -> dict[str, float]:
@@ -312,7 +285,7 @@ def _check(folder: Path, programs: Sequence[Program]) -> int:
             continue
         _say(f"measuring {name}")
         try:
-            found = measure_case(program, case, said["placement"])
+            found = measure_case(program, case, said["placement"], _say)
         except (RunError, UsageError) as error:
             found = {"failed": str(error)}
         measured[name] = found | {"commit": _commit(), "when": _now()}
@@ -327,57 +300,6 @@ def verify(folder: Path) -> None:
     for name, known in digests.items():
         if digest(folder / f"{name}.json") != known:
             raise RunError(f"the prediction of {name} was changed after its digest was taken.")
-
-
-def measure_case(program: Program, case: Case, placement: str) -> dict[str, Any]:
-    """Run the case over both transports in turn: A B B A. Raises RunError."""
-    rows: dict[str, list[dict[str, Any]]] = {"tcp": [], "unix": []}
-    with _both(program, case, placement) as services:
-        for repeat in range(REPEATS):
-            order = ("tcp", "unix") if repeat % 2 == 0 else ("unix", "tcp")
-            for transport in order:
-                with started_on(PLACEMENTS[placement][1]):
-                    result = services[transport].drive(case, transport, seconds=MEASURE_SECONDS)
-                if result["error"]:
-                    raise RunError(f"over {transport}: {result['error']}")
-                counters, requests = result["counters"], result["requests"]
-                used = counters["user_ns"] + counters["system_ns"]
-                rows[transport].append(
-                    {
-                        "elapsed_us": 1e6 / result["per_second"],
-                        "cpu_us": used / 1000 / requests,
-                        "requests": requests,
-                        "counted": result.get("counted"),
-                    }
-                )
-    return {transport: rows[transport] for transport in rows} | {
-        figure: difference(rows, figure) for figure in ("elapsed_us", "cpu_us")
-    }
-
-
-def difference(rows: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, float]:
-    """What TCP takes more: the mean over repeats, and its standard error, paired by repeat."""
-    pairs = list(zip(rows["tcp"], rows["unix"], strict=True))
-    found = [tcp[figure] - unix[figure] for tcp, unix in pairs]
-    return {
-        "value": round(statistics.mean(found), 4),
-        "error": round(statistics.stdev(found) / len(found) ** 0.5, 4),
-        "of": round(statistics.mean(tcp[figure] for tcp, _ in pairs), 4),
-    }
-
-
-@contextmanager
-def _both(program: Program, case: Case, placement: str) -> Iterator[dict[str, Service]]:
-    with ExitStack() as stack:
-        starts = {name: start_of(program, case, name) for name in TRANSPORTS}
-        services: dict[str, Service] = {}
-        for transport in TRANSPORTS:
-            if transport == "tcp" and starts["tcp"] == starts["unix"]:
-                services["tcp"] = services["unix"]
-                services["tcp"].drive(case, "tcp", requests=max(case.clients, case.requests // 10))
-                continue
-            services[transport] = stack.enter_context(serving(program, case, transport, placement))
-        yield services
 
 
 def digest(file: Path) -> str:

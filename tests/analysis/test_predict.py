@@ -191,6 +191,11 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
 
 
+def test_without_an_answer_nothing_bounds_the_path(prices: Prices) -> None:
+    """Turns without an answer in the time that was counted: a watch that ended in between."""
+    assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
+
+
 def test_a_stream_is_not_predicted(prices: Prices) -> None:
     assert predict(replace(PING, sends=2000), prices, EXACT).verdict is Verdict.STREAM
     assert predict(replace(PING, sends=17), prices, EXACT).verdict is Verdict.GAIN
