@@ -37,7 +37,7 @@ static const char help[] =
 	"  --in-flight N, --clients N   for pattern pipeline (8); clients and paced (4)\n"
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
-	"  --cold             before each read, do work that makes the CPU forget the path\n"
+	"  --cold             before a read, do work that makes the CPU forget the path\n"
 	"  --cell ID, --timeout SECONDS   the markers' number (0); of the cell (60)\n"
 	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
 	"  --samples FILE, --samples-fd FD   each iteration's ns, as little-endian uint32\n"
