@@ -95,11 +95,6 @@ class Crosscheck:
             f"{len(blind)} of the {len(exact)})"
         )
 
-    @property
-    def told(self) -> tuple[FunctionRow, ...]:
-        """What the report lists: the probed functions and every difference."""
-        return tuple(r for r in self.rows if r.bpftrace is not None or r.verdict in DIFFERENT)
-
 
 def hits_text(found: Sequence[Crosscheck]) -> str:
     """How many functions a round trip calls, of the first kernel, size and conditions."""

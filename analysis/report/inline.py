@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Text within blocks, and how figures are written in it.
 
-The elements strong, code, q, br, abbr, span, svg and a are for both writers: see AROUND in
+The elements strong, small, code, q, br, abbr, span and a are for both writers: see AROUND in
 markdown.py.
 """
 
@@ -54,7 +54,7 @@ def hidden(text: str) -> Markup:
 
 def above(text: str, below: str) -> str:
     """`text`, and smaller below it what it is to be read with."""
-    return say('{}<span class="spread">{}</span>', text, below) if below else text
+    return say("{}<small>{}</small>", text, below) if below else text
 
 
 def conditions_text(cells: Workload, joint: str = " · ") -> str:

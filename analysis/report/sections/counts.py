@@ -243,8 +243,8 @@ def agreement(analysis: Analysis, _: Figures) -> Blocks:
     apart = "per message, in the run where the two are furthest apart"
     if analysis.disagreements:
         yield _comparisons(analysis.disagreements, f"They disagree: {apart}")
-    if agreeing := [one for one in comparisons if one.agree]:
-        summary = f"The {counted(len(agreeing), 'comparison')} that agree"
+    if agreeing := [one for one in comparisons if one.agree and not one.equal]:
+        summary = f"{counted(len(agreeing), 'comparison')} that agree and are not equal"
         yield Group("closed", summary, [_comparisons(agreeing, f"They agree: {apart}")])
 
 

@@ -15,6 +15,7 @@ from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_
 
 COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
 MOST_SHAPES = 9  # of iterations: how many have a line
+DETAILS = "Layers, call trees and functions: in folded/, or in a report of fewer transports."
 MOST_BESIDE = 4  # transports side by side in a table; more are rows, or have tables of their own
 
 
@@ -96,9 +97,13 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
         yield from (joined(_totals(cell), " ") for cell in cells)
         yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
+    many = len(cells) > MOST_BESIDE
+    if many and not first:
+        yield Text("note", DETAILS)
+        return
     for place, part in enumerate(found.together(MOST_BESIDE)):
         beside = list(_beside(part, first and place == 0))
-        if len(cells) > MOST_BESIDE:
+        if many:
             yield Group("closed", f"In detail: {listed([c.transport for c in part.cells])}", beside)
         else:
             yield from beside
@@ -248,12 +253,12 @@ def _shapes(cell: ExactCell) -> Iterator[str]:
 def _crosscheck(found: Crosscheck) -> Group:
     words = [f"{len(told)}: {verdict}. " for verdict in DIFFERENT if (told := found.of(verdict))]
     rows = []
-    for row in found.told:
+    for row in found.of(*DIFFERENT):
         counts = (row.bpftrace, row.ftrace, row.exact)
         figures = ["" if count is None else number(count) for count in counts]
         rows.append((code(row.function), row.layer, *figures, row.verdict))
     table = Table(
-        "Calls a message: what bpftrace counts, and every function that differs",
+        "Calls a message of every function that differs",
         ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows,
     )  # fmt: skip
     text = (
