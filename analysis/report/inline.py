@@ -14,7 +14,7 @@ from analysis.conditions import Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.quantities import Measure
 from analysis.report.blocks import Cell
-from analysis.wording import MINUS, NOT_MEASURED, amount, size_text, spread
+from analysis.wording import MINUS, NOT_MEASURED, amount, place_title, size_text, spread
 
 INVALID = Markup(' <abbr title="invalid: used in no verdict">invalid</abbr>')
 
@@ -58,7 +58,8 @@ def above(text: str, below: str) -> str:
 
 
 def conditions_text(cells: Workload, joint: str = " · ") -> str:
-    return joint.join((cells.pattern, size_text(cells.size), cells.conditions))
+    title = place_title(cells.conditions)
+    return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))
 
 
 def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:

@@ -23,12 +23,13 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
     if not analysis.exact:
         return
     first, journey = analysis.exact[0].cells[0], figures.get("journey")
-    yield (
-        f"Every instruction that an emulated CPU ({first.cpu}, QEMU {first.qemu}) executed. It "
-        "runs the same program in the same way every time. These are counts, not times: this CPU "
-        "has no caches, no contention, no branch prediction, no microcode and no hypervisor below "
-        "it. Other models of CPU execute other instructions (--knob cpu=…)."
-    )
+    yield say(
+        "Every instruction, of kernel and user space, that an emulated CPU ({}, QEMU {}) executed. "
+        "It runs the same program in the same way every time. These are counts, not times: this "
+        "CPU has no caches, no contention, no branch prediction, no microcode and no hypervisor "
+        "below it. For another model of CPU the kernel may pick other code: {} counts it.",
+        first.cpu, first.qemu, code("./runners/run.sh --exact --knob cpu=max"),
+    )  # fmt: skip
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
     yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
@@ -146,10 +147,11 @@ def _beside(found: Comparison, first: bool) -> Blocks:
     names = [cell.transport for cell in cells]
     yield _layers(found)
     helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
+    rest = f" In no layer: at most {found.unclassified:.2%}." if found.unclassified else ""
     yield Text(
         "note",
         f"A layer includes the helpers that it calls (locks, lists): {', '.join(helpers)} "
-        f"instructions. In no layer: at most {found.unclassified * 100:.2f} %.",
+        f"instructions.{rest}",
     )
     if len(cells) > 1:
         caption = (
