@@ -28,7 +28,7 @@ THEMED = {
 }
 # The page's style sheet names the font; nothing refers to a group.
 SVG_NOISE = re.compile(
-    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|(?<=<g) id=[^>]*(?=>)"
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|(?<=<g) id=\"[^\"]*\""
     r"|font-family: [^;]*; | transform=.rotate\(-0 [^)]*\).", re.DOTALL,
 )  # fmt: skip
 TAG, FINE = re.compile(r"<[^>]+>"), re.compile(r"(?<=\.\d\d)\d+")  # finer than any screen

@@ -25,11 +25,11 @@ LARGE = (
 CARD = (
     rf"\*\*(?P<title>{'|'.join(sorted(TITLES, key=len, reverse=True))})\*\*: [^;\d]*; "
     rf"(?P<total>{TIME}); (?P<first>[\w-]+) (?P<one>{TIME}); (?P<second>[\w-]+) (?P<two>{TIME}); "
-    rf"median, (?:95 % interval (?P<ends>{ENDS})|(?P<few>\d+) repeats?, too few for an interval); "
+    rf"(?:95 % interval (?P<ends>{ENDS})|(?P<few>\d+) repeats?, too few for an interval); "
     rf"(?P<ratio>{NUMBER}) times as long(?: \((?P<ratio_ends>{ENDS})\))?"
-    r"(?:; (?P<repeats>\d+) repeats?)?"
+    r"(?:; medians, (?P<repeats>\d+) repeats?)?"
 )
-INTERVAL = r"95 % intervals?(?=\)|,)"  # of a table's figures, each of which is checked
+INTERVAL = r"95 %(?: intervals?)?(?=\)|,)"  # of a table's figures, each of which is checked
 # "two CPUs: unix 35.6 µs, tcp 57.1 µs"
 SLIDE = (
     rf"(?P<title>{'|'.join(sorted(map(str.lower, TITLES), key=len, reverse=True))}): "

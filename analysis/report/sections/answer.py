@@ -27,14 +27,14 @@ BEYOND = "*"  # marks a rate that no connection reached
 def kicker(analysis: Analysis) -> str:
     """What was measured, where and when."""
     answer, manifest = analysis.answer, analysis.run.manifest
-    said = ["pathcost", analysis.run.name]
+    said = ["pathcost", analysis.run.name, manifest.started[:10]]
     if answer:
         said += [
             title_text(answer),
             *filter(None, [answer.ways]),
             *([f"times: {answer.host}"] if answer.placed else []),
         ]
-    return " · ".join([*said, manifest.started[:10]])
+    return " · ".join(said)
 
 
 def first_screen(analysis: Analysis, figures: Figures) -> Blocks:
@@ -71,9 +71,8 @@ def _card(answer: Answer, conditions: str, longest: float) -> Card:
     sign = "+" if pair.added.value > 0 else ""
     large = sign + part_text(pair.added)
     figure, _, ends = large.partition(" (")
-    repeats = counted(pair.added.repeats, "repeat")
+    repeats = f"medians, {counted(pair.added.repeats, 'repeat')}"
     sure = [f"95 % interval {ends.rstrip(')')}", repeats] if ends else [interval_text(pair.added)]
-    sure[0] = f"median, {sure[0]}"
     ratio = f"{number(pair.ratio.value)} times as long"
     if pair.ratio.low is not None and pair.ratio.high is not None:
         ratio += f" ({number(pair.ratio.low)} to {number(pair.ratio.high)})"
@@ -96,7 +95,7 @@ def _matters(answer: Answer) -> Card:
         rows.append((f"{rate:,}", *map(_share, shares)))
     heads = numbers(*(capital(title_of(placed.conditions)) for placed in places))
     name, over = answer.names[1], transport_text(answer.names[1])
-    caption = f"Share of a CPU that {over} adds, by CPU time {_speed(answer)} (95 % interval)"
+    caption = f"CPU share that {over} adds, by CPU time {_speed(answer)} (95 %)"
     beyond = any(share.beyond for placed in places for share in placed.shares)
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]
     mark = f"{BEYOND} {capital(_each(answer))} a second of one connection: {listed(reached)}"
