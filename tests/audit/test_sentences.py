@@ -46,7 +46,7 @@ On this machine TCP adds 5.00 µs (5.00 to 5.00) to a round trip on one CPU and 
 **Two CPUs, never asleep**: both processes poll; +5.00 µs; unix 4.00 µs; tcp 9.00 µs; 95 % \
 interval 5.00 to 5.00; 2.25 times as long (2.25 to 2.25); medians, 6 repeats
 
-**CPU share that TCP adds, by CPU time at full speed (95 %)**
+**CPU share TCP adds, by CPU time at full speed (95 %)**
 
 | requests/s | One CPU | Two CPUs |
 | --- | ---: | ---: |

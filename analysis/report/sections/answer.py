@@ -95,7 +95,7 @@ def _matters(answer: Answer) -> Card:
         rows.append((f"{rate:,}", *map(_share, shares)))
     heads = numbers(*(capital(title_of(placed.conditions)) for placed in places))
     name, over = answer.names[1], transport_text(answer.names[1])
-    caption = f"CPU share that {over} adds, by CPU time {_speed(answer)} (95 %)"
+    caption = f"CPU share {over} adds, by CPU time {_speed(answer)} (95 %)"
     beyond = any(share.beyond for placed in places for share in placed.shares)
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]
     mark = f"{BEYOND} {capital(_each(answer))} a second of one connection: {listed(reached)}"
