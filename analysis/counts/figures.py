@@ -103,7 +103,11 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
         [ledger.row(name) for name in (*COMPARED, *(f"{name}{end}" for name in SCHEDULED))]
     )
     best, alike = _differing(best, ledger.transports)
-    labelled = [(f"{row.measure.words}{_per(row)} ({line.target})", line) for row, line in best]
+    pers = {"round trip": " per round trip"}
+    words = [f"{row.measure.words}{pers.get(row.measure.per, '')}" for row, _ in best]
+    labelled = [
+        (f"{said} ({line.target})", line) for said, (_, line) in zip(words, best, strict=True)
+    ]
     panels = tuple(
         Panel(place, points)
         for place in ledger.conditions
@@ -119,10 +123,6 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
     plot = partial(plots.ledger_plot, unit="per message unless noted")
     return _drawn("ledger", title, f"{caption} {_from(best)}", alt, plot, panels)
-
-
-def _per(row: Row) -> str:
-    return " per round trip" if row.measure.per == "round trip" else ""
 
 
 def _drawn(name: str, title: str, caption: str, alt: str, plot: Plot, panels: Panels) -> Drawn:

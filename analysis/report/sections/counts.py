@@ -248,12 +248,9 @@ def agreement(analysis: Analysis, _: Figures) -> Blocks:
     )
     for place, table in enumerate(analysis.agreements):
         yield _agreement_table(table, "closed" if place else "open")
-    apart = "per message, in the run where the two are furthest apart"
     if analysis.disagreements:
-        yield _comparisons(analysis.disagreements, f"They disagree: {apart}")
-    if agreeing := [one for one in comparisons if one.agree and not one.equal]:
-        summary = f"{counted(len(agreeing), 'comparison')} that agree and are not equal"
-        yield Group("closed", summary, [_comparisons(agreeing, f"They agree: {apart}")])
+        caption = "They disagree: per message, in the run where the two are furthest apart"
+        yield _comparisons(analysis.disagreements, caption)
 
 
 def _agreement_table(table: Agreement, kind: str) -> Group:

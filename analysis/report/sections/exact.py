@@ -98,8 +98,7 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
         yield from (joined(_totals(cell), " ") for cell in cells)
         yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
-    many = len(cells) > MOST_BESIDE
-    if many and not first:
+    if (many := len(cells) > MOST_BESIDE) and not first:
         yield Text("note", DETAILS)
         return
     for place, part in enumerate(found.together(MOST_BESIDE)):

@@ -68,9 +68,8 @@ def unasked(analysis: Analysis, _: Figures) -> Blocks:
             "This run did not ask these questions. Each command makes a report that answers one; "
             "the page behind it has the answer of another machine."
         )
-        yield Items([_item(question) for question in left])
-
-
-def _item(question: Question) -> str:
-    page = say(" ({})", code(question.measured)) if question.measured else ""
-    return say("{} {}{}", question.words, code(question.command), page)
+        pages = [code(question.measured) if question.measured else "" for question in left]
+        said = zip(left, pages, strict=True)
+        yield Items(
+            [say("{} {} {}", asked.words, code(asked.command), page) for asked, page in said]
+        )
