@@ -142,8 +142,9 @@ def boxes(
     corners = [
         ((x, y), (x, y + TALL), (x + wide, y + TALL), (x + wide, y)) for _, x, wide, y in placed
     ]
-    look = {"facecolors": fills, "edgecolors": CARD, "linewidths": 0.4, "clip_on": False}
-    ax.add_collection(PolyCollection(corners, **look))
+    drawn = PolyCollection(corners, facecolors=fills, edgecolors=CARD, linewidths=0.4)
+    drawn.set_clip_on(False)
+    ax.add_collection(drawn)
     for name, x, wide, y in placed:
         if text := _fitting(name, wide / widest):
             ax.text(x, y + TALL / 2, f" {text}", va="center", fontsize=10, color=ink, clip_on=True)
