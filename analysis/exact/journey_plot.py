@@ -9,15 +9,7 @@ from matplotlib.figure import Figure
 from analysis.drawing import INK, RULE, colour
 from analysis.exact.iteration import Slice
 from analysis.exact.journey import Journey
-from analysis.functions.flame import (
-    CHARACTER,
-    LEAST_SHARE,
-    REST,
-    REST_COLOUR,
-    boxes,
-    legend,
-    stacked,
-)
+from analysis.functions import flame
 
 ROW = 0.22  # inches
 WORD_ROWS = 3
@@ -33,24 +25,25 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     ]
     heights = [ABOVE + 1 + depth for depth in depths]
     unit = "instructions since the sender's system call"
-    figure, axes = stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
+    figure, axes = flame.stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
     transports = [journey.transport for journey in found]
     for ax, journey, depth in zip(axes, found, depths, strict=True):
         ax.set_title(journey.title, color=colour(journey.transport, transports))
         stages = [(stage.name, stage.start, stage.width, -1) for stage in journey.stages]
-        boxes(ax, stages, widest, [RULE] * len(stages), INK)
+        flame.boxes(ax, stages, widest, [RULE] * len(stages), INK)
         seen = [box for box in journey.boxes if _seen(box, widest)]
         placed = [(box.name, box.start, box.width, box.depth) for box in seen]
-        boxes(ax, placed, widest, [colours.get(box.name, REST_COLOUR) for box in seen])
+        flame.boxes(ax, placed, widest, [colours.get(box.name, flame.REST_COLOUR) for box in seen])
         _marks(ax, journey, widest)
         ax.set_ylim(depth, -1 - ABOVE)
     shown = {box.name for journey in found for box in journey.boxes if _seen(box, widest)}
-    legend(figure, {name: fill for name, fill in colours.items() if name in shown or name == REST})
+    shown.add(flame.REST)
+    flame.legend(figure, {name: fill for name, fill in colours.items() if name in shown})
     return figure
 
 
 def _seen(box: Slice, widest: int) -> bool:
-    return box.width >= LEAST_SHARE * widest
+    return box.width >= flame.LEAST_SHARE * widest
 
 
 def _marks(ax: Axes, journey: Journey, widest: int) -> None:
@@ -61,7 +54,7 @@ def _marks(ax: Axes, journey: Journey, widest: int) -> None:
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue
-        wide = len(mark.words) * CHARACTER * widest
+        wide = len(mark.words) * flame.CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")

@@ -184,11 +184,6 @@ def _totals(cell: ExactCell) -> Iterator[str]:
     if again := cell.repeated():
         names = listed([f"{name} (+{n:,})" for name, n in again.most_common()])
         yield f"In steps that is {cell.steps:,}, by string instructions in {names}."
-    for usual in cell.shapes[:1]:
-        yield (
-            f"{usual.iterations} of {cell.iterations} iterations call the same functions equally "
-            f"often, in {usual.least:,} to {usual.most:,} steps."
-        )
 
 
 def _payload(cell: ExactCell) -> str:
