@@ -209,9 +209,9 @@ class Answer:
     def clauses(self) -> list[tuple[str, str, str]]:
         """A kernel, what it does (`copies each byte …`), and where that was counted."""
         run = next(filter(None, map(self.count, ("instructions", "function_calls"))), None)
-        does = "executes {} instructions{}, for each message"
+        does = "executes {} instructions{}, for each message in the most frequent round trip"
         if run and run.row.measure.id != "instructions":
-            does = does.replace("executes {} instructions", "makes {} function calls")
+            does = "makes {} function calls{}, for each message"
         return [
             (kernel_text(found.row.lines[0].kernel), self._each(found, words), found.counter)
             for found, words in (
@@ -329,7 +329,8 @@ def _counted(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Counted | 
         if entries:
             low, high = min(e.value for e in entries), max(e.value for e in entries)
             figures[name] = spread(low, high, unit) or amount(low, unit)
-    counter = counter_text(run, line.target, line.kernel, cpu)
+    one_cpu = {conditions for conditions, _ in line.entries} == {"same-cpu"}
+    counter = counter_text(run, line.target, line.kernel, cpu, one_cpu)
     return Counted(row, figures, counter) if figures else None
 
 

@@ -87,4 +87,5 @@ def atlas_plot(marks: Sequence[Mark], titles: dict[str, tuple[str, str]]) -> Fig
 
 
 def _tick(value: float, unit: str) -> str:
-    return amount(value, unit) if unit else f"{value:,.0f}"
+    text = amount(value, unit) if unit else f"{value:,.0f}"
+    return text.replace(".00 ", " ").replace(".0 ", " ")  # 5 µs: the next tick is near

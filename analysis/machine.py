@@ -12,7 +12,7 @@ GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
 
 
 def machine_text(run: Run, kind: str, kernel: str) -> str:
-    """`guest 6.12.117 (emulated, cubic)`, `host 6.18.44 (VM, kvm, bbr)`.
+    """`guest 6.12.117 (emulated, TCP with cubic)`, `host 6.18.44 (VM, kvm, TCP with bbr)`.
 
     `kind` and `kernel` as in the tidy table. What the run did not record is left out.
     """
@@ -35,10 +35,10 @@ def kernel_text(kernel: str) -> str:
     return f"Linux {number[0] if number else kernel}"
 
 
-def counter_text(run: Run, kind: str, kernel: str, cpu: str) -> str:
-    """`counted on an emulated qemu64 CPU, default scheduler`; `cpu` is exact mode's."""
+def counter_text(run: Run, kind: str, kernel: str, cpu: str, one_cpu: bool) -> str:
+    """`counted on one emulated qemu64 CPU, default scheduler`; `cpu` is exact mode's."""
     if kind in EXACT:
-        return f"counted on an emulated {cpu} CPU, {EXACT[kind]}"
+        return f"counted on {'one' if one_cpu else 'an'} emulated {cpu} CPU, {EXACT[kind]}"
     target = next((t for t in run.targets if (t.kind, t.kernel) == (kind, kernel)), None)
     hardware = _hardware(run, target) if target else ""
     where = "in a guest" if kind == "guest" else "on this machine"
@@ -63,4 +63,5 @@ def _cpu(run: Run) -> str:
 
 
 def _congestion(target: Target) -> str:
-    return target.environment.settings.get(CONGESTION) or ""
+    name = target.environment.settings.get(CONGESTION)
+    return f"TCP with {name}" if name else ""

@@ -183,7 +183,7 @@ def _gap(found: Answered, ledger: Ledger) -> list[str]:
     gaps = [gap for gap in gaps if gap.transport == gaps[0].transport]
     said = [gap_text(gap) for gap in gaps]
     if any(gap.placement == ACROSS for gap in gaps) and (causes := _causes(found.run, ledger)):
-        said.append(f"Known causes of sleeping and waking across CPUs: {'; '.join(causes)}.")
+        said.append(f"What bears on sleeping and waking across CPUs: {'; '.join(causes)}.")
     return said
 
 

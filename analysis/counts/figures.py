@@ -19,14 +19,15 @@ from analysis.counts.ledger import (
 )
 from analysis.counts.measures import best_source, source_of
 from analysis.counts.plots import Panel, Point
-from analysis.counts.quantities import MEASURE_BY_ID
+from analysis.counts.quantities import MEASURE_BY_ID, ROUND_TRIP_PATTERNS
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.wording import counted, listed, number, size_text
 
-PER_MESSAGE = (
+COMPARED = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
-    "softirqs", "wakeups_per_message", "switches_per_message",
+    "softirqs",
 )  # fmt: skip
+SCHEDULED = ("wakeups", "switches")  # of a round trip, where the pattern has one
 KINDS = {
     "switches_voluntary": "voluntary: went to sleep",
     "switches_involuntary": "involuntary: was preempted",
@@ -97,9 +98,16 @@ def _differing(
 
 def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
-    best = _best([ledger.row(name) for name in PER_MESSAGE])
+    end = "" if ledger.pattern in ROUND_TRIP_PATTERNS else "_per_message"
+    best = _best(
+        [ledger.row(name) for name in (*COMPARED, *(f"{name}{end}" for name in SCHEDULED))]
+    )
     best, alike = _differing(best, ledger.transports)
-    labelled = [(f"{row.measure.words} ({line.target})", line) for row, line in best]
+    pers = {"round trip": " per round trip"}
+    words = [f"{row.measure.words}{pers.get(row.measure.per, '')}" for row, _ in best]
+    labelled = [
+        (f"{said} ({line.target})", line) for said, (_, line) in zip(words, best, strict=True)
+    ]
     panels = tuple(
         Panel(place, points)
         for place in ledger.conditions
@@ -109,11 +117,11 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
         return not_drawn("ledger", title, "no valid counts")
     caption = (
         "Read the line between the two marks: its length is the difference between the transports "
-        f"({conditions}; copies are per payload byte, all else per message; median over repeats). "
-        f"{alike}"
+        f"({conditions}; copies are per payload byte, all else per message unless noted; median "
+        f"over repeats). {alike}"
     )
     alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
-    plot = partial(plots.ledger_plot, unit="per message")
+    plot = partial(plots.ledger_plot, unit="per message unless noted")
     return _drawn("ledger", title, f"{caption} {_from(best)}", alt, plot, panels)
 
 

@@ -15,6 +15,7 @@ from analysis.raw.run import Missing
 from analysis.wording import source_text
 
 Column = tuple[str, str]  # conditions, transport
+GUEST = "--target guest has them"  # function probes
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
 FIRST_PATTERNS = ("pingpong",)
 FIRST_TRANSPORTS = ("unix", "tcp")
@@ -195,6 +196,8 @@ def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     about = _about(measure, missing)
     failed = [lack for lack in about if lack.requested]  # of more weight than what nobody wanted
     reasons = [lack.why.rstrip(".") for lack in failed or about]
+    if failed and all(lack.guest_has for lack in failed):
+        return f"{reasons[0]} ({GUEST})"
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 

@@ -124,7 +124,7 @@ def _journey(comparisons: Sequence[Comparison], where: str) -> Drawn:
 def _layers(comparisons: tuple[Comparison, ...], where: str) -> Drawn:
     caption = (
         f"A bar is one round trip ({where}), divided by what the kernel does. Compare the parts: "
-        "what two transports share is equally long in both. Helpers (locks, lists, memcpy) belong "
+        "which layers does one transport have alone? Helpers (locks, lists, memcpy) belong "
         "to the layer that calls them where probes/functions.tsv says so."
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import CARD, INK, RULE, colour
+from analysis.drawing import INK, RULE, colour
 from analysis.exact.iteration import Slice
 from analysis.exact.journey import Journey
-from analysis.functions.flame import DARK, LEAST_SHARE, REST, REST_COLOUR, legend, stacked
+from analysis.functions import flame
 
 ROW = 0.22  # inches
 WORD_ROWS = 3
 ABOVE = 1.1 + 0.8 * WORD_ROWS  # rows for the marks and their words
-CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
 SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
 
 
@@ -26,35 +25,25 @@ def journey_plot(found: Sequence[Journey], colours: dict[str, str]) -> Figure:
     ]
     heights = [ABOVE + 1 + depth for depth in depths]
     unit = "instructions since the sender's system call"
-    figure, axes = stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
+    figure, axes = flame.stacked(heights, 1.5 + ROW * sum(heights), widest, unit)
     transports = [journey.transport for journey in found]
     for ax, journey, depth in zip(axes, found, depths, strict=True):
         ax.set_title(journey.title, color=colour(journey.transport, transports))
-        for stage in journey.stages:
-            _bar(ax, stage, stage.name, -1, RULE, widest, INK)
-        for box in journey.boxes:
-            if _seen(box, widest):
-                fill = colours.get(box.name, REST_COLOUR)
-                _bar(ax, box, box.name, box.depth, fill, widest, DARK)
+        stages = [(stage.name, stage.start, stage.width, -1) for stage in journey.stages]
+        flame.boxes(ax, stages, widest, [RULE] * len(stages), INK)
+        seen = [box for box in journey.boxes if _seen(box, widest)]
+        placed = [(box.name, box.start, box.width, box.depth) for box in seen]
+        flame.boxes(ax, placed, widest, [colours.get(box.name, flame.REST_COLOUR) for box in seen])
         _marks(ax, journey, widest)
         ax.set_ylim(depth, -1 - ABOVE)
     shown = {box.name for journey in found for box in journey.boxes if _seen(box, widest)}
-    legend(figure, {name: fill for name, fill in colours.items() if name in shown or name == REST})
+    shown.add(flame.REST)
+    flame.legend(figure, {name: fill for name, fill in colours.items() if name in shown})
     return figure
 
 
 def _seen(box: Slice, widest: int) -> bool:
-    return box.width >= LEAST_SHARE * widest
-
-
-def _bar(ax: Axes, box: Slice, name: str, row: int, fill: str, widest: int, ink: str) -> None:
-    ax.broken_barh([(box.start, box.width)], (row, 0.92), color=fill, edgecolor=CARD, linewidth=0.4)
-    room = int(box.width / widest / CHARACTER)
-    text = name if room >= len(name) else f"{name[: room - 1]}…" if room >= 4 else ""
-    if text:
-        ax.text(
-            box.start, row + 0.48, f" {text}", va="center", fontsize=10, color=ink, clip_on=True
-        )
+    return box.width >= flame.LEAST_SHARE * widest
 
 
 def _marks(ax: Axes, journey: Journey, widest: int) -> None:
@@ -65,7 +54,7 @@ def _marks(ax: Axes, journey: Journey, widest: int) -> None:
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue
-        wide = len(mark.words) * CHARACTER * widest
+        wide = len(mark.words) * flame.CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")

@@ -18,7 +18,7 @@ from analysis.counts.ledger import transport_order, version
 from analysis.counts.measures import groups
 from analysis.functions.layers import CALLER, UNCLASSIFIED, own_layer
 from analysis.functions.table import EXACT_TARGET
-from analysis.wording import size_text, transport_text
+from analysis.wording import place, size_text, transport_text
 
 PROBES = ("bpftrace", "ftrace")
 # What the workload itself asks of the kernel round its window (clock, rusage, TCP_INFO), and what
@@ -91,14 +91,10 @@ class Crosscheck:
             return text
         blind = {row.function for row in self.rows if row.ftrace is None} & exact
         return (
-            f"{text} (ftrace counted {len(ftrace)} over {self.traced} round trips, and cannot see "
-            f"{len(blind)} of the {len(exact)})"
+            f"{text} (over {self.traced} round trips in a guest ftrace counted {len(ftrace)}: "
+            f"{len(ftrace & exact)} of these and {len(ftrace - exact)} others; it cannot see "
+            f"{len(blind)} of these)"
         )
-
-    @property
-    def told(self) -> tuple[FunctionRow, ...]:
-        """What the report lists: the probed functions and every difference."""
-        return tuple(r for r in self.rows if r.bpftrace is not None or r.verdict in DIFFERENT)
 
 
 def hits_text(found: Sequence[Crosscheck]) -> str:
@@ -113,7 +109,7 @@ def hits_text(found: Sequence[Crosscheck]) -> str:
     ]
     return (
         f"How many different kernel functions a round trip of {size_text(size)} calls "
-        f"({conditions}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}."
+        f"({place(conditions)}, default scheduler, exact mode on {kernel}): {'; '.join(texts)}."
         f"{BLIND if any(check.traced for check in found) else ''}"
     )
 

@@ -26,7 +26,12 @@ THEMED = {
     drawing.COLOURS["unix"]: "var(--unix)",
     drawing.COLOURS["tcp"]: "var(--tcp)",
 }
-SVG_NOISE = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL)
+# The page's style sheet names the font; nothing refers to a group.
+SVG_NOISE = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|(?<=<g) id=\"[^\"]*\""
+    r"|font-family: [^;]*; | transform=.rotate\(-0 [^)]*\).", re.DOTALL,
+)  # fmt: skip
+TAG, FINE = re.compile(r"<[^>]+>"), re.compile(r"(?<=\.\d\d)\d+")  # finer than any screen
 
 
 def html(page: Page, sortable: bool = True) -> str:
@@ -70,7 +75,7 @@ def _data(explored: Mapping[str, Any]) -> Markup:
 
 def _inline_svg(figure: Drawn) -> Markup:
     """A figure for the page: without prolog, in the page's colours, with ids of its own."""
-    svg = SVG_NOISE.sub("", figure.svg).strip()
+    svg = TAG.sub(lambda tag: FINE.sub("", tag[0]), SVG_NOISE.sub("", figure.svg).strip())
     for colour, variable in THEMED.items():
         svg = svg.replace(colour, variable)
     svg = re.sub(r'\bid="', f'id="{figure.name}-', svg)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Text within blocks, and how figures are written in it.
 
-The elements strong, code, q, br, abbr, span, svg and a are for both writers: see AROUND in
+The elements strong, small, code, q, br, abbr, span and a are for both writers: see AROUND in
 markdown.py.
 """
 
@@ -14,7 +14,7 @@ from analysis.conditions import Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.quantities import Measure
 from analysis.report.blocks import Cell
-from analysis.wording import MINUS, NOT_MEASURED, amount, size_text, spread
+from analysis.wording import MINUS, NOT_MEASURED, amount, place_title, size_text, spread
 
 INVALID = Markup(' <abbr title="invalid: used in no verdict">invalid</abbr>')
 
@@ -54,11 +54,12 @@ def hidden(text: str) -> Markup:
 
 def above(text: str, below: str) -> str:
     """`text`, and smaller below it what it is to be read with."""
-    return say('{}<span class="spread">{}</span>', text, below) if below else text
+    return say("{}<small>{}</small>", text, below) if below else text
 
 
 def conditions_text(cells: Workload, joint: str = " · ") -> str:
-    return joint.join((cells.pattern, size_text(cells.size), cells.conditions))
+    title = place_title(cells.conditions)
+    return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))
 
 
 def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:

@@ -17,7 +17,7 @@ TAG = re.compile(r"(<[^>]*>)")
 AROUND = {
     "<strong": ("**", "**"),
     "<q": ("“", "”"),
-    '<span class="spread"': (" (", ")"),
+    "<small": (" (", ")"),
 }
 LINK = re.compile(r'<a href="([^#].*)">')  # anchors are the page's
 

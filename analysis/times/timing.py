@@ -2,7 +2,7 @@
 """Times of unprobed cells on the host, and their ratios."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -151,7 +151,11 @@ def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
 
 
 def _mean(values: "pd.Series[float]") -> Estimate | None:
-    return None if values.empty else mean(values.to_numpy())
+    """Of times and rates: where repeats lie far apart, Student's interval would go below zero."""
+    if values.empty:
+        return None
+    found = mean(values.to_numpy())
+    return found if found.low is None else replace(found, low=max(0.0, found.low))
 
 
 def _ratio(

@@ -138,15 +138,20 @@ def gap_text(gap: Parts) -> str:
         f"{transport_text(gap.transport)} than over {transport_text(gap.than)}"
     )
     if gap.stack and gap.rest:
-        stack, rest = part_text(gap.stack, signed=True), part_text(gap.rest, signed=True)
-        share = _share(gap)
-        of_stack, of_rest = (f", {part} %," if part else "" for part in share)
-        said += f": {stack}{of_stack} in the stack and {rest}{of_rest} in {REST[gap.placement]}"
+        places, shares = ("the stack", REST[gap.placement]), _share(gap)
+        parts = zip((gap.stack, gap.rest), shares, places, strict=True)
+        said += f": {' and '.join(_in_part(*part) for part in parts)}"
     if gap.total.low is None:
         said += f" ({interval_text(gap.total)})"
     elif gap.total.spans(0):
         said += ". The interval holds zero: this run cannot tell whether there is a difference"
     return f"{said}."
+
+
+def _in_part(part: Estimate, share: str, where: str) -> str:
+    open_ = part.low is not None and part.spans(0)
+    words = ", which this run cannot tell from none" if open_ else ""
+    return f"{part_text(part, signed=True)}{f', {share} %,' if share else ''} in {where}{words}"
 
 
 def _share(gap: Parts) -> tuple[str, str]:

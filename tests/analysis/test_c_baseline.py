@@ -38,7 +38,7 @@ def test_the_same_in_c_stands_beside_a_program(
     page = html(report_page(analysis, []))
     assert "How much survives" in page
     assert page.count("in C:</span>") == 2
-    assert f"in C: pingpong · {SIZE} B · cross-cpu" in markdown(report_page(analysis, []))
+    assert f"in C: pingpong · {SIZE} B · two CPUs" in markdown(report_page(analysis, []))
 
 
 def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:

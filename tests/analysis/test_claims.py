@@ -72,7 +72,15 @@ def test_not_measured_gives_the_reason_of_the_run(analysed: Analyse) -> None:
     lacks = [missing(["copy_bytes", "copy_calls"], why)]
     found = verdict(analysed, MadeUp(guest=False, missing=lacks), "packet-copies")
     assert found.verdict == "NOT MEASURED"
-    assert str(why) in found.why
+    assert f"{why} (--target guest has them)." in found.why
+
+
+def test_what_a_guest_has_the_probes_for_is_not_missing(analysed: Analyse) -> None:
+    lacks = [
+        missing(["copy_bytes"], reason("no-kprobes")),
+        missing(["cycles"], reason("no-hook", hook="made_up")),
+    ]
+    assert [lack.what for lack in analysed(MadeUp(missing=lacks)).run.missing] == ["cycles"]
 
 
 def test_mechanism_holds_measured_figures(analysed: Analyse) -> None:

@@ -61,7 +61,7 @@ def test_the_environment_names_all_that_was_asked(
 ) -> None:
     run = make_run(tmp_path, MadeUp(loopback=record))
     assert main([str(run), "--quiet"]) == 0
-    row = f"also active on lo</th><td>{said}</td>"
+    row = f'also active on lo</th><td class="text">{said}</td>'
     assert row in (run / "report.html").read_text(encoding="utf-8")
     text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
     assert f"| also active on lo | {said} |" in text

@@ -104,6 +104,7 @@ def test_a_machine_is_named_with_what_its_figures_depend_on(plain: Analysis) -> 
     environment = host.environment.model_copy(update={"settings": settings})
     targets = (host.model_copy(update={"environment": environment}), guest)
     run = replace(plain.run, manifest=manifest, targets=targets)
-    assert machine_text(run, "host", host.kernel) == f"host {host.kernel} (VM, made-up, bbr)"
+    said = f"host {host.kernel} (VM, made-up, TCP with bbr)"
+    assert machine_text(run, "host", host.kernel) == said
     assert machine_text(run, "guest", guest.kernel) == f"guest {guest.kernel} (emulated)"
     assert machine_text(run, "exact-fifo", "9.9") == "exact mode's 9.9 (emulated, SCHED_FIFO)"

@@ -57,10 +57,10 @@ def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needs = reason("needs-function-probes", script="tree")
+    needs = reason("no-tracer", tracer="function_graph")
     lacks = [
         missing(["call_tree"], needs),
-        missing(["lsm_hooks", "audit_calls"], reason("needs-function-probes", script="lsm")),
+        missing(["lsm_hooks", "audit_calls"], reason("no-hook", hook="bpf_lsm")),
         missing(["made_up"], reason("not-run", script="made_up"), requested=False),
         missing(["migrations"], reason("not-run", script="migrations"), requested=False),
     ]
@@ -68,7 +68,7 @@ def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     lines = capsys.readouterr().out.splitlines()
     assert f" Missing: call_tree: {needs}." in [line.rstrip() for line in lines]
     (row,) = (line for line in lines if line.startswith("calls of security hooks"))
-    assert row.split()[-4:] == ["lsm", "needs", "function", "probes"]
+    assert row.split()[-3:] == ["has", "no", "bpf_lsm"]
     assert not any("made_up" in line for line in lines)
     # Nobody asked for it: a row without figures would hide what was measured.
     words = MEASURE_BY_ID["migrations"].words

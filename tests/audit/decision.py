@@ -27,18 +27,18 @@ CARD = (
     rf"(?P<total>{TIME}); (?P<first>[\w-]+) (?P<one>{TIME}); (?P<second>[\w-]+) (?P<two>{TIME}); "
     rf"(?:95 % interval (?P<ends>{ENDS})|(?P<few>\d+) repeats?, too few for an interval); "
     rf"(?P<ratio>{NUMBER}) times as long(?: \((?P<ratio_ends>{ENDS})\))?"
-    r"(?:; (?P<repeats>\d+) repeats?)?"
+    r"(?:; medians, (?P<repeats>\d+) repeats?)?"
 )
-INTERVAL = r"95 % intervals?(?=\)|,)"  # of a table's figures, each of which is checked
+INTERVAL = r"95 %(?: intervals?)?(?=\)|,)"  # of a table's figures, each of which is checked
 # "two CPUs: unix 35.6 µs, tcp 57.1 µs"
 SLIDE = (
     rf"(?P<title>{'|'.join(sorted(map(str.lower, TITLES), key=len, reverse=True))}): "
     rf"(?P<first>[\w-]+) (?P<one>{TIME}), (?P<second>[\w-]+) (?P<two>{TIME})"
 ).replace("cpu", "CPU")
-# "10,000 round trips of 64 B a second take 5.42 % (2.74 to 8.09) more of a CPU on one CPU and …"
-SHARE = rf"{NUMBER} %(?: \({NUMBER} to {NUMBER}\))? more of a CPU {PLACE}"
+# "10,000 round trips of 64 B a second take more of a CPU over …: 5.42 % (2.74 to 8.09) on one …"
+SHARE = rf"{NUMBER} %(?: \({NUMBER} to {NUMBER}\))? {PLACE}"
 SHARES = (
-    rf"(?P<rate>{NUMBER}) [a-z ]+ of [\d.]+ \w+ a second take "
+    rf"(?P<rate>{NUMBER}) [a-z ]+ of [\d.]+ \w+ a second take more of a CPU over [^:]*: "
     rf"(?P<each>{SHARE}(?:(?:, | and ){SHARE})*)"
 )
 REACHED = rf"(?P<each>{NUMBER} {PLACE}(?:(?:, | and ){NUMBER} {PLACE})*) over (?P<name>{NAME})\."
@@ -144,7 +144,7 @@ def shares(match: Match, screen: Screen) -> Checks:
     rate = parse(match["rate"]).value
     if rate not in RATES:
         yield f"{match['rate']} is not one of the rates that the report is for"
-    pattern = rf"({NUMBER}) %(?: \(({NUMBER} to {NUMBER})\))? more of a CPU ({PLACE})"
+    pattern = rf"({NUMBER}) %(?: \(({NUMBER} to {NUMBER})\))? ({PLACE})"
     for share, ends, place in re.findall(pattern, match["each"]):
         where = conditions(place, None)
         yield from _said(f"{where}, share", share, ends, _share(screen, where, rate))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.audit.printed import DASH, parse
-from tests.audit.screen import CALLS, HIT, MEASURES, Screen, Source, counts, spread
+from tests.audit.screen import CALLS, HIT, MEASURES, TITLES, Screen, Source, counts, spread
 
 # How exact mode's targets are named.
 SCHEDULERS = {"SCHED_FIFO": "exact-fifo", "default scheduler": "exact-other"}
@@ -28,7 +28,8 @@ def wrong(screen: Screen) -> Iterator[str]:
         for column, text in zip(head, row, strict=True):
             where, comma, transport = column.rpartition(", ")
             if comma:
-                values = counts(screen, measure, transport).get(source, {}).get(where, [])
+                conditions = TITLES.get(where, where)
+                values = counts(screen, measure, transport).get(source, {}).get(conditions, [])
                 yield from _entry(f"{measure}, {column}, {origin}", text, values)
 
 

@@ -31,7 +31,7 @@ LEDGER = """## The ledger
 
 **The ledger: pingpong, 64 B, per message unless noted**
 
-| measure | same-cpu, unix | same-cpu, tcp | where from |
+| measure | One CPU, unix | One CPU, tcp | where from |
 | --- | ---: | ---: | --- |
 | copies of each payload byte | 2.00 | 2.00 | bpftrace · guest · 6.12.9 |
 | context switches per round trip | 3.00 | 3.00 | kernel counters, no probe attached · host · 6.18 |
@@ -44,16 +44,16 @@ On this machine TCP adds 5.00 µs (5.00 to 5.00) to a round trip on one CPU and 
 20.0) across two CPUs.
 
 **Two CPUs, never asleep**: both processes poll; +5.00 µs; unix 4.00 µs; tcp 9.00 µs; 95 % \
-interval 5.00 to 5.00; 2.25 times as long (2.25 to 2.25); 6 repeats
+interval 5.00 to 5.00; 2.25 times as long (2.25 to 2.25); medians, 6 repeats
 
-**Share of a CPU that TCP adds (95 % interval)**
+**CPU share TCP adds, by CPU time at full speed (95 %)**
 
 | requests/s | One CPU | Two CPUs |
 | --- | ---: | ---: |
 | 100 | 0.06 % (0.06{DASH}0.06) | 0.06 % (0.06{DASH}0.06) |
 | 100,000 | 60.0 %\\* (60.0{DASH}60.0) | 60.0 %\\* (60.0{DASH}60.0) |
 
-\\* One connection reached 52,083 on one CPU and 14,286 across two CPUs over TCP.
+\\* Round trips a second of one connection: 52,083 on one CPU and 14,286 across two CPUs over TCP.
 
 The difference is below 1 % of a request that takes longer than 500 µs (500 to 500) on one CPU or \
 2.00 ms (2.00 to 2.00) across two CPUs.
@@ -142,7 +142,7 @@ def test_each_number_matters(screen: Screen) -> None:
         ("to 5.00) to a", "to 6.00) to a", "same-cpu, added, upper end"),
         ("than 500 µs", "than 400 µs", "same-cpu, request"),
         ("poll; +5.00", "poll; +4.00", "cross-cpu+spin, added"),
-        ("reached 52,083", "reached 52,084", "reached, same-cpu"),
+        ("connection: 52,083", "connection: 52,084", "reached, same-cpu"),
         ("| 0.06 % (", "| 0.07 % (", "same-cpu, 100 requests a second"),
         ("60.0 %\\*", "60.0 %", "marked wrongly as beyond reach"),
         ("one connection;", "17 connections;", "a number that nobody checks: 17"),

@@ -27,14 +27,14 @@ BEYOND = "*"  # marks a rate that no connection reached
 def kicker(analysis: Analysis) -> str:
     """What was measured, where and when."""
     answer, manifest = analysis.answer, analysis.run.manifest
-    said = ["pathcost", analysis.run.name]
+    said = ["pathcost", analysis.run.name, manifest.started[:10]]
     if answer:
         said += [
             title_text(answer),
             *filter(None, [answer.ways]),
             *([f"times: {answer.host}"] if answer.placed else []),
         ]
-    return " · ".join([*said, manifest.started[:10]])
+    return " · ".join(said)
 
 
 def first_screen(analysis: Analysis, figures: Figures) -> Blocks:
@@ -71,7 +71,7 @@ def _card(answer: Answer, conditions: str, longest: float) -> Card:
     sign = "+" if pair.added.value > 0 else ""
     large = sign + part_text(pair.added)
     figure, _, ends = large.partition(" (")
-    repeats = counted(pair.added.repeats, "repeat")
+    repeats = f"medians, {counted(pair.added.repeats, 'repeat')}"
     sure = [f"95 % interval {ends.rstrip(')')}", repeats] if ends else [interval_text(pair.added)]
     ratio = f"{number(pair.ratio.value)} times as long"
     if pair.ratio.low is not None and pair.ratio.high is not None:
@@ -94,11 +94,12 @@ def _matters(answer: Answer) -> Card:
         shares = [placed.shares[place_] for placed in places]
         rows.append((f"{rate:,}", *map(_share, shares)))
     heads = numbers(*(capital(title_of(placed.conditions)) for placed in places))
-    caption = f"Share of a CPU that {transport_text(answer.names[1])} adds (95 % interval)"
+    name, over = answer.names[1], transport_text(answer.names[1])
+    caption = f"CPU share {over} adds, by CPU time {_speed(answer)} (95 %)"
     beyond = any(share.beyond for placed in places for share in placed.shares)
-    name = answer.names[1]
     reached = [f"{p.reached[name]:,.0f} {place(p.conditions)}" for p in places if name in p.reached]
-    mark = f"{BEYOND} One connection reached {listed(reached)} over {transport_text(name)}."
+    mark = f"{BEYOND} {capital(_each(answer))} a second of one connection: {listed(reached)}"
+    mark += f" over {over}."
     return Card("Does it matter?", "", "", (), [], [
         Table(caption, ["requests/s", *heads], rows, "narrow"),
         Text("note", mark) if beyond else None,
@@ -127,24 +128,28 @@ def colleagues(analysis: Analysis, figures: Figures) -> Blocks:
         of_size = of_size.replace("each message", f"each message of {size}")
         said.append(f"{kernel} {of_size} ({counter}).")
     second, first = (transport_text(name) for name in reversed(answer.names))
-    rate = RATES[1]
-    shares = [
-        f"{_percent(placed.share(rate))} more of a CPU {place(placed.conditions)}"
-        for placed in answer.asleep
-    ]
-    each = "round trips" if answer.iteration == "round trip" else f"{answer.iteration}s"
-    speed = "the rate that was set" if answer.pattern == "paced" else "full speed"
+    rate, sure = RATES[1], "; ".join(filter(None, (answer.ways, "95 % intervals")))
+    shares = [f"{_percent(at.share(rate))} {place(at.conditions)}" for at in answer.asleep]
     said.append(
-        f"On {answer.host} {rate:,} {each} of {size} a second take {listed(shares)} over {second} "
-        f"than over {first}, by the CPU time of both processes at {speed}."
+        f"On {answer.host} {rate:,} {_each(answer)} of {size} a second take more of a CPU over "
+        f"{second} than over {first}: {listed(shares)}, by the CPU time of both processes "
+        f"{_speed(answer)} ({sure})."
     )
     said.append(
         f"On {answer.host} the difference between {second} and {first} for {size} is "
-        f"{_large(answer)}."
+        f"{_large(answer)} ({sure})."
     )
     yield "Each sentence is true by itself, for the machine that it names."
     yield Items(said)
     yield figures.get("answer")
+
+
+def _each(answer: Answer) -> str:
+    return "round trips" if answer.iteration == "round trip" else f"{answer.iteration}s"
+
+
+def _speed(answer: Answer) -> str:
+    return "at the rate that was set" if answer.pattern == "paced" else "at full speed"
 
 
 def _conditions(answer: Answer) -> str:

@@ -54,16 +54,17 @@ def claims(analysis: Analysis, _: Figures) -> Blocks:
 
 def _sources(verdicts: Iterable[Verdict]) -> Table:
     """Which source is right how often."""
-    by_source: dict[str, Counter[str]] = {}
+    by_source: dict[Source, Counter[str]] = {}
     for verdict in verdicts:
-        by_source.setdefault(verdict.claim.source.id, Counter())[verdict.verdict] += 1
+        by_source.setdefault(verdict.claim.source, Counter())[verdict.verdict] += 1
     names = [name for name in VERDICTS if any(name in found for found in by_source.values())]
     rows = [
-        (source, *(str(found[n]) for n in names))
+        (source.id, *(str(found[n]) for n in names), source.description)
         for source, found in by_source.items()
         if any(found[n] for n in names)
     ]
-    return Table("Verdicts by source", ["source", *numbers(*map(str.lower, names))], rows, "narrow")
+    heads = ["source", *numbers(*map(str.lower, names)), Column("what it is", "from")]
+    return Table("Verdicts by source", heads, rows, "narrow")
 
 
 def _by_source(analysis: Analysis, verdicts: Iterable[Verdict]) -> Blocks:

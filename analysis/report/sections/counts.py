@@ -22,7 +22,15 @@ from analysis.report.inline import (
     measured,
     say,
 )
-from analysis.wording import NOT_MEASURED, capital, counted, number, size_text, transport_text
+from analysis.wording import (
+    NOT_MEASURED,
+    capital,
+    counted,
+    number,
+    place_title,
+    size_text,
+    transport_text,
+)
 
 EARLY = "unix_write_space"
 SHOWN_DISAGREEMENTS = 4
@@ -49,8 +57,8 @@ def first_ledger(analysis: Analysis, _: Figures) -> Blocks:
         yield _ledger_table(narrow, ledger.headline(), True, "The ledger")
         yield Text("note", say(
             "A figure is the median over repeats; the range below it spans them. A grey line is "
-            "a second source. “Functions hit” are called at least once a round trip. The machines: "
-            "{}. "
+            "a second source. “Functions hit” are called at least once a round trip. In files and "
+            "options one CPU is same-cpu, and two CPUs are cross-cpu. The machines: {}. "
             '<a href="#ledger-full">Every row and every instrument</a>',
             "; ".join(machines(analysis, ledger.headline())),
         ))  # fmt: skip
@@ -94,7 +102,7 @@ def _by_theme(ledger: Ledger) -> Blocks:
 
 
 def _ledger_table(ledger: Ledger, rows: Iterable[LedgerRow], short: bool, title: str) -> Table:
-    heads = [Column(transport, "n", conditions) for conditions, transport in ledger.columns]
+    heads = [Column(name, "n", place_title(conditions)) for conditions, name in ledger.columns]
     return Table(
         f"{title}: {ledger.pattern}, {size_text(ledger.size)}, per message unless noted",
         [hidden("measure"), *heads, FROM],
@@ -240,12 +248,9 @@ def agreement(analysis: Analysis, _: Figures) -> Blocks:
     )
     for place, table in enumerate(analysis.agreements):
         yield _agreement_table(table, "closed" if place else "open")
-    apart = "per message, in the run where the two are furthest apart"
     if analysis.disagreements:
-        yield _comparisons(analysis.disagreements, f"They disagree: {apart}")
-    if agreeing := [one for one in comparisons if one.agree]:
-        summary = f"The {counted(len(agreeing), 'comparison')} that agree"
-        yield Group("closed", summary, [_comparisons(agreeing, f"They agree: {apart}")])
+        caption = "They disagree: per message, in the run where the two are furthest apart"
+        yield _comparisons(analysis.disagreements, caption)
 
 
 def _agreement_table(table: Agreement, kind: str) -> Group:

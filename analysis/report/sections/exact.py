@@ -15,6 +15,7 @@ from analysis.wording import MINUS, NOT_MEASURED, counted, listed, number, size_
 
 COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
 MOST_SHAPES = 9  # of iterations: how many have a line
+DETAILS = "Layers, call trees and functions: in folded/, or in a report of fewer transports."
 MOST_BESIDE = 4  # transports side by side in a table; more are rows, or have tables of their own
 
 
@@ -22,12 +23,13 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
     if not analysis.exact:
         return
     first, journey = analysis.exact[0].cells[0], figures.get("journey")
-    yield (
-        f"Every instruction that an emulated CPU ({first.cpu}, QEMU {first.qemu}) executed. It "
-        "runs the same program in the same way every time. These are counts, not times: this CPU "
-        "has no caches, no contention, no branch prediction, no microcode and no hypervisor below "
-        "it. Other models of CPU execute other instructions (--knob cpu=…)."
-    )
+    yield say(
+        "Every instruction, of kernel and user space, that an emulated CPU ({}, QEMU {}) executed. "
+        "It runs the same program in the same way every time. These are counts, not times: this "
+        "CPU has no caches, no contention, no branch prediction, no microcode and no hypervisor "
+        "below it. For another model of CPU the kernel may pick other code: {} counts it.",
+        first.cpu, first.qemu, code("./runners/run.sh --exact --knob cpu=max"),
+    )  # fmt: skip
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page
     yield from (figures.get(name) for name in ("exact-layers", "exact-kernels", "exact-flame"))
@@ -96,9 +98,12 @@ def _comparison(found: Comparison, first: bool) -> Blocks:
         yield from (joined(_totals(cell), " ") for cell in cells)
         yield from (_payload(cell) for cell in cells if cell.payload)
     yield from (invalid(cell.transport, "; ".join(cell.broken)) for cell in cells if cell.broken)
+    if (many := len(cells) > MOST_BESIDE) and not first:
+        yield Text("note", DETAILS)
+        return
     for place, part in enumerate(found.together(MOST_BESIDE)):
         beside = list(_beside(part, first and place == 0))
-        if len(cells) > MOST_BESIDE:
+        if many:
             yield Group("closed", f"In detail: {listed([c.transport for c in part.cells])}", beside)
         else:
             yield from beside
@@ -141,10 +146,11 @@ def _beside(found: Comparison, first: bool) -> Blocks:
     names = [cell.transport for cell in cells]
     yield _layers(found)
     helpers = [f"{cell.inherited():,} ({cell.transport})" for cell in cells]
+    rest = f" In no layer: at most {found.unclassified:.2%}." if found.unclassified else ""
     yield Text(
         "note",
         f"A layer includes the helpers that it calls (locks, lists): {', '.join(helpers)} "
-        f"instructions. In no layer: at most {found.unclassified * 100:.2f} %.",
+        f"instructions.{rest}",
     )
     if len(cells) > 1:
         caption = (
@@ -178,11 +184,6 @@ def _totals(cell: ExactCell) -> Iterator[str]:
     if again := cell.repeated():
         names = listed([f"{name} (+{n:,})" for name, n in again.most_common()])
         yield f"In steps that is {cell.steps:,}, by string instructions in {names}."
-    for usual in cell.shapes[:1]:
-        yield (
-            f"{usual.iterations} of {cell.iterations} iterations call the same functions equally "
-            f"often, in {usual.least:,} to {usual.most:,} steps."
-        )
 
 
 def _payload(cell: ExactCell) -> str:
@@ -248,12 +249,12 @@ def _shapes(cell: ExactCell) -> Iterator[str]:
 def _crosscheck(found: Crosscheck) -> Group:
     words = [f"{len(told)}: {verdict}. " for verdict in DIFFERENT if (told := found.of(verdict))]
     rows = []
-    for row in found.told:
+    for row in found.of(*DIFFERENT):
         counts = (row.bpftrace, row.ftrace, row.exact)
         figures = ["" if count is None else number(count) for count in counts]
         rows.append((code(row.function), row.layer, *figures, row.verdict))
     table = Table(
-        "Calls a message: what bpftrace counts, and every function that differs",
+        "Calls a message of every function that differs",
         ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows,
     )  # fmt: skip
     text = (

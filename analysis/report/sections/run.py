@@ -8,6 +8,7 @@ from itertools import groupby
 
 from analysis import loopback
 from analysis.analyse import Analysis
+from analysis.counts.ledger import GUEST
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.blocks import Column, Group, Row, Table, Text, numbers
@@ -40,6 +41,7 @@ COST_HEADS = (
     "events<br>a message", "added<br>an event", "time of<br>one program",
 )  # fmt: skip
 MOST_MISSING = 10  # lines
+PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 
 
@@ -133,7 +135,7 @@ def _missing(found: Sequence[Missing], measured: set[str]) -> Blocks:
     groups: dict[str, list[Missing]] = {}
     for lack in found:
         if lack.requested:
-            groups.setdefault(lack.code or lack.why, []).append(lack)
+            groups.setdefault(GUEST if lack.guest_has else lack.code or lack.why, []).append(lack)
     rows = [_lacks(group) for group in groups.values()]
     if rows:
         heads = ("what", "target", "why")
@@ -146,8 +148,9 @@ def _missing(found: Sequence[Missing], measured: set[str]) -> Blocks:
         yield Text("note", f"{'; '.join(legend)}.") if legend else None
     else:
         yield "Nothing that was asked for is missing."
+    lacking = {name for lack in found if lack.requested for name in lack.quantities}
     others = [name for lack in found if not lack.requested for name in lack.quantities]
-    if names := [name for name in dict.fromkeys(others) if name not in measured]:
+    if names := [name for name in dict.fromkeys(others) if name not in measured | lacking]:
         all_ = code("sudo ./runners/run.sh --instruments all")
         summary = say(
             "{} not counted: {} counts them", counted(len(names), "quantity", "quantities"), all_
@@ -160,6 +163,7 @@ def _lacks(group: Sequence[Missing]) -> tuple[str, str, str]:
     targets = [short_target(lack.target) if lack.target else "all" for lack in group]
     reasons = list(dict.fromkeys(lack.why for lack in group))
     more = f" (and {counted(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
+    more = f" ({GUEST})" if group[0].guest_has else more
     what, where = (", ".join(dict.fromkeys(texts)) for texts in (names, targets))
     return what, where, f"{reasons[0]}{more}"
 
@@ -191,7 +195,7 @@ def environment(analysis: Analysis, _: Figures) -> Blocks:
         found = target.environment
         facts = {name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT}
         facts |= {
-            "strongest probes": target.probe_level,
+            "strongest probes": PROBES.get(target.probe_level, target.probe_level),
             "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
             "also active on lo": loopback.row(target) or None,
             "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),

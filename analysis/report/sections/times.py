@@ -7,12 +7,14 @@ from analysis.analyse import Analysis
 from analysis.counts.ledger import MOST_TOGETHER
 from analysis.intervals import LEAST_REPEATS, Estimate
 from analysis.report.blocks import Column, Group, SideBySide, Table, Text, numbers
-from analysis.report.inline import above, conditions_text, hidden, joined, say, spanned
+from analysis.report.inline import above, code, conditions_text, hidden, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
 from analysis.times import words
 from analysis.times.timing import Times
 from analysis.times.waterfall import Parts
 from analysis.wording import NOT_MEASURED, amount, counted, number, size_text
+
+WAKERS = ("sock_def_readable", "unix_write_space")  # the socket layer's reasons to wake
 
 
 def times(analysis: Analysis, figures: Figures) -> Blocks:
@@ -34,8 +36,6 @@ def times(analysis: Analysis, figures: Figures) -> Blocks:
     yield figures.get("waterfall")
     for size in dict.fromkeys(part.size for part in analysis.parts):
         parts = [part for part in analysis.parts if part.size == size]
-        if size == analysis.ledgers[0].size:
-            yield from (words.gap_text(part) for part in parts if part.than)
         yield Group("closed", f"All transports, {size_text(size)}", [_parts_table(parts, size)])
     if (sizes := figures.get("sizes")) and sizes.svg:  # else it is among what was not asked
         yield Text("heading", "And with the size of the message")
@@ -71,7 +71,7 @@ def _timings(analysis: Analysis) -> Blocks:
     yield Text("note", say(
         "p50 and p99 are taken over the iterations of a repeat (an iteration is a round trip; in "
         "selfloop a message, in stream a send{}). The figure is their mean over repeats; below it "
-        "is its 95 % interval, from {} repeats up. One that begins below zero means that a few "
+        "is its 95 % interval, from {} repeats up. Where a time's interval begins at 0, a few "
         "repeats lie far from the others. A ratio divides two such means; its interval pairs the "
         "repeats. Intervals hold for this run: <code>docs/reading-times.md</code> says what they "
         "cover. Hartigan's dip test says whether there are several modes; a mode has a name if it "
@@ -174,8 +174,9 @@ def wakeups(analysis: Analysis, _: Figures) -> Blocks:
     for place, one in enumerate(analysis.wakeups):
         stacks = []
         for way in one.ways:
-            task = ", by another task" if way.elsewhere else ""
-            caption = f"{number(way.per_round_trip)} a round trip{task}"
+            by = next((name for name in way.functions if name in WAKERS), way.functions[-1])
+            task = ", of another task" if way.elsewhere else ""
+            caption = say("{} a round trip, by {}{}", number(way.per_round_trip), code(by), task)
             stacks.append((caption, "".join(f"{name}\n" for name in way.functions)))
         rarer = Text("note", f"{counted(one.others, 'other way')}, rarer.") if one.others else None
         kind = "open" if place < 2 else "closed"

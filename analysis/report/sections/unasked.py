@@ -16,6 +16,7 @@ class Question(NamedTuple):
     words: str
     command: str
     asked: Callable[[Analysis], object]
+    measured: str = ""  # the page that has the answer of a stored run
 
 
 QUESTIONS = (
@@ -23,26 +24,31 @@ QUESTIONS = (
         "Does the size of a message change the answer?",
         "sudo ./runners/run.sh --target host --sizes 64,2K,16K,64K",
         lambda found: len({times.size for times in found.timings}) > 1,
+        "docs/atlas.md",
     ),
     Question(
         "Is shared memory worth it?",
         "sudo ./runners/run.sh --transports unix,tcp,shm",
         lambda found: any("shm" in ledger.transports for ledger in found.ledgers),
+        "docs/choosing.md",
     ),
     Question(
         "What does a firewall rule cost, or a mitigation that is off?",
         "./runners/run.sh --exact --knob nft=10,mitigations=off",
         lambda found: found.knobs,
+        "docs/knobs.md",
     ),
     Question(
         "Which kernel takes fewer instructions?",
         "./runners/run.sh --exact --kernel all",
         lambda found: len({comparison.kernel for comparison in found.exact}) > 1,
+        "docs/atlas.md",
     ),
     Question(
         "How much of the difference survives in redis or asyncio?",
         "sudo ./runners/run.sh --program redis,asyncio",
         lambda found: found.programs,
+        "docs/in-real-programs.md",
     ),
     Question(
         "Which part of the way takes the time?",
@@ -58,5 +64,12 @@ QUESTIONS = (
 def unasked(analysis: Analysis, _: Figures) -> Blocks:
     left = [question for question in QUESTIONS if not question.asked(analysis)]
     if left:
-        yield "This run did not ask these questions. Each command makes a report that answers one."
-        yield Items([say("{} {}", question.words, code(question.command)) for question in left])
+        yield (
+            "This run did not ask these questions. Each command makes a report that answers one; "
+            "the page behind it has the answer of another machine."
+        )
+        pages = [code(question.measured) if question.measured else "" for question in left]
+        said = zip(left, pages, strict=True)
+        yield Items(
+            [say("{} {} {}", asked.words, code(asked.command), page) for asked, page in said]
+        )
