@@ -44,7 +44,6 @@ class Campaign:
     folder: Path
     wanted: list[Wanted]
     jobs: dict[str, list[Wanted]]
-    lock: int
 
     def carry_out(self) -> int:
         """Count, time, gather, report: the exit status."""
@@ -61,10 +60,8 @@ class Campaign:
             status = self.session.analyse(python, str(run))
         elif found.entries:
             status = cli.DONE
-            print(
-                f"{run}/measurements.parquet has all rows. A report holds {MOST_REPORTED} cells "
-                "at most: take part of the plan, with the same --out."
-            )
+            most = f"A report holds {MOST_REPORTED} cells at most"
+            print(f"{run}/measurements.parquet has all rows. {most}: take part of the plan.")
         there = [str(run) for run in times if run.exists()]
         if len(there) > 1:
             self.session.analyse(python, "--pool", *there)
@@ -90,7 +87,7 @@ class Campaign:
         if self.jobs:
             with self.session.progress.step("counting"):
                 targets = [f"done/{name}" for name in self.jobs]
-                self.engine.run(self.folder, targets, self.lock, tick)
+                self.engine.run(self.folder, targets, tick)
 
     def time(self) -> list[Path]:
         """Make the timed runs, after all jobs, whose hosts they need alone: their folders."""
@@ -102,7 +99,7 @@ class Campaign:
         (self.folder / f"{what}.options").write_text(argv)
         if lack := [f"{what}/{h}" for h in timed.hosts if not (self.folder / what / h).exists()]:
             with self.session.progress.step("timing"):
-                self.engine.run(self.folder, lack, self.lock, lambda: None)
+                self.engine.run(self.folder, lack, lambda: None)
         return [self.folder / what / host for host in timed.hosts]
 
     def gather(self, journal: Journal) -> tuple[Gathered, list[str]]:
@@ -161,7 +158,7 @@ def main(argv: list[str]) -> int:
             raise RunError(f"another campaign works in {folder}: wait for its end.") from None
         jobs = jobs_for(folder / "jobs", plan.argv, wanted, engine.at_once)
         if not given.dry_run:
-            return Campaign(engine, session, folder, wanted, jobs, lock.fileno()).carry_out()
+            return Campaign(engine, session, folder, wanted, jobs).carry_out()
     for name, cells in jobs.items():
         print(f"{name}: {len(cells)} cells, {sum(cell.seconds for cell in cells):.0f} s")
     return cli.DONE

@@ -43,36 +43,29 @@ class Engine:
         if self.executor == "local":
             timed = self.plan.timed.hosts if self.plan.timed else ()
             if far := sorted(set(timed) - {"localhost", os.uname().nodename}):
-                raise UsageError(
-                    f"--executor local times this machine alone, not {shown(far[0])}: "
-                    "take --executor ssh or slurm, or name localhost."
-                )
+                raise UsageError(f"--executor local times localhost alone, not {shown(far[0])}.")
         elif not shutil.which(program):
-            raise UsageError(
-                f"--executor {self.executor} needs {program}, which is not installed here "
-                f"(apt-get install {package})."
-            )
+            needs = f"--executor {self.executor} needs {program}, which is not installed here"
+            raise UsageError(f"{needs} (apt-get install {package}).")
         elif self.executor == "ssh" and not self.plan.hosts:
             raise UsageError("--executor ssh needs hosts: name them in the plan, hosts: [a, b].")
 
     @property
     def at_once(self) -> int:
         """How many jobs run at once, where that is known; otherwise 1."""
-        if self.executor == "local":
-            return self.jobs or len(os.sched_getaffinity(0))
-        return self.jobs or (
-            len(self.plan.hosts) * self.plan.at_once if self.executor == "ssh" else 1
-        )
+        known = {
+            "local": len(os.sched_getaffinity(0)),
+            "ssh": len(self.plan.hosts) * self.plan.at_once,
+        }
+        return self.jobs or known.get(self.executor, 1)
 
-    def run(
-        self, folder: Path, targets: Sequence[str], lock: int, on_tick: Callable[[], None]
-    ) -> None:
+    def run(self, folder: Path, targets: Sequence[str], on_tick: Callable[[], None]) -> None:
         """Run the jobs that make these files: all that can, whatever becomes of the others."""
         (folder / LOG).parent.mkdir(exist_ok=True)
         with (folder / LOG).open("a") as log:
             process = subprocess.Popen(
-                command(self._argv(folder, targets)), pass_fds=(lock,),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                command(self._argv(folder, targets)), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
             try:
                 while process.poll() is None:

@@ -57,9 +57,8 @@ class Gathered:
         entry = self.entries.setdefault(folder, given | {"runs": 0, "lacking": {}})
         entry["runs"] += len(new)
         entry["lacking"] |= given["lacking"]
-        for number, error in zip(new, table["error"].to_pylist(), strict=True):
-            if error is not None:
-                self.failed[f"{folder}, cell {number}"] = error
+        errors = zip(new, table["error"].to_pylist(), strict=True)
+        self.failed |= {f"{folder}, cell {n}": error for n, error in errors if error is not None}
         return table
 
 

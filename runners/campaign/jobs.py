@@ -59,16 +59,13 @@ class Found(NamedTuple):
 
 def wanted_cells(options: Options) -> list[Wanted]:
     """The cells of a plan that a machine may count, in order."""
-    code, known = code_digest(), {}
-    found = []
+    code, found = code_digest(), []
     for kernel, _, cells in by_machine(options.kernels, plan_cells(options), options.knobs):
-        if kernel not in known:
-            file = Path(kernel)
-            known[kernel] = digest(file.read_bytes()) if file.is_file() else kernel
+        known = digest(Path(kernel).read_bytes()) if Path(kernel).is_file() else kernel
         for cell in cells:
             if not cell.impossible:
                 # The workload's command line has the number, whose length moves its stack.
-                inputs = [known[kernel], code, asdict(replace(cell, id=0)), len(str(cell.id))]
+                inputs = [known, code, asdict(replace(cell, id=0)), len(str(cell.id))]
                 key = digest(json.dumps(inputs, sort_keys=True).encode())[:32]
                 found.append(Wanted(key, kernel, cell))
     return found
