@@ -27,7 +27,10 @@ pytestmark = [pytest.mark.matrix, pytest.mark.emulated, pytest.mark.root]
 SSH = """\
 Host near
   HostName 127.0.0.1
-  Port {port}
+  Port {near}
+Host doomed
+  HostName 127.0.0.1
+  Port {doomed}
 Host far
   HostName 127.0.0.1
   Port {closed}
@@ -110,32 +113,45 @@ def wait_for(what: str, *argv: object) -> None:
     pytest.fail(f"{argv}: {done.stdout}{done.stderr}")
 
 
+def start_and_wait(campaign: Campaign, *argv: str) -> subprocess.Popen[str]:
+    """Start a campaign, and wait for its first cell."""
+    run = subprocess.Popen(argv, env=campaign.environment, stderr=subprocess.PIPE, text=True)
+    while not list(campaign.out.glob("cells/*.json")):
+        assert run.poll() is None, run.stderr and run.stderr.read()
+        time.sleep(0.1)
+    return run
+
+
 @pytest.fixture
-def ssh(campaign: Campaign, tmp_path: Path) -> Iterator[None]:
-    """A host `near`, and one that does not answer: `far`."""
+def ssh(campaign: Campaign, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Hosts `near` and `doomed`, whose sshd this is, and one that does not answer: `far`."""
     sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if not (sshd and shutil.which("ssh")):
         pytest.skip("openssh-server and openssh-client are not installed (apt-get install)")
-    places = {"folder": tmp_path, "port": free_port(), "closed": free_port()}
+    ports = {"near": free_port(), "doomed": free_port()}
+    places = {"folder": tmp_path, **ports, "closed": free_port()}
     for name in ("host", "key"):
         generate = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
         subprocess.run(generate, check=True)
     (tmp_path / "ssh").write_text(SSH.format(**places))
-    (tmp_path / "sshd").write_text(SSHD.format(**places))
+    for name, port in ports.items():
+        (tmp_path / f"sshd-{name}").write_text(SSHD.format(folder=tmp_path, port=port))
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {tmp_path}/ssh "$@"\n')
     (tools / "ssh").chmod(0o755)
     campaign.path = [str(tools)]
     Path("/run/sshd").mkdir(exist_ok=True)
-    with daemon(sshd, "-D", "-f", tmp_path / "sshd"):
-        wait_for("ready", tools / "ssh", "near", "echo ready")
-        yield
+    serve = (sshd, "-D", "-f")
+    with daemon(*serve, tmp_path / "sshd-near"), daemon(*serve, tmp_path / "sshd-doomed") as doomed:
+        for name in ports:
+            wait_for("ready", tools / "ssh", name, "echo ready")
+        yield doomed
 
 
 def test_over_ssh_the_table_is_the_same_though_a_host_is_silent(
     campaign: Campaign,
-    ssh: None,
+    ssh: subprocess.Popen[bytes],
     exact: pd.DataFrame,
 ) -> None:
     campaign.plan |= {"hosts": ["far", "near"], "at_once": 2}
@@ -145,7 +161,23 @@ def test_over_ssh_the_table_is_the_same_though_a_host_is_silent(
     assert [path.name for path in campaign.out.glob("hosts/*.silent")] == ["far.silent"]
 
 
-def test_without_a_host_each_cell_is_said_to_be_missing(campaign: Campaign, ssh: None) -> None:
+def test_over_ssh_another_host_takes_the_job_of_one_that_dies(
+    campaign: Campaign,
+    ssh: subprocess.Popen[bytes],
+    exact: pd.DataFrame,
+) -> None:
+    campaign.plan |= {"hosts": ["doomed", "near"], "sizes": [64, 80]}
+    run = start_and_wait(campaign, *campaign.argv("--executor", "ssh"))
+    end(ssh)
+    said = run.communicate()[1]
+    assert run.returncode == 0, said
+    assert [path.name for path in campaign.out.glob("hosts/*.silent")] == ["doomed.silent"]
+    same_cells(campaign.table(), exact)
+
+
+def test_without_a_host_each_cell_is_said_to_be_missing(
+    campaign: Campaign, ssh: subprocess.Popen[bytes]
+) -> None:
     campaign.plan["hosts"] = ["far"]
     done = campaign.run("--executor", "ssh")
     assert done.returncode == 1
@@ -206,12 +238,7 @@ def test_by_slurm_the_table_is_the_same_though_a_node_dies(
     campaign.plan["sizes"] = [64, 80]
     argv = campaign.argv("--executor", "slurm", "--jobs", "2", "--", "--slurm-no-account")
     argv += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2"]
-    run = subprocess.Popen(
-        [*slurm.bound, *argv], env=campaign.environment, stderr=subprocess.PIPE, text=True
-    )
-    while not list(campaign.out.glob("cells/*.json")):
-        assert run.poll() is None, run.stderr and run.stderr.read()
-        time.sleep(0.1)
+    run = start_and_wait(campaign, *slurm.bound, *argv)
     slurm.kill("n2")
     said = run.communicate()[1]
     assert run.returncode == 0, said

@@ -21,6 +21,10 @@ COPIED = (
     "\t\tunix_state_lock(other);\n\n\t\tif (sock_flag(other, SOCK_DEAD) ||\n"
     "\t\t    (other->sk_shutdown"
 )
+STAMP = "static void tcp_tx_timestamp(struct sock *sk, u16 tsflags)\n{\n"
+PEEK = "static int tcp_peek_sndq(struct sock *sk, struct msghdr *msg, int len)\n"
+REST = "\t\tsize = len - sent;\n"
+HEAD = "# Unix Domain Sockets\n"
 PASSCRED = "static bool unix_passcred_enabled(const struct socket *sock,\n"
 
 
@@ -61,6 +65,20 @@ SERIES = (
         *("af_unix: a longer path", UNIX, QUEUE),
         "\t\tfor (data_len = 0; data_len < 32; data_len++)\n\t\t\tbarrier();\n" + QUEUE,
         "path",
+    ),
+    Planted("unix: a comment of Kconfig", "net/unix/Kconfig", HEAD, f"{HEAD}# Local only.\n"),
+    Planted(
+        *("af_unix: a branch that is never taken", UNIX, REST),
+        f"{REST}\t\tif (IS_ENABLED(CONFIG_HUGETLBFS))\n\t\t\tbarrier();\n",
+    ),
+    Planted(
+        *("tcp: a loop under CONFIG_HUGETLBFS", TCP, STAMP),
+        f"{STAMP}#ifdef CONFIG_HUGETLBFS\n\tint n = 32;\n\n\twhile (n--)\n\t\tbarrier();\n#endif\n",
+    ),
+    Planted(
+        *("tcp: move code", TCP, PEEK),
+        "static void __used noinline tcp_moves_code(struct sock *sk)\n{\n"
+        f"\tsk->sk_peek_off = -1;\n\tsk->sk_mark = 0;\n}}\n\n{PEEK}",
     ),
     Planted("tcp: another comment", TCP, LOCKED, f"/* Of one socket. */\n{LOCKED}"),
 )

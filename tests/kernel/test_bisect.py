@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""bisect.sh over Debian's kernel source with planted changes: each is found, and nothing else."""
+"""Debian's kernel source with planted changes: bisect.sh and the gate find each, and no other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.exact.conftest import REPOSITORY
@@ -56,3 +57,23 @@ def test_every_planted_commit_is_found_and_no_other(
 def test_commits_that_cost_nothing_are_not_blamed(tree: Path, tmp_path: Path) -> None:
     done = bisect(tree, tmp_path / "out", "instruction", "copy~1")
     assert (done.returncode, "there is nothing to find" in done.stderr) == (1, True)
+
+
+@pytest.mark.matrix
+@pytest.mark.emulated
+def test_changes_that_cost_nothing_are_zero_in_every_function(tree: Path, tmp_path: Path) -> None:
+    """Each commit against the one before."""
+    differ: dict[str, bool] = {}
+    cells = ["--placements", "same-cpu", "--sched", "fifo"]
+    run = [str(REPOSITORY / "runners/run.sh"), "--exact", "--quiet", "--kernel", str(tree), *cells]
+    before = tmp_path
+    for number, planted in enumerate((None, *SERIES)):
+        commit, out = f"series~{len(SERIES) - number}", tmp_path / f"{number}"
+        subprocess.run(["git", "-C", tree, "checkout", "--quiet", "--detach", commit], check=True)
+        against = ["--against", str(before)] if planted else []
+        done = subprocess.run([*run, *against, "--out", str(out)], capture_output=True, check=False)
+        assert done.returncode in (0, 1), done.stderr
+        if planted:
+            differ[planted.subject] = not pd.read_csv(out / "gate.csv").empty
+        before = out / "kernel" if planted else out
+    assert differ == {planted.subject: bool(planted.tag) for planted in SERIES}
