@@ -44,8 +44,6 @@ REFUSED = (" carries at most ", "this kernel has no TLS")
 # A TLS record's header (13 bytes) and nonce (8) are copied from its skb, by a function that calls
 # itself for an skb in a list.
 RECORD_BYTES = 2 * (13 + 8)
-# A window's two clock readings are system calls where a starved guest has given up its TSC.
-CLOCK_READINGS = (0, 2)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
@@ -86,6 +84,15 @@ def read(collected: Collected, transports: tuple[str, ...]) -> Found:
     absent = {name for name, said in refused.items() if REFUSED[1] in said}
     assert {cell["transport"] for cell, _ in ran} == set(transports) - absent
     return ran
+
+
+def clock_readings(cell: dict[str, Any]) -> int:
+    """Readings in a window: its ends, and where it has several intervals the start of each.
+
+    They are system calls where a starved guest has given up its TSC for the HPET.
+    """
+    intervals = len(cell["result"]["intervals"])
+    return 2 + (intervals if intervals > 1 else 0)
 
 
 def payload_of(cell: dict[str, Any]) -> int:
@@ -174,4 +181,4 @@ def test_who_spins_makes_no_call(found: Found) -> None:
     for cell, counts in found:
         if not PATHS[cell["transport"]].wakes:
             assert total(counts, "wakeups") == 0, cell
-            assert total(counts, "syscalls") in CLOCK_READINGS, (cell, counts)
+            assert total(counts, "syscalls") in (0, clock_readings(cell)), (cell, counts)
