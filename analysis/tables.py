@@ -95,7 +95,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
                 continue
             path = read_paths()[cell.transport]
             figures = [
-                _of_records(figure, path)
+                of_records(figure, path)
                 for figure in _figures(target, cell, cell.result, scripts)
                 if sees(figure.instrument, figure.quantity, path)
             ]
@@ -116,7 +116,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
 
 
-def _of_records(figure: Counted, path: TransportPath) -> Counted:
+def of_records(figure: Counted, path: TransportPath) -> Counted:
     """Where bytes are encrypted, only a record's header and nonce are copied within the kernel."""
     copied = figure.quantity in ("copy_calls", "copy_bytes") and figure.key.startswith("kernel")
     if not copied or path.between != "encrypted":
