@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, BinaryIO
 
 from probes.bcc.people import stat_fields
-from runners.guest.errors import GuestError, SilentError
+from runners.guest.errors import GuestError, HangError, SilentError
 from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
@@ -174,6 +174,8 @@ def watch(
             ended.status = process.wait(timeout=5)
         except TimeoutError as error:
             raise GuestError(str(error), ended.lines) from None
+        except HangError as error:
+            raise type(error)(error.sentence, ended.lines) from None
         finally:
             process.kill()
             process.wait()
@@ -190,8 +192,10 @@ def _lines(
     quiet: float | None,
     idle: Idle | None = None,
 ) -> Iterator[str]:
-    """Lines as they come. Raises TimeoutError after `timeout` seconds and when QEMU is `idle`, and
-    SilentError where there was no first line until then, or for `quiet` seconds.
+    """Lines as they come.
+
+    Raises TimeoutError after `timeout` seconds, HangError when QEMU is `idle`, and SilentError
+    where there was no first line until then, or for `quiet` seconds.
     """
     rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -205,7 +209,7 @@ def _lines(
                 if idle and idle.too_long():
                     words = f"hangs: its machine did nothing for {idle.most:.0f} s"
                     if quiet is None:
-                        raise TimeoutError(f"the guest's kernel {words}")
+                        raise HangError(f"the guest's kernel {words}")
                     raise SilentError(f"the guest's kernel printed nothing and {words}")
                 if time.monotonic() < began + limit:
                     continue
