@@ -49,6 +49,8 @@ class Journal:
 def journal(cache: Path) -> AbstractContextManager[Journal]:
     """This run's journal, closed at the end."""
     folder = cache / "running"
+    if not folder.is_dir():  # whatever else has the name
+        folder.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     return closing(Journal(folder / str(os.getpid())))
 

@@ -22,25 +22,28 @@ from runners.paths import WORKLOAD
 from runners.process import attempt, last_words
 from runners.programs.probes import interleaved
 
-FORMAT = 1
+FORMAT = 2
 REPEATS = 5
 TRANSPORTS = ("unix", "tcp")
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
 ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
 FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
-TAKES = 25  # seconds, as seen on two cores
+COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
+TAKES = 15  # seconds, as seen on two cores
 
 
-def cells() -> Iterator[tuple[str, int, str, int]]:
-    """Pattern, size, placement and number of messages of each cell."""
+def cells() -> Iterator[tuple[str, int, str, int, bool]]:
+    """Pattern, size, placement, number of messages, and whether it is cold, of each cell."""
     for size, messages in SIZES.items():
-        yield "pingpong", size, "same-cpu", messages
-        yield "pingpong", size, "cross-cpu", messages
+        yield "pingpong", size, "same-cpu", messages, False
+        yield "pingpong", size, "cross-cpu", messages, False
         if size <= FITS:
-            yield ALONE, size, "same-cpu", messages
+            yield ALONE, size, "same-cpu", messages, False
     for placement in ("same-cpu", "cross-cpu"):
-        yield "connect", 64, placement, CONNECTIONS
+        yield "connect", 64, placement, CONNECTIONS, False
+    for pattern, messages in COLD.items():
+        yield pattern, 64, "same-cpu", messages, True
 
 
 def fingerprint() -> dict[str, Any]:
@@ -74,17 +77,18 @@ def measured() -> dict[str, Any]:
     figures: dict[tuple[Any, ...], dict[str, Any]] = {}
     began = time.time()
     for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), REPEATS):
-        pattern, size, placement, messages = cell
+        pattern, size, placement, messages, cold = cell
         named = {"transport": transport, "pattern": pattern, "size": size, "placement": placement}
-        entry = figures.setdefault((transport, *cell), {**named})
-        for name, value in _run(named, messages).items():
+        entry = figures.setdefault((transport, *cell), named | {"cold": cold})
+        for name, value in _run(named, messages, cold).items():
             entry.setdefault(name, []).append(value)
     return {"format": FORMAT, "measured": round(began), "cells": list(figures.values())}
 
 
-def _run(named: dict[str, Any], messages: int) -> dict[str, float]:
+def _run(named: dict[str, Any], messages: int, cold: bool) -> dict[str, float]:
     options = {**named, "messages": messages, "warmup": max(20, messages // 6 // 2 * 2)}
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words += ["--cold"] if cold else []
     with private_directory() as folder:
         done = attempt([WORKLOAD, "--dir", folder, *words])
     if done.returncode != 0:

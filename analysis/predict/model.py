@@ -11,12 +11,13 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 
 from analysis.predict.pairs import Pair
 from analysis.predict.prices import Price, Prices
 
-ERRORS = Path(__file__).with_name("errors.toml")
+FITTED = Path(__file__).with_name("fitted.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
@@ -93,24 +94,24 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Errors:
-    """The model's own error, from programs that it is not judged by (errors.toml).
+class Fitted:
+    """What prices do not say, from programs that the model is not judged by (fitted.toml).
 
-    Standard errors, each as a share:
+    half_cold_us  own work between two messages, in µs of CPU, that makes a path half cold
+    The others are standard errors, each as a share:
     own         of the predicted difference
-    path        of what the messages cost over TCP: a program's messages are not just the workload's
     connecting  of what connecting saves
     noise       of the time that a measured difference is a part of
     """
 
+    half_cold_us: float = math.inf
     own: float = 0.0
-    path: float = 0.0
     connecting: float = 0.0
     noise: float = 0.0
 
 
-def read_errors() -> Errors:
-    return Errors(**tomllib.loads(ERRORS.read_text(encoding="utf-8")))
+def read_fitted() -> Fitted:
+    return Fitted(**tomllib.loads(FITTED.read_text(encoding="utf-8")))
 
 
 def observe(pair: Pair, idle: float) -> Observed:
@@ -137,35 +138,55 @@ def observe(pair: Pair, idle: float) -> Observed:
     )
 
 
-Of = Callable[[str, float, float], Price]
-"""Makes a price of a pattern, a placement and a size."""
+@dataclass(frozen=True)
+class State:
+    """What the price of a message depends on beside its size; each from 0 to 1."""
+
+    waiting: float  # the share of messages for which a receiver sleeps
+    near: float  # the share of messages that are received on the sender's CPU
+    cold: float = 0.0  # how far the CPU has forgotten the path since the last message
 
 
-def messages(observed: Observed, of: Of, waiting: float, near: float) -> Price:
+Of = Callable[[str, float, float, float], Price]
+"""Makes a price of a pattern, a placement, a size, and how cold the path is."""
+
+
+def messages(observed: Observed, of: Of, state: State) -> Price:
     """The price of a request's messages."""
     total = Price(0, 0, 0)
     for size in (observed.request, observed.answer):
-        for pattern, share in (("pingpong", waiting), ("selfecho", 1 - waiting)):
-            total += of(pattern, near, size) * (share / 2)
-    # A message in several sends: the receiver sleeps for the first.
+        for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
+            total += of(pattern, state.near, size, state.cold) * (share / 2)
+    # A message in several sends: the receiver sleeps for the first, and the path is hot then.
     if (more := observed.sends - 2) > 0:
-        total += of("selfecho", near, LEAST_SIZE) * (more / 2)
+        total += of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
     return total
 
 
-def connecting(observed: Observed, prices: Prices, of: Of, near: float) -> Price:
+def connecting(observed: Observed, prices: Prices, of: Of, state: State) -> Price:
     """The price of a request's part of a connection, without the round trip that it contains."""
     if not observed.opened or not prices.connects:
         return Price(0, 0, 0)
-    only = of("connect", near, LEAST_SIZE) - of("pingpong", near, LEAST_SIZE)
-    return only * min(1.0, observed.opened)
+    connect, round_trip = (
+        of(pattern, state.near, LEAST_SIZE, state.cold) for pattern in ("connect", "pingpong")
+    )
+    return (connect - round_trip) * min(1.0, observed.opened)
 
 
-def saved(observed: Observed, prices: Prices, waiting: float, near: float) -> Price:
+def forgotten(observed: Observed, prices: Prices, half_cold_us: float) -> float:
+    """How cold the path is: by the CPU time of the programs' own work between two messages."""
+    hot = State(observed.waiting, observed.near)
+    path = messages(observed, prices.over_tcp, hot)
+    path += connecting(observed, prices, prices.over_tcp, hot)
+    own = max(0.0, observed.busy * observed.elapsed_us - path.cpu) / 2
+    return own / (own + half_cold_us)
+
+
+def saved(observed: Observed, prices: Prices, state: State) -> Price:
     """What a request takes less, by the prices and by what it took as a whole."""
 
     def sum_of(of: Of) -> Price:
-        return messages(observed, of, waiting, near) + connecting(observed, prices, of, near)
+        return messages(observed, of, state) + connecting(observed, prices, of, state)
 
     return _within(observed, sum_of(prices.over_tcp), sum_of(prices.saved))
 
@@ -204,26 +225,23 @@ def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
             return (whole + price.time / observed.at_once) / 2
 
 
-def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
+def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, at what was observed and at what it may also have been."""
     limit = limit_of(observed)
-    middle = saved(observed, prices, observed.waiting, observed.near)
-    variants = [
-        saved(observed, prices, waiting, near)
-        for waiting in _around(observed.waiting)
-        for near in ((observed.near,) if observed.bound else ANYWHERE)
-    ]
-    seen = (observed, prices.over_tcp, observed.waiting, observed.near)
-    whole = _within(observed, messages(*seen), messages(*seen))
-    opening = connecting(observed, prices, prices.saved, observed.near)
+    cold = forgotten(observed, prices, fitted.half_cold_us)
+    state = State(observed.waiting, observed.near, cold)
+    middle = saved(observed, prices, state)
+    placed = (observed.near,) if observed.bound else ANYWHERE
+    around = product(_around(state.waiting, WAITING), placed, _around(cold, COLD))
+    variants = [saved(observed, prices, State(*changed)) for changed in around]
+    opening = connecting(observed, prices, prices.saved, state)
     spread = prices.spread("pingpong", observed.request)
 
     def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
         error = math.hypot(
-            math.hypot(errors.own, spread) * figure(middle),
-            errors.path * figure(whole),
-            errors.connecting * figure(opening),
-            errors.noise * noisy,
+            math.hypot(fitted.own, spread) * figure(middle),
+            fitted.connecting * figure(opening),
+            fitted.noise * noisy,
         )
         return _interval(figure(middle), [figure(variant) for variant in variants], error)
 
@@ -233,13 +251,14 @@ def predict(observed: Observed, prices: Prices, errors: Errors) -> Prediction:
     return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
 
 
-REACH = 0.15  # how far waiting may change with the transport
+WAITING = 0.15  # how far it may change with the transport
+COLD = 0.3  # how far the estimate may be off
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
 
 
-def _around(share: float) -> tuple[float, float]:
-    return max(0.0, share - REACH), min(1.0, share + REACH)
+def _around(share: float, reach: float) -> tuple[float, float]:
+    return max(0.0, share - reach), min(1.0, share + reach)
 
 
 def _interval(value: float, variants: list[float], error: float) -> Interval:

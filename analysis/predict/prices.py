@@ -17,6 +17,8 @@ from probes.messages import shown
 NAME = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
 WHY = "without prices nothing can be predicted"
+ONE = "same-cpu"
+SMALL = 64  # bytes: of the cold cells
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,13 @@ class Prices:
 
     def __init__(self, found: PriceList) -> None:
         self._cells: dict[tuple[str, str, str], dict[int, PricedCell]] = {}
+        self._cold: dict[tuple[str, str, str], PricedCell] = {}
         for cell in found.cells:
             key = (cell.transport, cell.pattern, cell.placement)
-            self._cells.setdefault(key, {})[cell.size] = cell
+            if cell.cold:
+                self._cold[key] = cell
+            else:
+                self._cells.setdefault(key, {})[cell.size] = cell
         lacking = [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]
         if lacking:
             raise UsageError(
@@ -57,17 +63,21 @@ class Prices:
             )
 
     def _has(self, pattern: str) -> bool:
-        return all((transport, pattern, "same-cpu") in self._cells for transport in ("unix", "tcp"))
+        return all((transport, pattern, ONE) in self._cells for transport in ("unix", "tcp"))
 
     @property
     def connects(self) -> bool:
         return self._has("connect")
 
+    @property
+    def has_cold(self) -> bool:
+        """Whether they say what a path costs that the CPU's caches have forgotten."""
+        return bool(self._cold)
+
     def price(self, transport: str, pattern: str, placement: str, size: float) -> Price:
         """Between two measured sizes a straight line; beyond the largest the same for each byte."""
         cells = (
-            self._cells.get((transport, pattern, placement))
-            or self._cells[transport, pattern, "same-cpu"]
+            self._cells.get((transport, pattern, placement)) or self._cells[transport, pattern, ONE]
         )
         sizes = sorted(cells)
         if len(sizes) == 1 or size <= sizes[0]:
@@ -78,19 +88,34 @@ class Prices:
         share = (size - low) / (high - low)
         return _price(cells[low]) * (1 - share) + _price(cells[high]) * share
 
-    def over_tcp(self, pattern: str, near: float, size: float) -> Price:
-        """What an iteration takes over TCP, `near` of them on one CPU."""
-        return self._placed("tcp", pattern, near, size)
+    def over_tcp(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
+        """What an iteration takes over TCP, `near` of them on one CPU, `cold` of the way to cold.
 
-    def saved(self, pattern: str, near: float, size: float) -> Price:
+        A cold cell contains the code that makes it cold, so what cold adds is known only of the
+        difference between the transports: here all of that is taken to be TCP's.
+        """
+        return self._placed("tcp", pattern, near, size) + self._surcharge(pattern) * cold
+
+    def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
         """What it takes less over a Unix socket."""
-        return self.over_tcp(pattern, near, size) - self._placed("unix", pattern, near, size)
+        unix = self._placed("unix", pattern, near, size)
+        return self.over_tcp(pattern, near, size, cold) - unix
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
-        same, cross = (
-            self.price(transport, pattern, place, size) for place in ("same-cpu", "cross-cpu")
-        )
+        same, cross = (self.price(transport, pattern, place, size) for place in (ONE, "cross-cpu"))
         return same * near + cross * (1 - near)
+
+    def _surcharge(self, pattern: str) -> Price:
+        """By how much more TCP takes more where the path is cold.
+
+        A matter of code, so the same for any size, and on two CPUs what it is on one.
+        """
+        tcp, unix = ((transport, pattern, ONE) for transport in ("tcp", "unix"))
+        if tcp not in self._cold:
+            return Price(0, 0, 0)
+        cold = _price(self._cold[tcp]) - _price(self._cold[unix])
+        hot = self.price(*tcp, SMALL) - self.price(*unix, SMALL)
+        return cold - hot
 
     def spread(self, pattern: str, size: float) -> float:
         """By how much repeats of a price differ: the mean standard error, as a share of it."""
@@ -115,7 +140,7 @@ def _price(cell: PricedCell) -> Price:
     client, server = (
         statistics.median(values) for values in (cell.client_cpu_us, cell.server_cpu_us)
     )
-    time = client + server if cell.placement == "same-cpu" else min(cell.iteration_us)
+    time = client + server if cell.placement == ONE else min(cell.iteration_us)
     return Price(time, client, server)
 
 

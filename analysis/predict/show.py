@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from analysis.predict.model import Prediction, observe, predict, read_errors
+from analysis.predict.model import Prediction, observe, predict, read_fitted
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Prices
 from analysis.predict.words import advice, core, impossible, number, sentence, size
@@ -28,9 +28,9 @@ def read_watch(folder: Path) -> Watched:
 
 def predictions(watched: Watched, prices: Prices) -> list[Found]:
     """Each pair, with what it would gain over a Unix socket; None where it is one."""
-    errors = read_errors()
+    fitted = read_fitted()
     return [
-        (pair, predict(observe(pair, watched.idle_cpus), prices, errors) if pair.requests else None)
+        (pair, predict(observe(pair, watched.idle_cpus), prices, fitted) if pair.requests else None)
         for pair in pairs(watched)
     ]
 

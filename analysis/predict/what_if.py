@@ -6,13 +6,14 @@ import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
-from analysis.predict.model import Observed, Prediction, predict, read_errors
+from analysis.predict.model import Observed, Prediction, predict, read_fitted
 from analysis.predict.prices import Prices, read_prices
 from analysis.predict.words import change, core, number, percent, span
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 
 FILE, WIDTH = "what-if.json", 100
 UNKNOWN = 0.5  # who does not know the placement has both, in equal shares
+HOT = "These prices are of a hot path: with work of its own a request gains more."
 
 
 class Described(Model):
@@ -49,12 +50,14 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     """Print the prediction. Raises RunError."""
     described = read_object(folder / FILE, FILE, Described, "nothing is described")
     prices = read_prices(priced)
-    found = predict(described.observed(prices), prices, read_errors())
+    found = predict(described.observed(prices), prices, read_fitted())
     if how == "json":
         print(json.dumps(document(found), indent=1, ensure_ascii=False))
         return
     for line in said(described, found):
         print(line)
+    if not prices.has_cold:
+        print(HOT)
 
 
 def said(described: Described, found: Prediction) -> list[str]:

@@ -107,6 +107,7 @@ class PricedCell(Model):
     pattern: Literal["pingpong", "selfecho", "connect"]
     size: Positive
     placement: Literal["same-cpu", "cross-cpu"]
+    cold: bool = False  # with so much other code before each receive that the CPU forgets the path
     iteration_us: tuple[NotNegative, ...]  # a round trip; of `connect` with connect and close
     client_cpu_us: tuple[NotNegative, ...]  # CPU time for an iteration
     server_cpu_us: tuple[NotNegative, ...]
@@ -115,7 +116,7 @@ class PricedCell(Model):
 class PriceList(Model):
     """prices.json."""
 
-    format: Literal[1]
+    format: Literal[1, 2]  # 1: without cold cells
     measured: Count  # seconds since 1970
     cells: tuple[PricedCell, ...]
     fingerprint: dict[str, str | int | list[int]]  # the machine: prices hold for it alone

@@ -124,8 +124,8 @@ static inline void happened(void *sk, long count, int what)
 	struct end end = {};
 	struct common common;
 	struct traffic *traffic, *other;
-	u32 cpu = bpf_get_smp_processor_id(), pid = bpf_get_current_pid_tgid() >> 32, slot;
-	u64 now, *resume, *counted, jiffies = bpf_jiffies64(), window = jiffies / WINDOW;
+	u32 cpu = bpf_get_smp_processor_id(), pid = bpf_get_current_pid_tgid() >> 32;
+	u64 slot, now, *resume, *counted, jiffies = bpf_jiffies64(), window = jiffies / WINDOW;
 	int zero = 0, whole;
 
 	counted = share.lookup(&zero);
@@ -207,5 +207,8 @@ static inline void happened(void *sk, long count, int what)
 	traffic->sends++;
 	traffic->cpu = cpu;
 	slot = bpf_log2l(count) - 1;
-	traffic->sizes[slot < SIZES ? slot : SIZES - 1]++;
+	asm volatile("" : "+r"(slot)); /* the verifier must see the bound on what is the index */
+	if (slot >= SIZES)
+		slot = SIZES - 1;
+	traffic->sizes[slot]++;
 }

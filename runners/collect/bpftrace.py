@@ -169,9 +169,10 @@ class Bpftrace(Tracers[Group]):
             return [group]
         except AttachError as error:
             group.stop()
-            absent = group.absent()
-            if not absent and len(group.quantities) == 1:
-                absent = {group.parts[0].name: error.reasons[0]}
+            absent, why = group.absent(), error.reasons[0]
+            # What hangs together hangs alone, and each would be waited for.
+            if not absent and (len(group.quantities) == 1 or why.code == "slow-to-attach"):
+                absent = dict.fromkeys(group.quantities, why)
         for name, why in absent.items():
             self.miss({name: group.quantities[name]}, AttachError(why))
         left = [part for part in group.parts if part.name not in absent]

@@ -37,13 +37,13 @@ static const char help[] =
 	"  --in-flight N, --clients N   for pattern pipeline (8); clients and paced (4)\n"
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
-	"  --cell ID          the number that the window's markers carry (0)\n"
+	"  --cold             before a read, do work that makes the CPU forget the path\n"
+	"  --cell ID, --timeout SECONDS   the markers' number (0); of the cell (60)\n"
 	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
 	"  --samples FILE, --samples-fd FD   each iteration's ns, as little-endian uint32\n"
 	"  --gate FD          write \"1\" to it before the client's window, \"0\" after it\n"
 	"  --control CTL,ACK  perf's protocol (its --control=fd:CTL,ACK): write \"enable\"\n"
 	"                     and \"disable\" to CTL at the same places, and wait for ACK\n"
-	"  --timeout SECONDS  for the whole cell (60)\n"
 	"  --help             print this text\n"
 	"Status: 0 done, 1 failed or timed out, 2 impossible request.\n";
 
@@ -130,6 +130,7 @@ static void print_help(void)
 	ROW("rate", 1, options->rate = number(name, text, 1, MILLION))                    \
 	ROW("work", 1, options->work_us = number(name, text, 1, MILLION))                 \
 	ROW("verify", 0, options->verify = true)                                          \
+	ROW("cold", 0, options->cold = true)                                              \
 	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                  \
 	ROW("dir", 1, options->directory = text)                                          \
 	ROW("samples", 1, options->samples = text)                                        \

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "cold.h"
 #include "errors.h"
 #include "pattern.h"
 
@@ -88,6 +89,8 @@ void transport_join(struct setup *setup, struct link *link)
 		transport->thread();
 	if (transport->settle)
 		transport->settle(setup, link);
+	if (setup->options.cold)
+		cold_arrange(link);
 }
 
 /* While this process held the peer's ends open, it would never see them close. */

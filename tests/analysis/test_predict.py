@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.main import main
-from analysis.predict.model import Errors, Limit, Observed, Verdict, limit_of, predict, saved
+from analysis.predict.model import Fitted, Limit, Observed, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
 from analysis.predict.what_if import Described, measuring
@@ -27,7 +27,7 @@ ROUND = {
     ("connect", "same-cpu"): (16.0, 66.0),
     ("connect", "cross-cpu"): (30.0, 90.0),
 }
-EXACT = Errors(own=0.0, noise=0.0)
+EXACT = Fitted(own=0.0, noise=0.0)
 PING = Observed(
     rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, bound=False, waiting=1.0,
     at_once=0.9, answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
@@ -145,13 +145,29 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     def time(**changes: Any) -> float:
         seen = replace(PING, **changes)
-        return saved(seen, prices, seen.waiting, seen.near).time
+        return saved(seen, prices, State(seen.waiting, seen.near)).time
 
     assert time() == pytest.approx(4)  # 13 - 9
     assert time(waiting=0.0) == pytest.approx(5)  # 8 - 3
     assert time(near=0.5) == pytest.approx(10.5)  # half of 4, half of 17
     assert time(sends=4) == pytest.approx(4 + 5)  # two more sends: a round trip of selfecho
     assert time(opened=1.0) == pytest.approx(4 + 50 - 4)  # connecting: 66 - 16, its round trip off
+
+
+def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
+    """Cold, TCP takes 60 - 50 = 10 µs more for a round trip, not 13 - 9 = 4."""
+    listed = price_list()
+    for transport, time in (("unix", 50.0), ("tcp", 60.0)):
+        cell = next(cell for cell in listed["cells"] if cell["transport"] == transport)
+        cpu = {"client_cpu_us": [time / 2] * 3, "server_cpu_us": [time / 2] * 3}
+        listed["cells"].append(cell | cpu | {"cold": True})
+    prices = Prices(PriceList.model_validate_json(json.dumps(listed)))
+    # 93 µs of CPU for a request, 13 the path's: 40 of own work for each message.
+    seen = replace(PING, bound=True, busy=0.93, answer_us=93)
+    found = predict(seen, prices, Fitted(half_cold_us=40)).time
+    assert found.value == pytest.approx(4 + 0.5 * 6)
+    assert found.low == pytest.approx(0.85 * (4 + 0.2 * 6) + 0.15 * 5)  # and sleeps less
+    assert predict(seen, prices, EXACT).time.value == pytest.approx(4)
 
 
 def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
@@ -174,7 +190,7 @@ def test_the_interval_adds_the_errors_as_independent(prices: Prices) -> None:
     exact = predict(seen, prices, EXACT).time
     # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15.
     assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 4.15))
-    wide = predict(seen, prices, Errors(own=0.3, noise=0.02)).time
+    wide = predict(seen, prices, Fitted(own=0.3, noise=0.02)).time
     error = 1.645 * ((0.3 * 4) ** 2 + (0.02 * 80) ** 2) ** 0.5
     assert wide.low == pytest.approx(4 - error)
     assert wide.high == pytest.approx(4 + (error**2 + 0.15**2) ** 0.5)
@@ -205,11 +221,11 @@ def test_verdicts(prices: Prices) -> None:
     class Dear(Prices):
         """Prices of a machine on which a Unix socket is the slower one."""
 
-        def saved(self, pattern: str, near: float, size: float) -> Price:
-            return super().saved(pattern, near, size) * -1
+        def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
+            return super().saved(pattern, near, size, cold) * -1
 
     worse = Dear(PriceList.model_validate_json(json.dumps(price_list())))
-    noisy = Errors(own=0.3, noise=0.02)
+    noisy = Fitted(own=0.3, noise=0.02)
     gain, loss = predict(PING, prices, noisy), predict(PING, worse, noisy)
     busy = predict(replace(PING, answer_us=5000, rate=150), prices, noisy)
     assert [found.verdict for found in (gain, loss, busy)] == [

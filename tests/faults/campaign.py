@@ -145,9 +145,9 @@ class Campaign:
             forget(run)
         self.sandbox.fresh_cache()
 
-    def next_start(self) -> list[str]:
+    def next_start(self, wrap: Sequence[str]) -> list[str]:
         """An undisturbed run after the trouble: what is wrong with it."""
-        run = self.undisturbed(NEXT)
+        run = self.undisturbed(NEXT, wrap)
         found = [f"next start: {what}" for what in wrong(run, self.usual[NEXT])]
         if run.status != 0:
             found.append(f"next start: status {run.status}: {last(run.text(), WHY_LINES)}")
@@ -159,13 +159,16 @@ class Campaign:
         tries: list[Any],
         size: int,
         attempt: Callable[[Any], Row],
+        wrap: Sequence[str] = (),
     ) -> Iterator[Row]:
         """Try all; after each batch start once more, and compare the machine with before.
+
+        `wrap`: the beginning of the command that starts once more.
 
         What is left is laid to the first try after which it was there.
         """
         if tries:  # what every run leaves once, such as an empty folder, is there already
-            self.next_start()
+            self.next_start(wrap)
         for first in range(0, len(tries), size):
             if self.time_is_up():
                 return
@@ -175,7 +178,7 @@ class Campaign:
                 rows.append(attempt(what))
                 last_ones_end(rows[-1])
                 left.append(set(difference(before, self.look())))
-            after = self.next_start()
+            after = self.next_start(wrap)
             last_ones_end(rows[-1])
             for thing in settled(before, self.look, patience=5):
                 shown = (row for row, new in zip(rows, left, strict=True) if thing in new)

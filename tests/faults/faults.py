@@ -51,12 +51,13 @@ def interfere(run: Started, fault: Fault, patience: float) -> bool:
 def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
     """One fault, and what is wrong with the run's end."""
     usual = campaign.usual[fault.form]
-    forget_checkpoints(campaign.sandbox)
+    sandbox = campaign.sandbox
+    forget_checkpoints(sandbox)
     row: dict[str, Any] = {"kind": "fault", "name": fault.name, "group": fault.group}
     run = start(
-        campaign.sandbox,
+        sandbox,
         instead(FORMS[fault.form], fault.arguments),
-        wrap=wrapped(campaign, fault),
+        wrap=[*(sandbox.with_network if fault.damages else []), *wrapped(campaign, fault)],
         environment=fault.environment,
         name=fault.out,
     )
@@ -98,7 +99,9 @@ def faults(campaign: Campaign, only: str, without: Container[str]) -> None:
     groups = [[fault for fault in todo if not fault.damages]]
     groups += [[fault] for fault in todo if fault.damages]
     for group in groups:
-        for row in campaign.batches(group, BATCH, lambda fault: carry_out(campaign, fault)):
+        # What is damaged may have to be downloaded again.
+        wrap = campaign.sandbox.with_network if group and group[0].damages else []
+        for row in campaign.batches(group, BATCH, lambda fault: carry_out(campaign, fault), wrap):
             if not row.pop("busy", False):
                 campaign.results.add(**row)
                 report(row)

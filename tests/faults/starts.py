@@ -203,10 +203,9 @@ def repeated(campaign: Campaign, seed: int, times: int) -> None:
 def disturbed(campaign: Campaign, seed: int, minutes: int) -> None:
     """So many minutes, all transports, beside a hog, under a quota and with traffic on lo."""
     campaign.warm_up("counters")
-    with hog(), traffic():
-        first, second = (under_quota(campaign, seed, repeats) for repeats in FEW_REPEATS)
-        each = max(0.1, (second.seconds - first.seconds) / (FEW_REPEATS[1] - FEW_REPEATS[0]))
-        run = under_quota(campaign, seed, int(minutes * 60 / each))
+    first, second = (beside_others(campaign, seed, repeats) for repeats in FEW_REPEATS)
+    each = max(0.1, (second.seconds - first.seconds) / (FEW_REPEATS[1] - FEW_REPEATS[0]))
+    run = beside_others(campaign, seed, int(minutes * 60 / each))
     failures = list(wrong(run, campaign.usual["counters"], statuses=(0,)))
     told = run.out / "measurements.csv"
     seen = disturbances(told.read_text(encoding="utf-8")) if told.exists() else {}
@@ -220,11 +219,11 @@ def disturbed(campaign: Campaign, seed: int, minutes: int) -> None:
         run.out.rename(kept)
 
 
-def under_quota(campaign: Campaign, seed: int, repeats: int) -> Started:
+def beside_others(campaign: Campaign, seed: int, repeats: int) -> Started:
     """All transports, so often; a run that does not end is killed."""
     arguments = ("--repeats", str(repeats), "--messages", "2000", "--seed", str(seed))
     run = start(campaign.sandbox, (*DISTURBED, *arguments))
-    with quota(run.process.pid):
+    with quota(run.process.pid), hog(), traffic():
         run.wait(MOST_DISTURBED)
     return run
 

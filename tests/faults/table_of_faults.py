@@ -41,7 +41,7 @@ flip() {
 	done
 }
 foreign() { for file in "$CACHE"/$1; do echo '[1, "nonsense"]' >"$file"; done; }
-instead() { rm -rf "$CACHE/$1"; $2 "$CACHE/$1"; }
+instead() { rm -rf "$CACHE/$1"; $2 "$CACHE/$1"; chown $WHO "$CACHE/$1"; }
 small /mnt size=50m
 """
 WORKLOAD = '"$CHECKOUT/runners/workload/build/pathcost-workload"'
@@ -158,10 +158,6 @@ PLACES = group(
     Fault(
         "/run/pathcost of the user",
         "small /run size=1m; mkdir /run/pathcost; chown $WHO /run/pathcost",
-    ),
-    Fault(
-        "/run/pathcost/lock a fifo",
-        "mkfifo /run/pathcost/lock || { rm /run/pathcost/lock; mkfifo /run/pathcost/lock; }",
     ),
     Fault("checkout read-only", 'read_only "$CHECKOUT"', "bpftrace"),
     Fault("the folder one is in is gone", "mkdir /mnt/gone; cd /mnt/gone; rmdir /mnt/gone"),

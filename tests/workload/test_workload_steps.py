@@ -17,6 +17,7 @@ from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
 ITERATIONS = 23
+JUMPS = 512 * 1024 // 64  # of --cold's code: one in each cache line
 # Shared memory is kept up in user space, which the kernel does for all the others: the rings, the
 # copies, the futex. Stepped over, so that what is counted is the loop, as with the others.
 RINGS = {"shm": ["shared_read", "shared_write"], "shm-spin": ["spin_read", "spin_write"]}
@@ -40,14 +41,13 @@ def addresses(program: Path) -> dict[str, str]:
 
 
 def steps(
-    stepper: Path, program: Path, private: Path, transport: str, role: int, pattern: str
+    stepper: Path, program: Path, private: Path, transport: str, role: int, *chosen: str
 ) -> list[int]:
     """User-space instructions from each system call of the window to the next."""
     where = addresses(program)
     argv = [str(stepper), str(role), where["window_begin"], where["window_end"], str(program)]
     options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
-    options += ["--pattern", pattern]
-    options += ["--messages", str(2 * ITERATIONS)]
+    options += ["--messages", str(2 * ITERATIONS), *chosen]
     over = " ".join(where[name] for name in RINGS.get(transport, []))
     ended = subprocess.run(
         [*argv, *options],
@@ -71,7 +71,7 @@ def test_instructions(
     role: int,
 ) -> None:
     need(transport)
-    check(steps(stepper, program, private, transport, role, "pingpong"), transport)
+    check(steps(stepper, program, private, transport, role), transport)
 
 
 @pytest.mark.parametrize("pattern", ALONE)
@@ -82,10 +82,21 @@ def test_instructions_of_one_thread(
     possible, reason = listed["pair", f"{transport} {pattern}"]
     if not possible:
         pytest.skip(reason)
-    counts = steps(stepper, program, private, transport, 0, pattern)
+    counts = steps(stepper, program, private, transport, 0, "--pattern", pattern)
     check(counts, transport)
     if transport not in RINGS:  # a message is one write and one read
         assert len(counts) == 2 * 2 * ITERATIONS + 1
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_cold_runs_its_code_before_each_receive_and_nowhere_else(
+    stepper: Path, program: Path, private: Path, transport: str
+) -> None:
+    counts = steps(stepper, program, private, transport, 0, "--cold")
+    before_receive, before_send = counts[1:-1:2], counts[2:-1:2]
+    assert (len(before_receive), len(before_send)) == (ITERATIONS, ITERATIONS - 1)
+    assert min(before_receive) >= JUMPS
+    assert max(before_send) <= MOST
 
 
 def check(counts: list[int], transport: str) -> None:
