@@ -23,14 +23,14 @@ from runners.process import attempt, last_words
 from runners.programs.probes import interleaved
 
 FORMAT = 2
-REPEATS = 5
+REPEATS = 9
 TRANSPORTS = ("unix", "tcp")
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
 ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
 FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
-TAKES = 15  # seconds, as seen on two cores
+TAKES = 20  # seconds, as seen on two cores
 
 
 def cells() -> Iterator[tuple[str, int, str, int, bool]]:

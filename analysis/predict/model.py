@@ -97,7 +97,8 @@ class Prediction:
 class Fitted:
     """What prices do not say, from programs that the model is not judged by (fitted.toml).
 
-    half_cold_us  own work between two messages, in µs of CPU, that makes a path half cold
+    half_cold_us     own work between two messages, in µs of CPU, that makes a path half cold
+    cold_connecting  how cold the path of a connection is, which is used less often: from 0 to 1
     The others are standard errors, each as a share:
     own         of the predicted difference
     connecting  of what connecting saves
@@ -105,6 +106,7 @@ class Fitted:
     """
 
     half_cold_us: float = math.inf
+    cold_connecting: float = 0.0
     own: float = 0.0
     connecting: float = 0.0
     noise: float = 0.0
@@ -145,6 +147,7 @@ class State:
     waiting: float  # the share of messages for which a receiver sleeps
     near: float  # the share of messages that are received on the sender's CPU
     cold: float = 0.0  # how far the CPU has forgotten the path since the last message
+    connecting: float = 0.0  # the same of the path of a connection, since the last one
 
 
 Of = Callable[[str, float, float, float], Price]
@@ -168,7 +171,7 @@ def connecting(observed: Observed, prices: Prices, of: Of, state: State) -> Pric
     if not observed.opened or not prices.connects:
         return Price(0, 0, 0)
     connect, round_trip = (
-        of(pattern, state.near, LEAST_SIZE, state.cold) for pattern in ("connect", "pingpong")
+        of(pattern, state.near, LEAST_SIZE, state.connecting) for pattern in ("connect", "pingpong")
     )
     return (connect - round_trip) * min(1.0, observed.opened)
 
@@ -229,11 +232,14 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, at what was observed and at what it may also have been."""
     limit = limit_of(observed)
     cold = forgotten(observed, prices, fitted.half_cold_us)
-    state = State(observed.waiting, observed.near, cold)
+    state = State(observed.waiting, observed.near, cold, fitted.cold_connecting)
     middle = saved(observed, prices, state)
     placed = (observed.near,) if observed.bound else ANYWHERE
-    around = product(_around(state.waiting, WAITING), placed, _around(cold, COLD))
-    variants = [saved(observed, prices, State(*changed)) for changed in around]
+    colder = zip(_around(cold, COLD), _around(state.connecting, COLD), strict=True)
+    around = product(_around(state.waiting, WAITING), placed, colder)
+    variants = [
+        saved(observed, prices, State(waiting, near, *both)) for waiting, near, both in around
+    ]
     opening = connecting(observed, prices, prices.saved, state)
     spread = prices.spread("pingpong", observed.request)
 

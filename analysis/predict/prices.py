@@ -132,14 +132,11 @@ class Prices:
 
 
 def _price(cell: PricedCell) -> Price:
-    """The price of a cell, as other work of the machine lengthens it least.
+    """The price of a cell: its least repeat, which other work of the machine lengthened least.
 
-    On one CPU somebody of the two always runs, so the time is their CPU time. Across CPUs it is the
-    quickest repeat's.
+    On one CPU somebody of the two always runs, so the time is their CPU time.
     """
-    client, server = (
-        statistics.median(values) for values in (cell.client_cpu_us, cell.server_cpu_us)
-    )
+    client, server = min(zip(cell.client_cpu_us, cell.server_cpu_us, strict=True), key=sum)
     time = client + server if cell.placement == ONE else min(cell.iteration_us)
     return Price(time, client, server)
 

@@ -22,7 +22,7 @@ SHARED = ("helper_cell", "helper_open")
 COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|^#![^\n]*', re.DOTALL)
 MARK = re.compile(r'"(?:\\.|[^"\\])*"|[{};]')
 HEAD = re.compile(r"(?P<probes>.*?)(?:\s/(?P<predicate>.*)/)?", re.DOTALL)
-TASK = "@helper_cell[tid]"
+TASK, OPEN = "@helper_cell[tid]", "@helper_open"
 NUMBER = re.compile(r"\barg0\b(?=[,\];])")  # as a key, or as what is kept: not as a pointer
 JOINT = "__"
 
@@ -111,17 +111,20 @@ def _statements(body: str) -> Iterator[str]:
 
 
 def _body(statements: list[str]) -> str:
-    """The statements. The cell's number and the task's cell are looked up once, before them.
+    """The statements. What they look up is looked up once, before them.
 
     A program that reads arg0 several times keeps its address, which the kernel refuses
-    ("dereference of modified ctx ptr"; LLVM 14 with bpftrace 0.17).
+    ("dereference of modified ctx ptr"; LLVM 14 with bpftrace 0.17). One that reads @helper_open
+    again may find that the client, on another CPU, has closed its window: no cell, number 0.
     """
     text = "".join(f"\t{statement}\n" for statement in statements)
     if len(NUMBER.findall(text)) > 1:
         text = "\t$number = arg0;\n" + NUMBER.sub("$number", text)
-    if TASK not in text or f"{TASK} =" in text or f"delete({TASK})" in text:
-        return text
-    return f"\t$cell = {TASK};\n" + text.replace(TASK, "$cell")
+    for known, variable in ((TASK, "$cell"), (OPEN, "$open")):
+        changes = (f"{known} =", f"delete({known})", f"clear({known})")
+        if known in text and not any(change in text for change in changes):
+            text = f"\t{variable} = {known};\n" + text.replace(known, variable)
+    return text
 
 
 def split(lines: Iterable[str], names: Sequence[str]) -> dict[str, str]:

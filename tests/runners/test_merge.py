@@ -65,6 +65,13 @@ def test_a_hook_of_two_scripts_is_one_program() -> None:
     assert "@two__hits[$cell] = sum(1);" in body
 
 
+def test_the_open_window_is_looked_up_once_in_a_program() -> None:
+    """It may close between two looks, on another CPU: then the second finds cell 0."""
+    block = "tracepoint:net:net_dev_start_xmit /@helper_open/ { @hits[@helper_open] = sum(1); }"
+    (program,) = merge.parse(merge.merge([("one", merge.parse(block))]))
+    assert words(program.body) == "$open = @helper_open; if ($open) { @one__hits[$open] = sum(1); }"
+
+
 def test_the_window_opens_once_and_maps_are_a_scripts_own() -> None:
     begin, *_, end = (words(block.body) for block in merge.parse(merged()))
     assert begin == (
