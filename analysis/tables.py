@@ -30,7 +30,7 @@ from analysis.raw.probe_files import (
 )
 from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.raw.run import Missing, Run, Target
-from probes.paths import forwarded, read_paths
+from probes.paths import TransportPath, forwarded, read_paths
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -95,7 +95,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
                 continue
             path = read_paths()[cell.transport]
             figures = [
-                figure
+                of_records(figure, path)
                 for figure in _figures(target, cell, cell.result, scripts)
                 if sees(figure.instrument, figure.quantity, path)
             ]
@@ -114,6 +114,14 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
         (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
     }
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
+
+
+def of_records(figure: Counted, path: TransportPath) -> Counted:
+    """Where bytes are encrypted, only a record's header and nonce are copied within the kernel."""
+    copied = figure.quantity in ("copy_calls", "copy_bytes") and figure.key.startswith("kernel")
+    if not copied or path.between != "encrypted":
+        return figure
+    return figure._replace(key=figure.key.replace("kernel", "record"))
 
 
 def of_two_ends(tidy: pd.DataFrame) -> pd.Series:

@@ -38,8 +38,12 @@ class LackingError(GuestError):
     """This kernel cannot give what is needed of it."""
 
 
-class SilentError(GuestError):
-    """The guest's kernel printed nothing at all: it hangs."""
+class HangError(GuestError):
+    """The guest's kernel hangs: its machine does nothing."""
+
+
+class SilentError(HangError):
+    """It printed nothing at all."""
 
 
 class CommandError(GuestError):

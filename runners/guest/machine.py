@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, BinaryIO
 
 from probes.bcc.people import stat_fields
-from runners.guest.errors import GuestError, SilentError
+from runners.guest.errors import GuestError, HangError, SilentError
 from runners.guest.image import INIT_PATH, ROOT_OPTION
 from runners.guest.kernels import NEEDS, Kernel
 from runners.guest.process import environment
@@ -29,6 +29,9 @@ IDLE_TICKS = 5  # hundredths of a second: QEMU's own house-keeping takes less
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+# A kretprobe of 5.10 sees as many calls at a time as the kernel could have CPUs: with two, it
+# misses the third process that receives.
+RETURN_PROBES = "possible_cpus=8"
 # A named CPU: the same features, and the same mitigations, whatever the host has. Under TCG it is
 # also a tenth faster than `max`, whose five page-table levels cost time.
 CPU = {"tcg": "EPYC", "kvm": "host", "icount": "EPYC"}
@@ -113,7 +116,7 @@ def command_line(
         "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         "-kernel", str(kernel.file),
         "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait init=/{INIT_PATH} "
-        f"panic=-1 oops=panic {options}",
+        f"panic=-1 oops=panic {RETURN_PROBES} {options}",
         "-device", "nvme,id=nvme,serial=pathcost",
     ]  # fmt: skip
     for number, disk in enumerate(disks, start=1):
@@ -171,6 +174,8 @@ def watch(
             ended.status = process.wait(timeout=5)
         except TimeoutError as error:
             raise GuestError(str(error), ended.lines) from None
+        except HangError as error:
+            raise type(error)(error.sentence, ended.lines) from None
         finally:
             process.kill()
             process.wait()
@@ -187,8 +192,10 @@ def _lines(
     quiet: float | None,
     idle: Idle | None = None,
 ) -> Iterator[str]:
-    """Lines as they come. Raises TimeoutError after `timeout` seconds and when QEMU is `idle`, and
-    SilentError where there was no first line until then, or for `quiet` seconds.
+    """Lines as they come.
+
+    Raises TimeoutError after `timeout` seconds, HangError when QEMU is `idle`, and SilentError
+    where there was no first line until then, or for `quiet` seconds.
     """
     rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -202,7 +209,7 @@ def _lines(
                 if idle and idle.too_long():
                     words = f"hangs: its machine did nothing for {idle.most:.0f} s"
                     if quiet is None:
-                        raise TimeoutError(f"the guest's kernel {words}")
+                        raise HangError(f"the guest's kernel {words}")
                     raise SilentError(f"the guest's kernel printed nothing and {words}")
                 if time.monotonic() < began + limit:
                     continue

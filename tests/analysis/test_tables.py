@@ -6,7 +6,9 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.counts.quantities import TIMES
-from analysis.tables import COLUMNS
+from analysis.counts.validity import Counted
+from analysis.tables import COLUMNS, of_records
+from probes.paths import read_paths
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -62,6 +64,12 @@ def test_guest_cell(
     tidy = plain.tables.tidy
     cell = {"target": "guest", "transport": "unix", "probed": True}
     assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
+
+
+@pytest.mark.parametrize(("transport", "key"), [("tcp-ktls", "record"), ("tcp", "kernel")])
+def test_the_head_of_an_encrypted_record_is_no_payload(transport: str, key: str) -> None:
+    counted = Counted("bpftrace", "copy_bytes", "kernel", 42)
+    assert of_records(counted, read_paths()[transport]).key == key
 
 
 def test_columns(plain: Analysis) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.guest import GuestError
-from runners.guest.errors import SilentError
+from runners.guest.errors import HangError
 from runners.invoker import invoker
 from tests.build import make
 
@@ -50,7 +50,7 @@ def _prepare(cpus: int) -> ExactGuest:
     """Skips where it cannot be had, with the reason."""
     try:
         return prepare_guest(invoker().cache, "6.12", lambda _: None, cpus=cpus)
-    except SilentError:
+    except HangError:
         raise  # it was prepared, and hangs: a defect
     except GuestError as error:
         pytest.skip(error.sentence)

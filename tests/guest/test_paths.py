@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from probes.paths import read_paths
+from probes.paths import Place, read_paths
 from runners import guest, options, targets
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
@@ -44,8 +44,7 @@ REFUSED = (" carries at most ", "this kernel has no TLS")
 # A TLS record's header (13 bytes) and nonce (8) are copied from its skb, by a function that calls
 # itself for an skb in a list.
 RECORD_BYTES = 2 * (13 + 8)
-# A window's two clock readings are system calls where a starved guest has given up its TSC.
-CLOCK_READINGS = (0, 2)
+NAT = (Place("nf_nat_manip_pkt"),)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
@@ -88,6 +87,15 @@ def read(collected: Collected, transports: tuple[str, ...]) -> Found:
     return ran
 
 
+def clock_readings(cell: dict[str, Any]) -> int:
+    """Readings in a window: its ends, and where it has several intervals the start of each.
+
+    They are system calls where a starved guest has given up its TSC for the HPET.
+    """
+    intervals = len(cell["result"]["intervals"])
+    return 2 + (intervals if intervals > 1 else 0)
+
+
 def payload_of(cell: dict[str, Any]) -> int:
     return int(cell["messages"] * cell["size"])
 
@@ -115,15 +123,17 @@ def test_each_byte_is_copied_where_the_path_says_and_once(found: Found) -> None:
         for way in ("in", "out"):
             assert counts[f"copy_bytes {way}"] == path.times_copied(way) * payload, (*where, way)
         within = counts["copy_bytes kernel"]
+        # A small segment that is no clone is copied once more where it finds its socket busy, whose
+        # backlog saves memory so (skb_condense): one of the sender's pages, or one that NAT wrote.
+        small = cell["messages"] * min(cell["size"], PAGE)
         if path.times_copied("kernel"):
-            # A softirq copies it; once more where a segment is sent again, or where a small one
-            # finds its socket busy, whose backlog saves memory so (skb_condense).
+            # A softirq copies it; once more where a segment is sent again.
             more = within + counts["copy_bytes kernel elsewhere"] - payload
-            small = cell["messages"] * min(cell["size"], PAGE)
             assert 0 <= more <= small + segments_again(cell) * cell["size"], (*where, more)
         else:  # a queue may be collapsed
             records = RECORD_BYTES * cell["messages"] if path.between == "encrypted" else 0
-            assert within <= payload // 100 + records, where
+            most = small if NAT in path.through else payload // 100
+            assert within <= most + records, where
 
 
 def test_the_socket_layers_events_see_the_same_payload(found: Found) -> None:
@@ -174,4 +184,4 @@ def test_who_spins_makes_no_call(found: Found) -> None:
     for cell, counts in found:
         if not PATHS[cell["transport"]].wakes:
             assert total(counts, "wakeups") == 0, cell
-            assert total(counts, "syscalls") in CLOCK_READINGS, (cell, counts)
+            assert total(counts, "syscalls") in (0, clock_readings(cell)), (cell, counts)

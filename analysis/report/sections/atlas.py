@@ -21,6 +21,12 @@ from analysis.wording import (
     size_text,
     transport_text,
 )
+from probes.paths import read_paths
+
+INSTEAD = {
+    "encrypted": " (it is encrypted on its way in and decrypted on its way out)",
+    "shared": " (both processes map it)",
+}
 
 
 def atlas(analysis: Analysis, figures: Figures) -> Blocks:
@@ -120,7 +126,7 @@ def _stories(analysis: Analysis) -> Iterator[str]:
     first = analysis.atlas[0]
     for entry in first.entries:
         counts = [
-            f"{_figure(entry, column)} {column.words}"
+            f"{_figure(entry, column)} {column.words}{_instead(entry, column)}"
             for column in COUNTS
             if column.id in entry.figures
         ]
@@ -136,6 +142,13 @@ def _stories(analysis: Analysis) -> Iterator[str]:
         if times:
             said.append(f"A round trip takes {listed(times)}, {place(first.conditions)}.")
         yield f"{entry.transport}: {' '.join(said)}"
+
+
+def _instead(entry: Entry, column: Column) -> str:
+    """How bytes arrive that nothing copies."""
+    path = read_paths()[entry.transport]
+    copied = column.id != "copies" or any(path.copies.values())
+    return "" if copied else INSTEAD[path.between]
 
 
 def _ratio(entry: Entry) -> str:

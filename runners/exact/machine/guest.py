@@ -16,7 +16,7 @@ from runners.exact.machine.tree import build_tree, is_tree
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
-from runners.guest.errors import SilentError
+from runners.guest.errors import HangError
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import prepare_qemu
 from runners.guest.sealed import blame_cache
@@ -98,9 +98,9 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     for tried in known or shifted[: 1 if machine.cpus == 1 else None]:
         try:
             return _ready(cache, tried)
-        except SilentError as error:
-            silent = error
-    raise SilentError(silent.sentence, last_words(machine))
+        except HangError as error:
+            hung = error
+    raise type(hung)(hung.sentence, hung.console or last_words(machine))
 
 
 def last_words(machine: EmulatedMachine) -> list[str]:

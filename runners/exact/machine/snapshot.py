@@ -16,9 +16,9 @@ from runners.exact.machine.boot import DONE, READY, EmulatedMachine, failure, ru
 from runners.guest import GuestError
 
 TRIES = 6
-# The first program prints the first line on the console, after some 8 s on a quiet machine. Of two
-# CPUs a boot may hang (guest.BOOTS), and then another one is tried.
-SILENCE, SILENCE_OF_TWO = 120.0, 40.0
+# The first program prints the first line on the console, after some 8 s on a quiet machine and 40 s
+# on a busy one. A boot of two CPUs may hang (guest.BOOTS): then QEMU does nothing, as `watch` sees.
+SILENCE = 120.0
 PATIENCE = 60.0  # for an answer of QEMU's
 # Without this the stored machine would remember that it had been stopped, and stay so.
 RESUME = ("-global", "migration.store-global-state=off")
@@ -53,9 +53,8 @@ def _store_once(machine: EmulatedMachine, state: Path) -> None:
         options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
         descriptors = [theirs.fileno()]
-        silence = SILENCE if machine.cpus == 1 else SILENCE_OF_TWO
         ended = run_qemu(
-            machine, options, descriptors=descriptors, on_line=on_line, quiet_timeout=silence
+            machine, options, descriptors=descriptors, on_line=on_line, quiet_timeout=SILENCE
         )
     if not stored:
         raise failure(ended)
