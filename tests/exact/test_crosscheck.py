@@ -68,7 +68,7 @@ def test_each_function_has_a_verdict(function: str, verdict: str) -> None:
 
 def test_exact_mode_says_first_how_many_functions_there_are_and_what_ftrace_cannot_see() -> None:
     told = hits_text(crosschecks(tidy()))
-    seen = "over TCP 6 (over 23 round trips in a guest ftrace counted 5: 5 of these and 0 others; it"
+    seen = "over TCP 6 (over 23 round trips in a guest ftrace counted 5: 5 of these and 0 others;"
     assert seen in told
 
 
