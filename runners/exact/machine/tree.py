@@ -78,21 +78,26 @@ def _make(tree: Path, folder: Path, *words: str) -> None:
     compiler = ["CC=ccache gcc"] if shutil.which("ccache", path=SEARCH) else []
     argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *compiler, *words]
     kept = {name: os.environ[name] for name in ("HOME", "CCACHE_DIR") if name in os.environ}
-    try:
-        done = subprocess.run(
-            command(argv),
-            env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=60 * MINUTES,
-        )
-    except subprocess.TimeoutExpired:
-        raise BuildError(f"{tree} is not built in {MINUTES} minutes") from None
-    if done.returncode != 0:
-        lines = done.stdout.strip().splitlines()
+    # Whatever ends us, make is told to end, and tells its children: killed, it would leave them.
+    with subprocess.Popen(
+        command(argv, death="TERM"),
+        env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=60 * MINUTES)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise BuildError(f"{tree} is not built in {MINUTES} minutes") from None
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        lines = output.strip().splitlines()
         errors = [line for line in lines if "error:" in line or "***" in line or "ERROR" in line]
         why = (errors or lines or ["make said nothing"])[0].strip()
         raise BuildError(f"{tree} does not build: {why}", lines[-COMPLAINT_LINES:])
