@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, seed, settings
 from hypothesis import strategies as st
 
+from analysis.analyse import analyse
 from analysis.errors import RunError, exit_status
 from analysis.exact.files import read_exact
 from analysis.main import main
@@ -36,6 +37,7 @@ from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
 IDENTITY = [name for name in COLUMNS if name not in ("value", "unit", "messages", "valid")]
 # As JSON: values that need no field of a run, at places of their own.
 NOT_JSON = ["\ud800", DIGITS, "[" * 200_000, "1e999", '"\\ud800"', "0x1", "{'a': 1}"]
+PARTS = 20  # of the thousand
 
 
 FOLDED = "client 11;[user];do_syscall_64;ksys_write;made_up_17 7\n"
@@ -257,6 +259,19 @@ def check_report(run: Path, *, is_read: bool) -> None:
         assert pd.read_csv(run / "measurements.csv", low_memory=False)["valid"].any()
 
 
+def check_analysis(run: Path) -> None:
+    """As check_report, but nothing is drawn and written: that takes three times as long."""
+    try:
+        analysis = analyse(read_run(run))
+    except RunError as error:
+        event("refused by the analysis")
+        check_sentence(str(error))
+        return
+    event("analysed")
+    if analysis.has_figures:
+        assert analysis.tables.tidy["valid"].any()
+
+
 CHANGES = st.lists(mutations(), min_size=1, max_size=2)
 
 
@@ -273,10 +288,27 @@ def test_some_mutated_runs(changes: list[Mutation]) -> None:
         check_tables(run, silent=any(mutation.silent for mutation in changes))
 
 
-@pytest.mark.matrix
-@LONG
-@given(CHANGES)
-def test_a_thousand_mutated_runs(changes: list[Mutation]) -> None:
-    with mutated(changes) as run:
-        is_read = check_tables(run, silent=any(mutation.silent for mutation in changes))
-        check_report(run, is_read=is_read)
+def mutated_runs(part: int) -> Callable[[], None]:
+    """A part of the thousand: processes can share them, and a break-off loses one part.
+
+    python -m pytest -m matrix -n 2 -p tests.resume tests/faults/test_fuzz_runs.py
+
+    Each run that is read is analysed, and for a quarter of them the whole report is made.
+    """
+
+    @pytest.mark.matrix
+    @seed(part)
+    @settings(LONG, max_examples=LONG.max_examples // PARTS)
+    @given(CHANGES, st.sampled_from((True, False, False, False)))
+    def test(changes: list[Mutation], draws: bool) -> None:
+        with mutated(changes) as run:
+            is_read = check_tables(run, silent=any(mutation.silent for mutation in changes))
+            if is_read and not draws:
+                check_analysis(run)
+            else:
+                check_report(run, is_read=is_read)
+
+    return test
+
+
+globals().update({f"test_mutated_runs_{part:02}": mutated_runs(part) for part in range(PARTS)})
