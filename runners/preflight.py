@@ -18,7 +18,7 @@ from pathlib import Path
 from runners import cli, guest
 from runners.collect import bpftrace, ftrace, loopback
 from runners.collect.instrument import AttachError
-from runners.process import attempt, command, stop
+from runners.process import answer, command, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -203,7 +203,7 @@ def cpu() -> Check:
     """Whether QEMU emulates this CPU. A virtual CPU is real enough; systemd reads CPUID."""
     if not shutil.which("systemd-detect-virt"):
         return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
-    kind = attempt(["systemd-detect-virt", "--vm"]).stdout.strip()
+    kind = answer(["systemd-detect-virt", "--vm"]).strip()
     lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
     if kind == QEMU:
         return Check(CPU, False, "emulated by QEMU, without KVM", lack)

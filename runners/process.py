@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 User = tuple[int, int]
+ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 
 
 def command(
@@ -44,6 +45,14 @@ def attempt(
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     words = [str(word) for word in argv]
     return subprocess.run(command(words, user), text=True, errors="replace", **streams | options)
+
+
+def answer(argv: Sequence[object], **options: Any) -> str:
+    """What a program prints about itself; empty where it hangs."""
+    try:
+        return attempt(argv, timeout=ANSWER_SECONDS, **options).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 def last_words(text: str, otherwise: str = "it gave no reason") -> str:

@@ -2,6 +2,7 @@
 """bpftrace scripts, merged into one process a probe level, which prints its maps when it ends."""
 
 import re
+import subprocess
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from runners.collect import merge
 from runners.collect.instrument import AttachError, Context
 from runners.collect.scripts import Script, choose, parts
 from runners.collect.tracer import Child, Tracers
-from runners.process import attempt
+from runners.process import answer
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.
 NOTIFY = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
@@ -25,8 +26,8 @@ ABSENT = re.compile(
 @cache
 def checking() -> list[str]:
     """The option by which bpftrace reports a map that is full; from 0.19 on it always does."""
-    usage = attempt(["bpftrace", "--help"])
-    return ["-k"] if "(except read functions)" in usage.stdout + usage.stderr else []
+    usage = answer(["bpftrace", "--help"], stderr=subprocess.STDOUT)
+    return ["-k"] if "(except read functions)" in usage else []
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from probes.tables import read_rows
 from runners.collect.loopback import loopback
-from runners.process import attempt
+from runners.process import answer
 
 SETTINGS = Path(__file__).with_name("settings.tsv")
 # Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
@@ -86,9 +86,7 @@ def _topology() -> dict[str, str | None]:
 def _tool_versions() -> dict[str, str]:
     versions = {}
     for name, argv in TOOLS.items():
-        if shutil.which(argv[0]):
-            done = attempt(argv)
-            # `perf version 6.1.187`, `bpftrace v0.23.2`; nothing where it does not run.
-            if words := done.stdout.split():
-                versions[name] = words[-1]
+        # `perf version 6.1.187`, `bpftrace v0.23.2`; nothing where it does not run.
+        if shutil.which(argv[0]) and (words := answer(argv).split()):
+            versions[name] = words[-1]
     return versions

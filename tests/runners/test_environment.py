@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from runners import process
 from runners.collect import environment
 
 # Two cores of two threads each, and their numbers as Linux gives them; no third level of cache.
@@ -24,3 +26,15 @@ def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settings[f"{tmp_path}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
     assert settings[f"{tmp_path}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
     assert settings[f"{tmp_path}/cpu*/cache/index3/shared_cpu_list"] is None
+
+
+def test_a_tool_that_hangs_has_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the collector would say nothing until it is given up."""
+    fake = tmp_path / "bpftrace"
+    fake.write_text("#!/bin/sh\nexec sleep 600\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(process, "ANSWER_SECONDS", 1)
+    tools = environment.environment()["tools"]
+    assert "python3" in tools
+    assert "bpftrace" not in tools
