@@ -288,7 +288,7 @@ def test_some_mutated_runs(changes: list[Mutation]) -> None:
         check_tables(run, silent=any(mutation.silent for mutation in changes))
 
 
-def mutated_runs(part: int) -> Callable[[], None]:
+def mutated_runs(part: int) -> Any:
     """A part of the thousand: processes can share them, and a break-off loses one part.
 
     python -m pytest -m matrix -n 2 -p tests.resume tests/faults/test_fuzz_runs.py
