@@ -114,7 +114,8 @@ class Sandbox:
             stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         self.warm.mkdir(exist_ok=True)
-        entries = [entry for glob in EXPENSIVE for entry in source.glob(glob)]
+        found = [entry for glob in EXPENSIVE for entry in source.glob(glob)]
+        entries = [entry for entry in found if "partial" not in entry.name]
         for entry in (Path(made.stdout.splitlines()[-1]), *entries):
             if not (self.warm / entry.name).exists():
                 subprocess.run(["cp", "-a", "--", entry, self.warm], check=True)
