@@ -25,7 +25,7 @@ def main() -> int:
     commit()  # while git still finds the checkout
     sandbox = enter(state, options.user, options.source, options.share)
     results = Results(state / "results.jsonl", options.again)
-    campaign = Campaign(sandbox, results, options.minutes)
+    campaign = Campaign(sandbox, results, options.minutes, options.repeats)
     without = set(options.without.split(","))
     if options.part == "signals":
         first, _, last = options.numbers.partition("-")
@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     add("--again", action="store_true", help="also what has failed before")
     add("--share", action="store_true", help="lay the overlay over --source itself; copy nothing")
     add("--times", type=int, default=30, help="of pairs, restarts, repeated; minutes of disturbed")
+    add("--repeats", type=int, default=0, help="of disturbed, in place of its minutes")
     return reader
 
 

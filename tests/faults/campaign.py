@@ -103,6 +103,7 @@ class Campaign:
     sandbox: Sandbox
     results: Results
     minutes: float
+    repeats: int = 0  # of the disturbed run; 0: what fills its minutes
     began: float = field(default_factory=time.monotonic)
     usual: dict[str, Usual] = field(default_factory=dict)
 

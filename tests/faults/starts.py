@@ -203,9 +203,7 @@ def repeated(campaign: Campaign, seed: int, times: int) -> None:
 def disturbed(campaign: Campaign, seed: int, minutes: int) -> None:
     """So many minutes, all transports, beside a hog, under a quota and with traffic on lo."""
     campaign.warm_up("counters")
-    first, second = (beside_others(campaign, seed, repeats) for repeats in FEW_REPEATS)
-    each = max(0.1, (second.seconds - first.seconds) / (FEW_REPEATS[1] - FEW_REPEATS[0]))
-    run = beside_others(campaign, seed, int(minutes * 60 / each))
+    run = beside_others(campaign, seed, campaign.repeats or repeats_in(campaign, seed, minutes))
     failures = list(wrong(run, campaign.usual["counters"], statuses=(0,)))
     told = run.out / "measurements.csv"
     seen = disturbances(told.read_text(encoding="utf-8")) if told.exists() else {}
@@ -217,6 +215,13 @@ def disturbed(campaign: Campaign, seed: int, minutes: int) -> None:
     kept = campaign.results.file.parent / "disturbed"
     if run.out.exists() and not kept.exists():
         run.out.rename(kept)
+
+
+def repeats_in(campaign: Campaign, seed: int, minutes: int) -> int:
+    """How many repeats fill so many minutes."""
+    first, second = (beside_others(campaign, seed, repeats) for repeats in FEW_REPEATS)
+    each = max(0.1, (second.seconds - first.seconds) / (FEW_REPEATS[1] - FEW_REPEATS[0]))
+    return int(minutes * 60 / each)
 
 
 def beside_others(campaign: Campaign, seed: int, repeats: int) -> Started:
