@@ -97,6 +97,8 @@ def figures(run: Path) -> pd.Series[float]:
     found = read_run(run)
     read_observed(found)
     tidy = build_tables(found, read_exact(found)).tidy
+    if tidy.empty:
+        return expected()[:0]
     return tidy[tidy["valid"]].set_index(IDENTITY)["value"]
 
 
