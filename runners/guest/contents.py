@@ -48,6 +48,7 @@ KINDS = (
     Kind("Matplotlib's fonts", r"matplotlib", inside=r"fontlist-.*\.json"),
     Kind("the tests' own", r"tests-\d+", inside=r"bytecode|mypy|pytest|checks\.log"),
     Kind("whether KVM works", r"kvm-trials\.(json|partial)"),
+    Kind("prices of messages", r"prices\.(json|partial)"),
     Kind(
         "unfinished",
         r"((qemu|kernel|image|modules|tools|program|snapshot|symbols|apt)-.+)\.partial",

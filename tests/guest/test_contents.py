@@ -69,6 +69,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "matplotlib").mkdir()
     (folder / "matplotlib/fontlist-v390.json").write_text("{}")
     (folder / "matplotlib/thesis.tex").write_text("the user's own")
+    (folder / "prices.json").write_text("{}")  # of --watch
     (folder / "running").mkdir()
     (folder / "qemu-notes").mkdir()
     (folder / "film.partial").mkdir()
