@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.audit import cells, conservation, exact, programs
+from tests.audit import cells, conservation, exact, programs, validity
 from tests.audit.folder import Figure, Figures, Folder, NoRunError, Where, open_folder
 
 # Topic → quantities. What is in none of them is in the last.
@@ -90,13 +90,18 @@ def _words(figure: Figure) -> str:
     )
 
 
+def may_lack(where: Where) -> bool:
+    """Whether an analysis may leave this figure out."""
+    by_path = where.instrument in ("bcc", "perf") and where.quantity in validity.OF_A_PATH
+    other_path = by_path and where.transport not in validity.SEEN_BY_ALL
+    return other_path or (where.quantity, where.key) in OPTIONAL
+
+
 def audit(folder: Folder) -> tuple[Counter[str], list[str]]:
     """How many rows were compared by topic, and a sentence for each difference."""
     table, wrong = folder.table()
     computed = {**cells.figures(folder), **exact.figures(folder), **programs.figures(folder)}
-    computed = {
-        w: f for w, f in computed.items() if w in table or (w.quantity, w.key) not in OPTIONAL
-    }
+    computed = {w: f for w, f in computed.items() if w in table or not may_lack(w)}
     wrong += [f"{where}: {how}." for where, how in compare(table, computed)]
     checked = Counter(topic(where.quantity) for where in {*table, *computed})
     for name, holds, sentences in conservation.laws(folder, computed):

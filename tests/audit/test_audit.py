@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import t
 
-from tests.audit import audit, intervals
+from tests.audit import audit, intervals, validity
 from tests.audit.folder import open_folder
 
 HERE = Path(__file__).parent
@@ -184,3 +184,14 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("quantile", [0.9, 0.975, 0.98, 0.999])
 def test_students_quantile(quantile: float, freedom: int) -> None:
     assert intervals.student(quantile, freedom) == pytest.approx(t.ppf(quantile, freedom), rel=1e-9)
+
+
+@pytest.mark.parametrize(("kernel", "broken"), [(24, False), (0, True)])
+def test_packets_of_bcc_are_the_kernels_over_every_transport(kernel: int, broken: bool) -> None:
+    """Where the workload has a network of its own, the others' on lo are none of the kernel's."""
+    end = {"sent_messages": 1, "sent_bytes": 64, "received_messages": 1, "received_bytes": 64}
+    end |= {"partial_sends": 0, "partial_receives": 0}
+    cell = {"transport": "tcp-veth", "pattern": "pingpong", "messages": 2, "size": 64}
+    cell |= {"result": {"client": end, "server": end}, "calls_missed": {}}
+    counts = [("bcc", "lo_packets", "", 24.0), ("kernel", "lo_packets", "", float(kernel))]
+    assert any(validity.broken(cell, counts)) == broken

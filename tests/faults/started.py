@@ -29,6 +29,7 @@ OUTLIVE = 30.0
 TICK = 0.03
 WHY_LINES = 6  # of an undisturbed run that fails
 MOST_LINES = 8  # of standard error, beside those of an undisturbed run
+PROGRESS = "(# s)"  # ends a masked line that says how far a long run is
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
 # The one wording that the campaign reads: another program's run is in our way, so try again.
 BUSY = re.compile(r"another run is measuring|is measuring on this machine")
@@ -198,7 +199,7 @@ def wrong(
         yield f"status {status}"
     if TRACEBACK.search(said + run.text("stdout")):
         yield "traceback"
-    new = masked(said) - usual.lines
+    new = {line for line in masked(said) - usual.lines if not line.endswith(PROGRESS)}
     if len(new) > MOST_LINES:
         yield f"{len(new)} lines of complaint"
     if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", said, re.MULTILINE):

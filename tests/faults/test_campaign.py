@@ -55,6 +55,8 @@ def ended(tmp_path: Path, status: int, said: str) -> Started:
         (0, "set-up: 0.3 s\n", ["status 0 without a folder"]),
         (1, "pathcost: so it is.\n" + "".join(f"word {chr(97 + n)}\n" for n in range(20)),
          ["21 lines of complaint"]),
+        (1, "pathcost: so it is.\n" + "".join(
+            f"host: measuring: 1/99 word {chr(97 + n)} ({n} s)\n" for n in range(20)), []),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_an_end(
