@@ -28,7 +28,7 @@ BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2))
 
 # Options with which a kernel that printed nothing is booted once more. All its messages come within
 # three seconds of processor time; after the last one it is given LOUD_WORK more.
-LOUD, LOUD_SECONDS, LOUD_WORK = "ignore_loglevel earlyprintk=ttyS0", 60.0, 6.0
+LOUD, LOUD_SECONDS, LOUD_WORK = "ignore_loglevel earlyprintk=ttyS0", 120.0, 6.0
 CONSOLE, FIRST_PROGRAM = "console [ttyS0] enabled", "Run /init as init process"
 
 
