@@ -42,8 +42,9 @@ def watch_script(
 ) -> list[str]:
     """The lines of a script's console."""
     lines: list[str] = []
-    limits = {"quiet_timeout": quiet, "idle_timeout": idle, "work_timeout": work}
-    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), **limits)
+    shell = ["sh", "-c", script]
+    limits = (quiet, (), idle, work)
+    watch(shell, [], timeout, lines.append, io.BytesIO(), *limits)
     return lines
 
 
