@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from reprlib import Repr
 
@@ -16,7 +16,14 @@ _SHORT.maxlevel = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 2
 
 
 class SentenceError(Exception):
-    """An error for the user. Its text is one printable line, whatever values are in it."""
+    """An error for the user. Its text is one printable line, whatever values are in it.
+
+    `console` has the last lines of a machine's console, which are shown below it.
+    """
+
+    def __init__(self, sentence: object = "", console: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.console = tuple(console)
 
     def __str__(self) -> str:
         return one_line(super().__str__())
@@ -42,9 +49,11 @@ def is_plain(name: str) -> bool:
 
 
 def complain(sentence: object) -> None:
-    """Print a sentence on stderr, where that can be written."""
+    """Print a sentence on stderr, where that can be written, and the console of an error below."""
+    below = sentence.console if isinstance(sentence, SentenceError) else ()
+    lines = [f"pathcost: {one_line(str(sentence))}", *(f"  | {one_line(line)}" for line in below)]
     try:
-        print(f"pathcost: {one_line(str(sentence))}", file=sys.stderr, flush=True)
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
     except (
         OSError
     ):  # Python would write it once more when it ends, and fail with a status of its own

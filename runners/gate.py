@@ -70,6 +70,6 @@ def told_apart() -> Iterator[None]:
     try:
         yield
     except (RunError, UsageError) as error:
-        raise UntoldError(str(error)) from error
+        raise UntoldError(str(error), error.console) from error
     except OSError as error:
         raise UntoldError(f"it cannot be told: {error.strerror or error}.") from error

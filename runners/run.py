@@ -141,7 +141,7 @@ def collect(
         else:
             done += run_in_guests(session, prepared, guests, raw)
     except guest.GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [target.entry for target in done],

@@ -110,7 +110,7 @@ def _main(given: Namespace) -> int:
     try:
         release, found = measure(given.kernel, given.messages, given.rounds, which)
     except guest.GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
     bare = {
         name: [row["window"] / given.messages for row in _rows(found, CountingTool.name, name)]
         for name in TRANSPORTS

@@ -34,7 +34,7 @@ def _main(argv: list[str]) -> int:
         else:
             emulate(given.folder.absolute())
     except GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
     except OSError as error:
         raise RunError(disk.refusal(error)) from error
     return DONE

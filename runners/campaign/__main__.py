@@ -109,7 +109,7 @@ class Campaign:
         manifest = Manifest(self.session.options, self.engine.plan.argv)
         with self.session.progress.step("gathering"):
             found = gather(run.path, "run", self.wanted, counted)
-        lost = [f"{cell}: {error}" for cell, error in found.failed.items()]
+        lost = [f"{cell}: {error.splitlines()[0]}" for cell, error in found.failed.items()]
         for name, cells in self.jobs.items():
             if what := [f"{c.cell} on {c.kernel}" for c in cells if c.key not in counted]:
                 said = why(self.folder, f"{cells[0].machine}.machine", name)

@@ -230,7 +230,7 @@ def told() -> Iterator[None]:
     except (guests.UnknownKernelError, UnknownCpuError) as error:
         raise UsageError(f"{error}.") from error
     except guests.GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
 
 
 def _by_needs(

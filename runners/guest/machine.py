@@ -25,7 +25,8 @@ from runners.process import command
 # Set when the run ends early: every QEMU then ends, whichever thread watches it.
 stopping = threading.Event()
 STOPS_WITHIN = 0.5  # seconds
-IDLE_TICKS = 5  # hundredths of a second: QEMU's own house-keeping takes less
+TICKS = os.sysconf("SC_CLK_TCK")  # in a second
+IDLE_TICKS = TICKS // 20  # QEMU's own house-keeping takes less
 # The kernel's own lines: not the command's output.
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -74,26 +75,38 @@ class Ended:
 
 
 @dataclass
-class Idle:
-    """Whether a process has used no processor for `most` seconds. On a busy machine one that waits
-    for a processor gets some within this time; one that hangs asks for none."""
+class Silence:
+    """A process that prints nothing, and the processor time that it uses meanwhile.
+
+    On a busy machine one that waits for a processor gets some within `idle` seconds; one that hangs
+    asks for none. One that works uses no more than `work` seconds of processor time until its next
+    line, however busy the machine is.
+    """
 
     pid: int
-    most: float
+    idle: float | None
+    work: float | None
     used: int = -1  # ticks
+    first: int = 0  # ticks at its last line
     since: float = 0
     looked: float = 0
 
-    def too_long(self) -> bool:
+    def too_long(self) -> str | None:
+        """What it did for too long."""
         with suppress(OSError, ValueError, IndexError):
             fields = stat_fields(self.pid)
             used, now = int(fields[11]) + int(fields[12]), time.monotonic()
             paused = now > self.looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
             self.looked = now
+            if self.used < 0:
+                self.first = used
             if self.used < 0 or used > self.used + IDLE_TICKS or paused:
                 self.used, self.since = used, now
-            return now > self.since + self.most
-        return False
+            if self.idle and now > self.since + self.idle:
+                return f"its machine did nothing for {self.idle:.0f} s"
+            if self.work and used > self.first + self.work * TICKS:
+                return f"it used {self.work:.0f} s of processor time without a further line"
+        return None
 
 
 def command_line(
@@ -140,12 +153,14 @@ def watch(
     quiet_timeout: float | None = None,
     descriptors: Sequence[int] = (),
     idle_timeout: float | None = None,
+    work_timeout: float | None = None,
 ) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
     It inherits the disks and `descriptors`. After `timeout` seconds, or `quiet_timeout` seconds
     without a first line, it is killed, and GuestError raised; so it is when it uses no processor
-    for `idle_timeout` seconds, as a machine does that nothing will wake. Once `stopping` is set, it
+    for `idle_timeout` seconds, as a machine does that nothing will wake, and when it uses
+    `work_timeout` seconds of processor time without a further line. Once `stopping` is set, it
     is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills it.
     """
     began = time.monotonic()
@@ -167,8 +182,8 @@ def watch(
         )
         try:
             assert process.stdout is not None
-            idle = Idle(process.pid, idle_timeout) if idle_timeout else None
-            for line in _lines(process.stdout, console, timeout, quiet_timeout, idle):
+            silence = Silence(process.pid, idle_timeout, work_timeout)
+            for line in _lines(process.stdout, console, timeout, quiet_timeout, silence):
                 ended.lines.append(line)
                 on_line(line)
             ended.status = process.wait(timeout=5)
@@ -190,12 +205,12 @@ def _lines(
     console: BinaryIO,
     timeout: float,
     quiet: float | None,
-    idle: Idle | None = None,
+    silence: Silence,
 ) -> Iterator[str]:
     """Lines as they come.
 
-    Raises TimeoutError after `timeout` seconds, HangError when QEMU is `idle`, and SilentError
-    where there was no first line until then, or for `quiet` seconds.
+    Raises TimeoutError after `timeout` seconds, HangError when the `silence` is too long, and
+    SilentError where there was no first line until then, or for `quiet` seconds.
     """
     rest, began = b"", time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -206,11 +221,10 @@ def _lines(
             if not selector.select(max(0.0, min(left, STOPS_WITHIN))):
                 if stopping.is_set():
                     raise KeyboardInterrupt
-                if idle and idle.too_long():
-                    words = f"hangs: its machine did nothing for {idle.most:.0f} s"
+                if words := silence.too_long():
                     if quiet is None:
-                        raise HangError(f"the guest's kernel {words}")
-                    raise SilentError(f"the guest's kernel printed nothing and {words}")
+                        raise HangError(f"the guest's kernel hangs: {words}")
+                    raise SilentError(f"the guest's kernel printed nothing and hangs: {words}")
                 if time.monotonic() < began + limit:
                     continue
                 if quiet is None:
@@ -218,8 +232,7 @@ def _lines(
                 raise SilentError(f"the guest's kernel printed nothing in {limit:.0f} s")
             data = os.read(stream.fileno(), 65536)
             quiet = None
-            if idle:
-                idle.used = -1
+            silence.used = -1
             console.write(data)
             console.flush()
             *lines, rest = (rest + data).split(b"\n")

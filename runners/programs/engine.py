@@ -50,7 +50,7 @@ def prepared(program: Program, cache: Path, say: Say, note: Say | None = None) -
     try:
         return packages.unpacked(program, cache, say, note)
     except GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def _main(argv: list[str]) -> int:
     try:
         prove(box, out, given.driver, argv[end + 1 :], given.patience)
     except GuestError as error:
-        raise RunError(str(error)) from error
+        raise RunError(error.sentence, error.console) from error
     return DONE
 
 

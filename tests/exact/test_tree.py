@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from runners.exact.machine import tree
 from runners.paths import REPOSITORY
 
 MAKEFILE = """
@@ -22,7 +24,8 @@ below:
 """
 BUILD = (
     "import sys; from pathlib import Path; from runners.exact.machine import tree;"
-    "tree._make(Path(sys.argv[1]), Path(sys.argv[1]), 'all')"
+    "folder = Path(sys.argv[1]);"
+    "lock = tree.alone(folder, print); tree._make(folder, folder, lock.__enter__(), 'all')"
 )
 PATIENCE = 30.0  # seconds
 
@@ -45,3 +48,31 @@ def test_a_build_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Sig
         below = Path("/proc", noted.read_text().strip())
         building.send_signal(end)
     assert wait_for(lambda: not below.exists())
+    # What was compiled until then may be of another commit than its time says.
+    (tmp_path / "object.o").touch()
+    with tree.alone(tmp_path, lambda: None):
+        assert [path.name for path in tmp_path.iterdir()] == [tree.UNFINISHED]
+
+
+def test_what_does_not_build_leaves_the_other_objects(tmp_path: Path) -> None:
+    (tmp_path / "object.o").touch()
+    with pytest.raises(tree.BuildError), tree.alone(tmp_path, lambda: None):
+        raise tree.BuildError("it does not build")
+    with tree.alone(tmp_path, lambda: None):
+        assert (tmp_path / "object.o").exists()
+
+
+def test_two_builds_do_not_share_their_objects(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def second() -> None:
+        with tree.alone(tmp_path, lambda: said.append("waits")):
+            said.append("builds")
+
+    with ThreadPoolExecutor(1) as pool:
+        with tree.alone(tmp_path, lambda: None):
+            running = pool.submit(second)
+            assert wait_for(lambda: said)
+            said.append("the first is over")
+        running.result()
+    assert said == ["waits", "the first is over", "builds"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.guest.errors import CommandError, GuestError, SilentError
+from runners.guest.errors import CommandError, GuestError, HangError, SilentError
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
@@ -34,11 +34,17 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
 
 
 def watch_script(
-    script: str, timeout: float = 10, quiet: float | None = None, idle: float | None = None
+    script: str,
+    timeout: float = 10,
+    quiet: float | None = None,
+    idle: float | None = None,
+    work: float | None = None,
 ) -> list[str]:
     """The lines of a script's console."""
     lines: list[str] = []
-    watch(["sh", "-c", script], [], timeout, lines.append, io.BytesIO(), quiet, idle_timeout=idle)
+    shell = ["sh", "-c", script]
+    limits = (quiet, (), idle, work)
+    watch(shell, [], timeout, lines.append, io.BytesIO(), *limits)
     return lines
 
 
@@ -66,6 +72,19 @@ def test_a_machine_that_hangs_is_told_from_one_that_is_slow() -> None:
         watch_script("exec sleep 60", timeout=120, quiet=110, idle=1)
     with pytest.raises(GuestError, match="did not finish"):
         watch_script("while :; do :; done", timeout=4, idle=1)
+
+
+def test_a_machine_that_computes_without_a_line_hangs_too() -> None:
+    with pytest.raises(HangError, match="1 s of processor time without a further") as error:
+        watch_script("echo last words; while :; do :; done", timeout=120, work=1)
+    assert error.value.console == ("last words",)
+    # One that waits for its turn, as on a busy machine, uses none.
+    assert watch_script("sleep 2; echo awake", timeout=120, work=0.5) == ["awake"]
+
+
+def test_each_line_begins_another_silence() -> None:
+    work = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; sleep 0.6; echo line; "
+    assert watch_script(work * 8, timeout=120, work=0.4) == ["line"] * 8
 
 
 def test_an_error_in_the_caller_s_function_stops_the_machine() -> None:

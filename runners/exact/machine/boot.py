@@ -151,13 +151,14 @@ def run_qemu(
     machine: EmulatedMachine, options: Sequence[str], order: Order = (),
     files: Mapping[str, bytes] | None = None, *, descriptors: Sequence[int] = (),
     on_line: Callable[[str], None] = lambda _: None, quiet_timeout: float | None = None,
-    seconds: float = SECONDS,
+    work_timeout: float | None = None, seconds: float = SECONDS,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's.
 
     The guest has `files` (path → contents) before it carries out its order. Raises GuestError when
     that takes more than `seconds`, when the console shows no line for `quiet_timeout` seconds, or
-    when the machine hangs. It skips its idle time, so it never does nothing for IDLE_SECONDS.
+    when the machine hangs: it uses `work_timeout` seconds of processor time without a further line,
+    or it does nothing for IDLE_SECONDS, as one that skips its idle time never does.
     """
     brought = files or {}
     with (
@@ -176,7 +177,7 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        timeouts = (quiet_timeout, descriptors, IDLE_SECONDS)
+        timeouts = (quiet_timeout, descriptors, IDLE_SECONDS, work_timeout)
         return watch(argv, [], seconds, on_line, log, *timeouts)
 
 

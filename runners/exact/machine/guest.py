@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.machine.boot import EmulatedMachine, boot, run_qemu
-from runners.exact.machine.snapshot import store
+from runners.exact.machine.boot import READY, EmulatedMachine, boot, run_qemu
+from runners.exact.machine.snapshot import WORK, store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.exact.machine.tree import build_tree, is_tree
 from runners.guest import GuestError
@@ -26,8 +26,10 @@ SWITCH = "__switch_to_asm"
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
 
-# Options with which a kernel that printed nothing is booted once more.
-LOUD, LOUD_SECONDS = "ignore_loglevel earlyprintk=ttyS0", 15.0
+# Options with which a kernel that printed nothing is booted once more. All its messages come within
+# three seconds of processor time; after the last one it is given LOUD_WORK more.
+LOUD, LOUD_SECONDS, LOUD_WORK = "ignore_loglevel earlyprintk=ttyS0", 120.0, 6.0
+CONSOLE, FIRST_PROGRAM = "console [ttyS0] enabled", "Run /init as init process"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,14 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
             return _ready(cache, tried)
         except HangError as error:
             hung = error
-    raise type(hung)(hung.sentence, hung.console or last_words(machine))
+    lines = list(hung.console) or last_words(machine)
+    if READY in lines:  # it is slow: its messages came, one after the other
+        return _ready(cache, machine, work=None)
+    said = "\n".join(lines)
+    if FIRST_PROGRAM in said and CONSOLE not in said:
+        why = "its first program runs, but has no console: CONFIG_SERIAL_8250_CONSOLE"
+        raise type(hung)(f"the guest's kernel lacks an option: {why}", lines)
+    raise type(hung)(hung.sentence, lines)
 
 
 def last_words(machine: EmulatedMachine) -> list[str]:
@@ -108,11 +117,14 @@ def last_words(machine: EmulatedMachine) -> list[str]:
     lines: list[str] = []
     loud = replace(machine, knobs=f"{machine.knobs} {LOUD}".strip())
     with suppress(GuestError):
-        run_qemu(loud, [], on_line=lines.append, quiet_timeout=LOUD_SECONDS, seconds=LOUD_SECONDS)
+        run_qemu(
+            *(loud, []), on_line=lines.append,
+            quiet_timeout=LOUD_SECONDS, work_timeout=LOUD_WORK, seconds=LOUD_SECONDS,
+        )  # fmt: skip
     return lines
 
 
-def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
+def _ready(cache: Cache, machine: EmulatedMachine, work: float | None = WORK) -> ExactGuest:
     """The machine, stored when its kernel is quiet, and its symbols.
 
     A stored machine is found by everything that decides its state, so an outdated machine is never
@@ -125,7 +137,7 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     def store_once(partial: Path) -> dict[str, object]:
         cache.say(f"exact: booting {machine.kernel.release} once, to store it")
         with scratch() as folder:
-            store(machine, folder / "state")
+            store(machine, folder / "state", work)
             size = (folder / "state").stat().st_size >> 20
             with room_in_cache(f"a stored machine of {size} MB", cache.folder):
                 shutil.copyfile(folder / "state", partial / "state")

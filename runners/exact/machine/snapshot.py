@@ -18,26 +18,30 @@ from runners.guest import GuestError
 TRIES = 6
 # The first program prints the first line on the console, after some 8 s on a quiet machine and 40 s
 # on a busy one. A boot of two CPUs may hang (guest.BOOTS): then QEMU does nothing, as `watch` sees.
+# After either limit the guest's last words tell a slow machine, which then has neither.
 SILENCE = 120.0
+WORK = 15.0  # seconds of processor time: Debian's kernels take 6 to 8 on a crowded host
 PATIENCE = 60.0  # for an answer of QEMU's
 # Without this the stored machine would remember that it had been stopped, and stay so.
 RESUME = ("-global", "migration.store-global-state=off")
 
 
-def store(machine: EmulatedMachine, state: Path) -> None:
+def store(machine: EmulatedMachine, state: Path, work: float | None = WORK) -> None:
     """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
+
+    Raises HangError where it says nothing in `work` seconds of processor time, or in SILENCE.
 
     The resumed guest itself finds out whether its clock stood still meanwhile; if not, try again.
     """
     for _ in range(TRIES):
-        _store_once(machine, state)
+        _store_once(machine, state, work)
         ended = run_qemu(machine, ["-incoming", f"file:{state}"])
         if DONE in ended.lines:
             return
     raise failure(ended)
 
 
-def _store_once(machine: EmulatedMachine, state: Path) -> None:
+def _store_once(machine: EmulatedMachine, state: Path, work: float | None) -> None:
     ours, theirs = socket.socketpair()
     stored = False
 
@@ -52,10 +56,10 @@ def _store_once(machine: EmulatedMachine, state: Path) -> None:
         chardev = f"socket,id=monitor,fd={theirs.fileno()}"
         options = ["-action", "panic=pause", *RESUME, "-chardev", chardev]
         options += ["-mon", "chardev=monitor,mode=control"]
-        descriptors = [theirs.fileno()]
         ended = run_qemu(
-            machine, options, descriptors=descriptors, on_line=on_line, quiet_timeout=SILENCE
-        )
+            *(machine, options), descriptors=[theirs.fileno()],
+            on_line=on_line, quiet_timeout=SILENCE if work else None, work_timeout=work,
+        )  # fmt: skip
     if not stored:
         raise failure(ended)
 

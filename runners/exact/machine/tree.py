@@ -5,20 +5,25 @@ The objects stay in the cache, one folder for each tree, so that a changed file 
 date, user or host is in the kernel: equal sources make equal files.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from runners.guest.cache import Say
 from runners.guest.errors import GuestError
 from runners.guest.process import SEARCH
+from runners.guest.sealed import remove
 from runners.paths import REPOSITORY
 from runners.process import command
 
 CONFIG = REPOSITORY / "runners/kernel/minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
+UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
 PREFIX = "build-"
 MINUTES = 30  # of a build from nothing: five on two idle processors
 MOST_BYTES = 4 << 30  # of all trees' objects; those of one take 300 MB
@@ -35,6 +40,10 @@ FIXED = {
 
 class BuildError(GuestError):
     """The tree does not build; `console` has the compiler's last lines."""
+
+
+class EndedError(BuildError):
+    """The build took too long, and was ended."""
 
 
 def is_tree(name: str) -> bool:
@@ -55,12 +64,44 @@ def build_tree(cache: Path, tree: Path, say: Say) -> Path:
         bound(cache, keep=folder)
     except OSError as error:
         raise BuildError(f"{tree} cannot be built in {folder}: {error.strerror}") from None
-    say(f"building {tree}")
-    # Without this the kernel would be the last one that did build.
-    (folder / IMAGE).unlink(missing_ok=True)
-    _make(tree, folder, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
-    _make(tree, folder, f"-j{len(os.sched_getaffinity(0))}", "bzImage")
+    with alone(folder, lambda: say(f"waiting: {tree} is being built")) as lock:
+        say(f"building {tree}")
+        # Without this the kernel would be the last one that did build.
+        (folder / IMAGE).unlink(missing_ok=True)
+        _make(tree, folder, lock, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
+        _make(tree, folder, lock, f"-j{len(os.sched_getaffinity(0))}", "bzImage")
     return folder / IMAGE
+
+
+@contextmanager
+def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[int]:
+    """No other build has these objects meanwhile, nor what is left of one that was ended.
+
+    make tells by times what has changed: an object that it finishes after the source became another
+    commit's is taken for that commit's. So a build that was ended leaves UNFINISHED behind, and the
+    next one begins from nothing. make inherits the lock, which lasts until it has really ended.
+    """
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / UNFINISHED).exists():
+            for left in folder.iterdir():
+                remove(left)
+        (folder / UNFINISHED).touch()
+        try:
+            yield lock
+        except EndedError:
+            raise
+        except BuildError:  # make came to its own end
+            (folder / UNFINISHED).unlink()
+            raise
+        (folder / UNFINISHED).unlink()
+    finally:
+        os.close(lock)
 
 
 def bound(cache: Path, keep: Path) -> None:
@@ -73,7 +114,7 @@ def bound(cache: Path, keep: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(tree: Path, folder: Path, *words: str) -> None:
+def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
     """Run make, niced. Raises BuildError."""
     compiler = ["CC=ccache gcc"] if shutil.which("ccache", path=SEARCH) else []
     argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *compiler, *words]
@@ -82,6 +123,7 @@ def _make(tree: Path, folder: Path, *words: str) -> None:
     with subprocess.Popen(
         command(argv, death="TERM"),
         env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
+        pass_fds=(lock,),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -92,7 +134,7 @@ def _make(tree: Path, folder: Path, *words: str) -> None:
             output, _ = process.communicate(timeout=60 * MINUTES)
         except subprocess.TimeoutExpired:
             process.terminate()
-            raise BuildError(f"{tree} is not built in {MINUTES} minutes") from None
+            raise EndedError(f"{tree} is not built in {MINUTES} minutes") from None
         except BaseException:
             process.terminate()
             raise

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest's failure on the terminal: one sentence, and below it the console, line by line."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from runners.cli import UNTOLD, run_main
+from runners.exact.run import told
+from runners.gate import told_apart
+from runners.guest import GuestError
+
+LINES = ("[    0.1] starting", "[    0.2] a bell \a")
+
+
+def fail() -> NoReturn:
+    with told_apart(), told():
+        raise GuestError("the guest's kernel hangs", LINES)
+
+
+def test_the_console_is_shown_below_the_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_main(fail) == UNTOLD
+    assert capfd.readouterr().err.splitlines() == [
+        "pathcost: the guest's kernel hangs",
+        "  | [    0.1] starting",
+        "  | [    0.2] a bell \\x07",
+    ]
