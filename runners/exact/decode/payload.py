@@ -30,8 +30,8 @@ STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
 PAGE = 4096
 BACK = 32  # bytes that a memcpy() goes back at most
-# A string move's width. A move across the end of a page has one physical address, its first byte's:
-# the rest seems to lie in the page that follows physically, which need not be the buffer's next one.
+# A string move's width. A move across the end of a page has one physical address, that of its first
+# byte: the rest seems to lie in the physically next page, which need not be the buffer's next page.
 WIDTH = 8
 SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
 STRING = -1  # the "register" of a string move
