@@ -36,7 +36,7 @@ def test_who_carries_is_read_from_the_instruction(code: str, store: bool, regist
         ([(0x2871, 0x3000), (0x7000, 0x16871)], True),  # pages that are not neighbours
         ([(0x2871, 0x3001), (0x7001, 0x16871)], True),  # a move of 8 bytes began before their edge
         ([(0x2871, 0x12871)], True),
-        ([(0x2871, 0x2971), (0x7010, 0x16f80)], False),  # neither a message nor a part of one
+        ([(0x2871, 0x2971), (0x7010, 0x16F80)], False),  # neither a message nor a part of one
     ],
 )
 def test_a_message_may_lie_in_several_pages(ends: list[tuple[int, int]], whole: bool) -> None:
