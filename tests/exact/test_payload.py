@@ -7,7 +7,7 @@ import pytest
 
 from runners.exact.cells import ExactCell
 from runners.exact.count import follow_payload
-from runners.exact.decode.payload import OTHER, STRING, register_of
+from runners.exact.decode.payload import OTHER, STRING, register_of, spans
 from runners.exact.machine.guest import ExactGuest
 
 
@@ -28,6 +28,20 @@ from runners.exact.machine.guest import ExactGuest
 )
 def test_who_carries_is_read_from_the_instruction(code: str, store: bool, register: int) -> None:
     assert register_of(bytes.fromhex(code), store) == register
+
+
+@pytest.mark.parametrize(
+    ("ends", "whole"),
+    [
+        ([(0x2871, 0x3000), (0x7000, 0x16871)], True),  # pages that are not neighbours
+        ([(0x2871, 0x3001), (0x7001, 0x16871)], True),  # a move of 8 bytes began before their edge
+        ([(0x2871, 0x12871)], True),
+        ([(0x2871, 0x2971), (0x7010, 0x16F80)], False),  # neither a message nor a part of one
+    ],
+)
+def test_a_message_may_lie_in_several_pages(ends: list[tuple[int, int]], whole: bool) -> None:
+    found = [byte for begin, end in ends for byte in range(begin, end)]
+    assert spans(found, 64 << 10) == (set(found) if whole else set())
 
 
 @pytest.mark.emulated

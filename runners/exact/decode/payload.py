@@ -30,6 +30,9 @@ STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
 PAGE = 4096
 BACK = 32  # bytes that a memcpy() goes back at most
+# A string move's width. A move across the end of a page has one physical address, that of its first
+# byte: the rest seems to lie in the physically next page, which need not be the buffer's next page.
+WIDTH = 8
 SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
 STRING = -1  # the "register" of a string move
 OTHER = -2
@@ -111,7 +114,7 @@ def follow(
         for access in window[begins : begins + searched]:
             if kernel[number := numbers[access.position]]:
                 origins.step(access, registers.of(access, number))
-        if sources := _spans(origins.repeated(), size):
+        if sources := spans(origins.repeated(), size):
             break
     tracker = _Tracker(sources, registers)
     for access in window:
@@ -142,18 +145,18 @@ def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int
     return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
 
 
-def _spans(found: Iterable[int], size: int) -> set[int]:
+def spans(found: Iterable[int], size: int) -> set[int]:
     """Bytes of spans that are as long as a message; where one goes on in another page, shorter."""
-    spans: set[int] = set()
+    accepted: set[int] = set()
     adjacent: list[int] = []
     for byte in [*sorted(found), -1]:
         if adjacent and byte != adjacent[-1] + 1:
-            in_part = not adjacent[0] % PAGE or not (adjacent[-1] + 1) % PAGE
+            in_part = adjacent[0] % PAGE < WIDTH or (adjacent[-1] + 1) % PAGE < WIDTH
             if len(adjacent) >= (min(size, LEAST_SIZE) if in_part else size):
-                spans.update(adjacent)
+                accepted.update(adjacent)
             adjacent = []
         adjacent.append(byte)
-    return spans
+    return accepted
 
 
 class _Registers:
