@@ -18,6 +18,7 @@ from runners.errors import RunError
 from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
+from runners.guest.cache import Cache
 from runners.guest.machine import stopping
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
@@ -176,10 +177,11 @@ def run_in_guests(
     uncounted = prepared.planner.uncounted(
         "guest", prepared.plans["guest"], "function", alone=False
     )
+    progress, kept = session.progress, None
+    if not session.options.guest_given:  # a run that is likely to be repeated
+        kept = Cache(session.invoker.cache, progress.say, progress.note)
     return [
-        targets.run_plan_in_guest(
-            prepared.plans["guest"], machine, raw, session.progress, uncounted
-        )
+        targets.run_plan_in_guest(prepared.plans["guest"], machine, raw, progress, uncounted, kept)
         for machine in guests
     ]
 

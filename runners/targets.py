@@ -16,10 +16,12 @@ from typing import IO, Any
 from probes.reasons import missing, reason
 from runners import guest
 from runners.errors import RunError, UsageError
+from runners.guest.cache import Cache
+from runners.guest.stored import can_be_stored, stored_guest
 from runners.invoker import Invoker
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
-from runners.plan.model import Plan
+from runners.plan.model import Cell, CellRun, Pass, Plan
 from runners.process import last_line
 from runners.progress import Progress
 from runners.root import Root
@@ -123,24 +125,58 @@ def run_plan_in_guest(
     raw: Path,
     progress: Progress,
     uncounted: Sequence[Missing] = (),
+    cache: Cache | None = None,
 ) -> FinishedTarget:
-    """Carry out this plan on one kernel under QEMU. Raises GuestError."""
+    """Carry out this plan on one kernel under QEMU. Raises GuestError.
+
+    With a `cache` the guest is stored there with its probes attached, and the next run with these
+    scripts and transports starts from there.
+    """
     out = raw / f"guest-{machine.release}"
+    first = waiting_plan(plan) if cache and can_be_stored(machine) else None
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
-        order.write_text(plan.text(), encoding="utf-8")
+        order.write_text((first or plan).text(), encoding="utf-8")
         modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
         pack(payload, [(order, order.name), *modules])
+        command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT, *(["--wait"] if first else [])]
+        stored = keep(cache, machine, payload, command, progress) if cache and first else None
         with progress.step(f"guest {machine.release}: measuring"):
             machine.run(
                 payload,
                 out,
-                ["sh", "-c", LOAD_MODULES, "sh", *COLLECT],
+                command,
                 timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
                 memory=GUEST_MEMORY,
                 on_line=lambda line: follow(line, progress),
+                late=plan.text().encode() if first else b"",
+                stored=stored,
             )
     return _finish(plan, out, "guest", "function", machine.accelerator, uncounted)
+
+
+def keep(
+    cache: Cache, machine: guest.Guest, payload: Path, command: list[str], progress: Progress
+) -> Path | None:
+    """The stored guest; None where it cannot be stored, with the reason told: then it boots."""
+    try:
+        with progress.step(f"guest {machine.release}: preparing"), cache:
+            return stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
+    except (guest.GuestError, OSError) as error:
+        why = getattr(error, "sentence", None) or getattr(error, "strerror", None) or error
+        progress.note(f"this guest boots in each run, as it cannot be stored: {why}")
+        return None
+
+
+def waiting_plan(plan: Plan) -> Plan | None:
+    """What a stored guest knows of the plan: its first scripts and its transports.
+
+    None where nothing is attached first.
+    """
+    scripts = plan.passes[0].scripts
+    names = sorted({cell.transport for cell in plan.cells})
+    runs = [CellRun(0, Cell(name, "", 0, "", 0, 0), 0) for name in names]
+    return Plan((Pass(scripts, tuple(runs)),)) if scripts else None
 
 
 def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.predict.model import Verdict
 from analysis.predict.words import number
 
 
@@ -56,9 +57,10 @@ def read(folder: Path, figure: str) -> tuple[list[Case], dict[str, str]]:
             lacking[name] = why
             continue
         span, fact = said[figure], seen[figure]
+        streams = said.get("verdict") == Verdict.STREAM  # its figures are shown to no user
         found.append(
             Case(name, span["low"], span["value"], span["high"], fact["value"], fact["error"],
-                 fact["of"], said["limit"])
+                 fact["of"], said["verdict"] if streams else said["limit"])
         )  # fmt: skip
     return sorted(found, key=lambda case: -case.distance), lacking
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`python3 -m runners.collect [PLAN] OUT …`: run the plan on this kernel, leave raw files in OUT.
 
+In a guest that is stored it attaches, and then waits for the plan that it is to run.
+
 It prints a line `@progress DONE TOTAL TEXT` before each step. A cell or a script that fails is
 recorded in `cells.jsonl` or `missing.json`, and the rest goes on. Where nothing at all can be
 measured the exit status is 1, with one sentence on stderr.
@@ -26,6 +28,7 @@ from runners.collect.checks import run_check
 from runners.collect.environment import environment
 from runners.collect.ftrace import FtraceInstrument, GraphTracer
 from runners.collect.instrument import Context, Instrument
+from runners.collect.late import wait_for_input
 from runners.collect.perf import StackProfile, Stat, SyscallTrace
 from runners.collect.programs import enable_statistics
 from runners.collect.scripts import Script, instruments, read_scripts
@@ -71,19 +74,22 @@ class Collector:
         (out / "samples").mkdir(parents=True)
         (out / "cells.jsonl").touch()
 
-    def run(self) -> None:
-        """All passes in order."""
+    def run(self, wait: Callable[[], Plan] | None = None) -> None:
+        """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
+        held: dict[str, Attached] = {}
         _write_json(self._out / "environment.json", environment())
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
-            self._passes()
+            if wait is not None:
+                self._attach(held, _by_kind(self._plan.passes[0].scripts), 0)
+                self._plan = wait()
+            self._passes(held)
         self._checks()
         _write_json(self._out / "missing.json", self._missing)
 
-    def _passes(self) -> None:
+    def _passes(self, held: dict[str, Attached]) -> None:
         """What the next pass wants as well stays attached: attaching and detaching take seconds."""
-        held: dict[str, Attached] = {}
         try:
             for number, part in enumerate(self._plan.passes):
                 wanted = _by_kind(part.scripts)
@@ -229,7 +235,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--workload", required=True, help="the program that runs the cells")
     add("--user", metavar="UID:GID", type=_user, help="who runs it (default: ourselves)")
     add("--own-kernel", action="store_true", help="nobody else uses this kernel")
+    add("--wait", action="store_true", help="attach PLAN's scripts, and wait for the plan to run")
     return parser
+
+
+def wait_for_plan() -> Plan:
+    """The plan to run, from the disk of a guest that is stored meanwhile."""
+    return load(wait_for_input())
 
 
 def _user(text: str) -> User:
@@ -244,7 +256,7 @@ def main(argv: list[str]) -> int:
     try:
         # Not by its name: without dac_override root may not open another user's pipe.
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
-        Collector(load(plan), execution, given.out).run()
+        Collector(load(plan), execution, given.out).run(wait_for_plan if given.wait else None)
     except (OSError, ValueError, RunError) as error:
         print(f"pathcost: collecting failed: {str(error).rstrip('.')}.", file=sys.stderr)
         return 1

@@ -3,17 +3,20 @@
 
 The guest reads its input from a raw disk that is a tar, and writes its output as a tar to another
 raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
+Behind it may lie input that the command reads from there itself, late: see runners.guest.stored.
 """
 
 import re
 import shlex
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runners.collect.late import START
 from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
@@ -22,9 +25,10 @@ from runners.guest.qemu import Qemu
 from runners.guest.sealed import blame_cache
 
 OUTPUT_SIZE = 512 * MEBI
-ORDER_SIZE = 65536
+ORDER_SIZE = START
 IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
 CONSOLE = "console.log"
+STATE, INITRAMFS = "state", "initramfs"  # of a stored guest
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,15 @@ class Guest:
         memory: int = 1536,
         cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
+        late: bytes = b"",
+        stored: Path | None = None,
     ) -> dict[str, str]:
         """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
         exist yet. Each line that it prints goes to `on_line`. The console goes to the file
         `console`, or to `console.log` in `out`. `timeout` is in seconds, `memory` in MiB,
-        `output_size` in bytes.
+        `output_size` in bytes. A guest that was `stored` (a folder) gets `late`, and goes on.
 
         Returns the command's `stderr` and the `kernel.log`.
 
@@ -78,27 +84,48 @@ class Guest:
         (partial / "out").mkdir(parents=True)
         log = console or partial / "out" / CONSOLE
         try:
+            content = order(command).ljust(ORDER_SIZE, b"\0") + late
             with (
                 log.open("wb") as console_file,
-                self.image.file.open("rb") as root,
-                input_tar.open("rb") as source,
-                (partial / "disk").open("w+b", buffering=0) as disk,
-                (partial / "disk").open("rb") as disk_reader,
+                self.disks(input_tar, partial / "disk", content, output_size) as disks,
             ):
-                disk.write(order(command))
-                disk.truncate(output_size)
-                disks = [Disk(root), Disk(source), Disk(disk_reader, disk)]
-                line = command_line(self.qemu, self.kernel, self.accelerator, disks, memory, cpus)
-                told = _command_lines(on_line)
+                line = self.command_line(disks, memory, cpus, stored and stored / INITRAMFS)
+                line += ["-incoming", f"file:{stored / STATE}"] if stored else []
+                told = _command_lines(on_line, running=stored is not None)
                 ended = watch(line, disks, timeout, told, console_file, idle_timeout=IDLE_SECONDS)
-                texts = _harvest(disk, partial / "out", ended)
+                texts = _harvest(disks[-1].writer, partial / "out", ended)
             (partial / "out").rename(out)
             return texts
         except GuestError:
-            blame_cache(self.qemu.root, self.kernel.file, self.image.file, *self.modules)
+            blame_cache(
+                *(self.qemu.root, self.kernel.file, self.image.file, *self.modules),
+                *([stored] if stored else []),
+            )
             raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+    def command_line(
+        self, disks: Sequence[Disk], memory: int, cpus: int, initramfs: Path | None = None
+    ) -> list[str]:
+        """QEMU's, for this guest."""
+        who = (self.qemu, self.kernel, self.accelerator)
+        return command_line(*who, disks, memory, cpus, initramfs=initramfs)
+
+    @contextmanager
+    def disks(
+        self, input_tar: Path, output: Path, content: bytes, size: int = OUTPUT_SIZE
+    ) -> Iterator[list[Disk]]:
+        """The root, the input, and the output, a new file of `size` that begins with `content`."""
+        with (
+            self.image.file.open("rb") as root,
+            input_tar.open("rb") as source,
+            output.open("w+b", buffering=0) as writer,
+            output.open("rb") as reader,
+        ):
+            writer.write(content)
+            writer.truncate(size)
+            yield [Disk(root), Disk(source), Disk(reader, writer)]
 
 
 def order(argv: Sequence[str]) -> bytes:
@@ -109,9 +136,8 @@ def order(argv: Sequence[str]) -> bytes:
     return text
 
 
-def _command_lines(on_line: Callable[[str], None]) -> Callable[[str], None]:
+def _command_lines(on_line: Callable[[str], None], *, running: bool) -> Callable[[str], None]:
     """Passes on the command's lines, and drops the lines of the kernel and of our init."""
-    running = False
 
     def told(line: str) -> None:
         nonlocal running
@@ -123,9 +149,10 @@ def _command_lines(on_line: Callable[[str], None]) -> Callable[[str], None]:
     return told
 
 
-def _harvest(disk: BinaryIO, out: Path, ended: Ended) -> dict[str, str]:
+def _harvest(disk: BinaryIO | None, out: Path, ended: Ended) -> dict[str, str]:
     if ended.panic():
         raise explain(ended)
+    assert disk is not None
     disk.seek(0)
     try:
         texts = unpack_output(disk, out)

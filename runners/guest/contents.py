@@ -41,6 +41,7 @@ KINDS = (
     Kind("program to measure", r"program-[0-9a-f]{16}", 30, stays=True),
     # Each change of kernel, options or programs makes another of these, of 64 MB and more.
     Kind("stored machine", r"snapshot-[0-9a-f]{16}", 7),
+    Kind("stored guest", r"guest-[0-9a-f]{16}", 7),
     Kind("kernel's symbols", r"symbols-[0-9a-f]{16}", 7),
     Kind("Python environment", r"python-[0-9a-f]{12}", 30, stays=True),
     Kind("objects of a kernel", r"build-[0-9a-f]{16}", 7),
@@ -51,7 +52,7 @@ KINDS = (
     Kind("prices of messages", r"prices\.(json|partial)"),
     Kind(
         "unfinished",
-        r"((qemu|kernel|image|modules|tools|program|snapshot|symbols|apt)-.+)\.partial",
+        r"((qemu|kernel|image|modules|tools|program|snapshot|guest|symbols|apt)-.+)\.partial",
         0,
     ),
 )

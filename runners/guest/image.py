@@ -6,6 +6,7 @@ The image is one partition, because `root=PARTUUID=` finds it under any name tha
 gives it. It has an ext4 without a journal, which is only mounted read-only.
 """
 
+import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,16 +47,20 @@ INODES_PER_MEBI = 64  # as mke2fs counts by itself
 
 @dataclass(frozen=True)
 class Image:
-    """A root disk; `key` names this build."""
+    """A root disk; `key` names this build. `busybox` is one of its programs, static."""
 
     file: Path
     key: str
+
+    @property
+    def busybox(self) -> Path:
+        return self.file.with_name("busybox")
 
 
 def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     """The root image from the cache; it is built there first if need be. Raises GuestError."""
     recipe = {
-        "version": 1,
+        "version": 2,
         "suites": TRIXIE,
         "packages": PACKAGES,
         "unused": UNUSED,
@@ -77,6 +82,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             for name, text in {**FILES, INIT_PATH: INIT.read_text()}.items():
                 (root / name).write_text(text)
             (root / INIT_PATH).chmod(0o755)
+            shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
             _compile_python(root)
             cache.say("guest: writing the image")
             write_disk(root, partial / "root.img")

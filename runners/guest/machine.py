@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, BinaryIO
 
 from probes.bcc.people import stat_fields
@@ -117,10 +118,13 @@ def command_line(
     memory: int = 1536,
     cpus: int = 2,
     options: str = "quiet",
+    initramfs: Path | None = None,
 ) -> list[str]:
     """QEMU with a serial console on its standard output, these disks, and nothing else.
 
-    There is no network device. The first disk is the root.
+    There is no network device. The first disk is the root. The kernel itself finds NVMe disks. With
+    an `initramfs`, which has the driver and mounts the root, disks are virtio's: QEMU cannot store
+    a machine that has NVMe.
     """
     argv = [
         *qemu.argv, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
@@ -130,16 +134,20 @@ def command_line(
         "-kernel", str(kernel.file),
         "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait init=/{INIT_PATH} "
         f"panic=-1 oops=panic {RETURN_PROBES} {options}",
-        "-device", "nvme,id=nvme,serial=pathcost",
     ]  # fmt: skip
+    if initramfs is None:
+        argv += ["-device", "nvme,id=nvme,serial=pathcost"]
+    else:
+        argv += ["-initrd", str(initramfs)]
     for number, disk in enumerate(disks, start=1):
         read_only = "on" if disk.writer is None else "off"
+        nvme, virtio = f"nvme-ns,bus=nvme,nsid={number}", "virtio-blk-pci"
         for descriptor in disk.descriptors:
             argv += ["-add-fd", f"fd={descriptor},set={number}"]
         argv += [
             "-drive", f"if=none,id=disk{number},file=/dev/fdset/{number},format=raw,"
             f"cache=unsafe,readonly={read_only}",
-            "-device", f"nvme-ns,drive=disk{number},bus=nvme,nsid={number}",
+            "-device", f"{virtio if initramfs else nvme},drive=disk{number}",
         ]  # fmt: skip
     return argv
 

@@ -22,7 +22,7 @@ from typing import Any
 from runners.guest.errors import DamagedError
 
 MANIFEST, CHECKED = "manifest.json", "checked"
-ENTRY = re.compile(r"(qemu|kernel|image|modules|tools|program|snapshot|symbols)-[0-9a-f]{16}")
+ENTRY = re.compile(r"(qemu|kernel|image|modules|tools|program|snapshot|guest|symbols)-[0-9a-f]{16}")
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:

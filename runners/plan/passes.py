@@ -34,11 +34,13 @@ def passes(
     *,
     seed: int,
     watched: int | None = None,
+    probed_first: bool = False,
 ) -> tuple[Pass, ...]:
     """Each cell `repeats` times without probes and with the scripts that count, then the rest.
 
     An extra cell is there for its time: it runs without probes only. `watched`: the most messages
-    in a probed window.
+    in a probed window. `probed_first`: a target without times may start from a guest that was
+    stored with its probes attached, and unprobed runs come last.
     """
     warmup = None if watched is None else GUEST.warmup
     groups = _by("group", scripts)
@@ -48,7 +50,8 @@ def passes(
         for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
     ]
     probed = [shortened(cell, watched, warmup) for cell in todo if not cell.extra]
-    return _numbered([*order, *_probed(probed, groups)])
+    whole = [*order, *_probed(probed, groups)]
+    return _numbered(sorted(whole, key=lambda run: not run[0]) if probed_first else whole)
 
 
 def claimed(

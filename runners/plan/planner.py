@@ -82,6 +82,9 @@ def plan_for(
     ]
     repeats = options.repeats or defaults.repeats
     watched = None if options.messages else defaults.watched
-    todo = passes(cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched)
+    todo = passes(
+        cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched,
+        probed_first=defaults is GUEST,
+    )  # fmt: skip
     # An emulated CPU's times are not times, so a guest keeps none.
     return Plan(todo, samples=defaults is HOST)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact.machine.initramfs import strip_elf
+from runners.guest.initramfs import strip_elf
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ MEASURING = {"workload", "emulator", "collector", "bpftrace", "perf", "bcc"}
 # Folders of the cache that every run may add to, and whose entries therefore are no leftovers.
 GROWS = (
     "snapshot-",
+    "guest-",
     "symbols-",
     "exact-kept/",
     "matplotlib",

@@ -24,13 +24,15 @@ PANIC = "[    1.7] Kernel panic - not syncing: "
 def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path / "kernel", "6.12", None, "")
     with Path(os.devnull).open("rb") as null:
-        argv = command_line(Qemu(tmp_path, "", ""), kernel, "tcg", [Disk(null)])
+        given = (Qemu(tmp_path, "", ""), kernel, "tcg", [Disk(null)])
+        argv, stored = command_line(*given), command_line(*given, initramfs=tmp_path)
     assert "-nodefaults" in argv
     assert not {"-nic", "-net", "-netdev"} & set(argv)
     assert [argv[n + 1].split(",")[0] for n, word in enumerate(argv) if word == "-device"] == [
         "nvme",
         "nvme-ns",
     ]
+    assert not any("nvme" in word for word in stored)  # which QEMU cannot store
 
 
 def watch_script(

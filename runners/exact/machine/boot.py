@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact.knobs import NAME_LENGTH
-from runners.exact.machine import initramfs
-from runners.guest import GuestError
+from runners.guest import GuestError, initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, explain, watch
 from runners.guest.process import run

@@ -15,10 +15,10 @@ from probes.paths import every_module
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import cpu_option, digest
 from runners.exact.machine.guest import ExactGuest, ready_guest
-from runners.exact.machine.initramfs import strip_elf
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
+from runners.guest.initramfs import strip_elf
 from runners.guest.modules import module_files
 from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES

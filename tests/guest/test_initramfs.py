@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.exact.machine.initramfs import archive
+from runners.guest.initramfs import archive
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="needs cpio to read what we wrote")
