@@ -7,6 +7,7 @@ A name in the cache is ours if it fits a pattern here; everything else is left a
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ DAY = 86400
 class Kind:
     """Entries of one kind: how their names look, and after how many unused days they go.
 
-    The last entry of a kind that `stays` never goes: to make it again takes a network. Of a folder
-    that others name alike, only what fits `inside` is ours.
+    The last entry of a kind that `stays` never goes: to make it again takes a network. Of entries
+    that are large and soon made again only the `most` that were used last stay. Of a folder that
+    others name alike, only what fits `inside` is ours.
     """
 
     what: str
@@ -30,6 +32,7 @@ class Kind:
     days: int | None = None
     stays: bool = False
     inside: str = ""
+    most: int = 1 << 30
 
 
 KINDS = (
@@ -41,7 +44,8 @@ KINDS = (
     Kind("program to measure", r"program-[0-9a-f]{16}", 30, stays=True),
     # Each change of kernel, options or programs makes another of these, of 64 MB and more.
     Kind("stored machine", r"snapshot-[0-9a-f]{16}", 7),
-    Kind("stored guest", r"guest-[0-9a-f]{16}", 7),
+    # Each change of the collector or of a script makes another of these, of 400 MB.
+    Kind("stored guest", r"guest-[0-9a-f]{16}", 7, most=2),
     Kind("kernel's symbols", r"symbols-[0-9a-f]{16}", 7),
     Kind("Python environment", r"python-[0-9a-f]{12}", 30, stays=True),
     Kind("objects of a kernel", r"build-[0-9a-f]{16}", 7),
@@ -111,11 +115,12 @@ def foreign(folder: Path) -> list[str]:
 
 def remove_old(folder: Path) -> None:
     """Remove what killed builders left and what nobody has used for long. The lock must be held."""
-    newest: set[Kind] = set()
+    seen: Counter[Kind] = Counter()
     for row in kept(folder):
-        last = row.kind.stays and row.kind not in newest
-        newest.add(row.kind)
-        if row.kind.days is not None and not last and unused(row.path, row.kind.days):
+        seen[row.kind] += 1
+        stays = row.kind.stays and seen[row.kind] == 1
+        old = row.kind.days is not None and unused(row.path, row.kind.days)
+        if (old and not stays) or seen[row.kind] > row.kind.most:
             row.remove()
 
 

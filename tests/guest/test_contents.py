@@ -216,3 +216,12 @@ def test_who_builds_much_is_told_what_the_cache_holds(
             cache.entry("qemu", {"version": version}, build(size))
     (sentence,) = notes
     assert "3 MB" in sentence
+
+
+def test_of_stored_guests_only_the_last_two_stay(tmp_path: Path) -> None:
+    entries = [fill(tmp_path, "guest", number) for number in range(3)]
+    assert [entry.exists() for entry in entries] == [True] * 3
+    for entry, days in zip(entries, (1, 3, 2), strict=True):
+        aged(entry, days)
+    contents.remove_old(tmp_path)
+    assert [entry.exists() for entry in entries] == [True, False, True]
