@@ -112,6 +112,7 @@ def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> li
                     *(invoker.cache, kernel, progress.say),
                     note=progress.note,
                     transports=options.transports,
+                    storable=not options.guest_given,
                 )
                 for kernel in options.kernels
             ]

@@ -21,6 +21,7 @@ from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
 from runners.guest.modules import module_files
 from runners.guest.qemu import prepare_qemu
+from runners.guest.stored import DRIVER
 
 __all__ = [
     "SERIES",
@@ -42,12 +43,14 @@ def prepare(
     note: Say | None = None,
     may_build: bool = True,
     transports: Sequence[str] = (),
+    storable: bool = False,
 ) -> Guest:
     """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
     `say` gets what is being done, `note` what was damaged and how much the cache holds.
     Needs no root, and for KVM the right to /dev/kvm. The guest gets the kernel modules of
-    `transports`. Without `may_build` only what is cached already is used.
+    `transports`, and a `storable` one what `stored_guest` needs. Without `may_build` only what is
+    cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":
@@ -62,4 +65,6 @@ def prepare(
         modules = module_files(store, sources, chosen, wanted, every_module(), all_or_none=False)
         image = prepare_image(store, sources)
         works, why = kvm_boots(store, qemu, chosen, image)
-    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules)
+        needed = [DRIVER] if storable and chosen.version and not works else []
+        drivers = module_files(store, sources, chosen, needed, [DRIVER], all_or_none=False)
+    return Guest(chosen, image, qemu, "kvm" if works else "tcg", why, modules, drivers)

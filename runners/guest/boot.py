@@ -41,6 +41,7 @@ class Guest:
     accelerator: str
     why: str
     modules: tuple[Path, ...] = ()  # in the order in which they are to be loaded
+    drivers: tuple[Path, ...] = ()  # of the disks of a stored guest, in that order too
 
     @property
     def release(self) -> str:

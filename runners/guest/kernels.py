@@ -16,7 +16,6 @@ from pathlib import Path
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import UnknownKernelError
-from runners.guest.loading import in_loading_order
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
 from runners.process import command
@@ -32,23 +31,17 @@ SERIES = tuple(SUITES)
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
-DRIVER = "virtio_blk"
-WANTED = ("*/vmlinuz*", "*/modules.builtin", "*/virtio*.ko*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without.
-
-    `drivers` are the modules of virtio's disks in loading order, None where the package has none.
-    """
+    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without."""
 
     file: Path
     release: str
     version: str | None
     key: str
-    drivers: tuple[Path, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,18 +74,15 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
         packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
         cache.say(f"guest: unpacking kernel {offer.release}")
         with cache.scratch("kernel-package") as root:
-            unpack(packages, root, ["--wildcards", *WANTED])
+            unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
             image = next(root.rglob("vmlinuz*"))
             (partial / "kernel").write_bytes(unpack_kernel(image.read_bytes(), qemu))
-            drivers = in_loading_order(root, offer.release, [DRIVER], partial)[DRIVER]
         names = {"release": offer.release, "version": offer.version, "package": offer.package}
-        return {**names, "what": offer.release, "drivers": drivers}
+        return {**names, "what": offer.release}
 
-    entry = cache.entry("kernel", {"version": 2, "name": name, "suites": SUITES}, build)
+    entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
     manifest = read_manifest(entry)
-    names = manifest["drivers"]
-    drivers = None if names is None else tuple(entry / f"{name}.ko" for name in names)
-    return Kernel(entry / "kernel", manifest["release"], manifest["version"], entry.name, drivers)
+    return Kernel(entry / "kernel", manifest["release"], manifest["version"], entry.name)
 
 
 def check_name(name: str) -> Kernel | None:

@@ -30,7 +30,7 @@ def cache_folder() -> Path:
 def machine(cache_folder: Path) -> guest.Guest:
     """A guest with the default kernel; skips where none can be had, with the reason."""
     try:
-        return guest.prepare(cache_folder, DEFAULT)
+        return guest.prepare(cache_folder, DEFAULT, storable=True)
     except guest.GuestError as error:
         pytest.skip(error.sentence)
 
