@@ -30,7 +30,7 @@ from runners.errors import RunError
 from runners.invoker import Invoker, invoker
 from runners.lock import inherited, measuring
 from runners.paths import REPOSITORY, WORKLOAD
-from runners.process import command, stop
+from runners.process import ANSWER_SECONDS, command, stop
 from runners.root import CHANNEL, LARGEST
 from runners.workspace import sweep, workspace
 
@@ -89,7 +89,9 @@ PROGRAMS = {
     "pairs": Program(lambda _, __, words: [*PAIRS, *map(_number, words[:2])]),
     "list": Program(
         lambda who, *_: command(
-            ["env", "-u", "TMPDIR", str(WORKLOAD), "--list"], who.drop, TRYING if who.drop else ()
+            ["timeout", str(ANSWER_SECONDS), "env", "-u", "TMPDIR", str(WORKLOAD), "--list"],
+            who.drop,
+            TRYING if who.drop else (),
         )
     ),
 }

@@ -9,6 +9,8 @@ from typing import IO, Any
 
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
+LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
+OVERDUE = 124  # the status of what took longer, as of timeout(1)
 
 
 def command(
@@ -39,20 +41,28 @@ def command(
 
 
 def attempt(
-    argv: Sequence[object], user: User | None = None, **options: Any
+    argv: Sequence[object],
+    user: User | None = None,
+    timeout: float = LONGEST_SECONDS,
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end: its status, and what it printed. It has no input, unless given."""
+    """Run a program to its end: its status, and what it printed. It has no input, unless given.
+
+    One that takes longer than `timeout` seconds is killed: OVERDUE, and stderr says so.
+    """
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    words = [str(word) for word in argv]
-    return subprocess.run(command(words, user), text=True, errors="replace", **streams | options)
+    words = command([str(word) for word in argv], user)
+    how = streams | options
+    try:
+        return subprocess.run(words, text=True, errors="replace", timeout=timeout, **how)
+    except subprocess.TimeoutExpired:
+        why = f"{argv[0]} did not end within {timeout:g} s"
+        return subprocess.CompletedProcess(words, OVERDUE, "", why)
 
 
 def answer(argv: Sequence[object], **options: Any) -> str:
     """What a program prints about itself; empty where it hangs."""
-    try:
-        return attempt(argv, timeout=ANSWER_SECONDS, **options).stdout
-    except subprocess.TimeoutExpired:
-        return ""
+    return attempt(argv, timeout=ANSWER_SECONDS, **options).stdout
 
 
 def last_words(text: str, otherwise: str = "it gave no reason") -> str:

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import IO
 
 from runners import leftovers, preflight
+from runners.collect.workload import MAKE_AGAIN
 from runners.errors import RunError
 from runners.guest.cache import hold
 from runners.invoker import Invoker, invoker
 from runners.leftovers import Journal
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
-from runners.process import attempt, command, last_line
+from runners.process import ANSWER_SECONDS, attempt, command, last_line
 from runners.progress import Progress
 from runners.root import OwnProgram, Root, RootProgram
 
-LIST_SECONDS = 60
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
 
@@ -105,12 +105,18 @@ class Session:
         return [preflight.Check(**check) for check in json.loads(said)]
 
     def list_workload(self) -> str:
-        """What the workload prints of what is possible here: as root's process starts it."""
+        """What the workload prints of what is possible here: as root's process starts it.
+
+        Raises RunError.
+        """
         if self.root is None:
-            return attempt([WORKLOAD, "--list"], timeout=LIST_SECONDS).stdout
-        program = self.root.start("list")
-        said = program.stdout.read().decode(errors="replace")
-        program.wait()
+            said = attempt([WORKLOAD, "--list"], timeout=ANSWER_SECONDS).stdout
+        else:
+            program = self.root.start("list")
+            said = program.stdout.read().decode(errors="replace")
+            program.wait()
+        if not said:
+            raise RunError(f"the workload says nothing for {ANSWER_SECONDS} s: {MAKE_AGAIN}")
         return said
 
     def report_of(self, destination: Path) -> list[str]:

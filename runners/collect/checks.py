@@ -6,13 +6,12 @@ prints a line of JSON for each circumstance.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from runners.collect.workload import private_directory
-from runners.process import User, attempt, last_words
+from runners.process import OVERDUE, User, attempt, last_words
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 FOLDER = Path(__file__).parents[1] / "checks"
@@ -27,11 +26,9 @@ def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     program = [sys.executable, "-B", "-m", "runners.checks", name]
     for who in (user, None):
         with private_directory(who) as directory:
-            try:
-                argv = [*program, directory]
-                done = attempt(argv, who, cwd=FOLDER.parents[1], timeout=SECONDS)
-            except subprocess.TimeoutExpired:
-                return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
+            done = attempt([*program, directory], who, SECONDS, cwd=FOLDER.parents[1])
+        if done.returncode == OVERDUE:
+            return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
         if done.returncode != NEEDS_ROOT:
             break
     if done.returncode != 0:

@@ -18,7 +18,7 @@ from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import UnknownKernelError
 from runners.guest.process import environment
 from runners.guest.qemu import Qemu
-from runners.process import command
+from runners.process import LONGEST_SECONDS, command
 
 DEFAULT = "6.12"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -160,13 +160,14 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
     program = {ZSTD: "zstd", LZ4: "lz4"}.get(packed[:4])
     if program is None:
         return image
-    done = subprocess.run(
-        command([*qemu.program(program), "-dc"]),
-        input=packed,
-        capture_output=True,
-        env=environment(),
-    )
-    is_kernel = len(done.stdout) == size and done.stdout[:4] == b"\x7fELF"
+    try:
+        inside = subprocess.run(
+            command([*qemu.program(program), "-dc"]), input=packed, capture_output=True,
+            env=environment(), timeout=LONGEST_SECONDS, check=False,
+        ).stdout  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return image
+    is_kernel = len(inside) == size and inside[:4] == b"\x7fELF"
     # The note XEN_ELFNOTE_PHYS32_ENTRY: name size 4, any value size, type 18, name "Xen".
     entry = rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0"
-    return done.stdout if is_kernel and re.search(entry, done.stdout) else image
+    return inside if is_kernel and re.search(entry, inside) else image

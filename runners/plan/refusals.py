@@ -2,7 +2,6 @@
 """What cannot be run, found before anything is measured. Runs and --dry-run refuse the same."""
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +15,7 @@ from runners.folder import place
 from runners.options import Options
 from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Cell, Plan
-from runners.process import attempt
+from runners.process import OVERDUE, attempt
 
 CHECK_SECONDS = 10
 
@@ -57,9 +56,8 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
 
 def _refusal(cell: Cell, folder: str) -> str:
     """Why the workload refuses this cell; empty if it does not."""
-    try:
-        argv = [WORKLOAD, "--check", "--dir", folder, *cell_options(cell)]
-        done = attempt(argv, timeout=CHECK_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}") from error
+    argv = [WORKLOAD, "--check", "--dir", folder, *cell_options(cell)]
+    done = attempt(argv, timeout=CHECK_SECONDS)
+    if done.returncode == OVERDUE:
+        raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}")
     return done.stderr.strip().removeprefix("pathcost-workload: ") if done.returncode else ""

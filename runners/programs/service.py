@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.errors import RunError
-from runners.process import last_words, stop
+from runners.process import OVERDUE, attempt, last_words, stop
 from runners.programs.client import run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import LiveValues, Place, address, answers, place_of
@@ -119,13 +119,9 @@ class Service:
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
         what = f"{self.program.name}: {Path(argv[0]).name}"
-        try:
-            done = subprocess.run(
-                self.place.wrapped(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                errors="replace", timeout=seconds, cwd=self.place.directory, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise RunError(f"{what} did not end in {seconds} s.") from None
+        done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.directory)
+        if done.returncode == OVERDUE:
+            raise RunError(f"{what} did not end in {seconds} s.")
         if done.returncode != 0:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.faults.table import table
 
 def main() -> int:
     options = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it has made goes with it
     state = options.state.resolve()
     if options.part == "table":
         print(table(latest(Results(state / "results.jsonl").rows)))

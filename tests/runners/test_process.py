@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What our programs said last is what the user reads."""
+"""Programs that we start: their last words are the user's, and each has an end."""
 
 import tempfile
 
-from runners.process import last_line
+from runners.process import OVERDUE, attempt, last_line, last_words
 
 
 def test_a_signal_before_a_program_could_answer_it_is_no_sentence() -> None:
@@ -12,3 +12,8 @@ def test_a_signal_before_a_program_could_answer_it_is_no_sentence() -> None:
         assert last_line(complaints) == ""
         complaints.write(b"pathcost: it failed.\n")
         assert last_line(complaints) == "it failed."
+
+
+def test_a_program_that_hangs_is_ended_and_named() -> None:
+    done = attempt(["sleep", "60"], timeout=0.2)
+    assert (done.returncode, last_words(done.stderr)) == (OVERDUE, "sleep did not end within 0.2 s")
