@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Campaigns of small cells on the kernel that the other tests of exact mode have stored already."""
+"""Campaigns of small cells on the kernel that the other tests of exact mode have stored already.
+
+PATHCOST_PLAN names another plan, a file of JSON, with which all of them can be done.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from runners.paths import REPOSITORY
 from tests.exact.conftest import built, exact_guest
 
 __all__ = ["built", "exact_guest"]  # fixtures of exact mode
-SMALL = {
+SMALL: dict[str, Any] = {
     "kernels": ["6.12"],
     "transports": ["unix", "tcp"],
     "sizes": [64],
@@ -26,6 +29,9 @@ SMALL = {
     "schedulings": ["fifo", "other"],
     "messages": 100,
 }
+GIVEN = os.environ.get("PATHCOST_PLAN")
+PLAN = json.loads(Path(GIVEN).read_text(encoding="utf-8")) if GIVEN else SMALL
+OPTIONS = {"kernels": "kernel", "schedulings": "sched"}  # their names, where they differ
 ORDER = ["target", "kernel", "transport", "size", "cell", "quantity", "key"]
 
 
@@ -41,6 +47,11 @@ class Campaign:
     @property
     def out(self) -> Path:
         return self.folder / "campaign"
+
+    def enlarge(self, *sizes: int) -> None:
+        """With more jobs than one, which the given plan has."""
+        if not GIVEN:
+            self.plan["sizes"] = [*SMALL["sizes"], *sizes]
 
     def argv(self, *words: str) -> list[str]:
         # JSON is YAML.
@@ -80,12 +91,14 @@ def same_cells(tidy: pd.DataFrame, exact: pd.DataFrame) -> None:
 def exact(exact_guest: object, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """The same cells in one call of run.sh."""
     out = tmp_path_factory.mktemp("exact") / "run"
-    argv = ["--exact", "--messages", "100", "--placements", "same-cpu", "--sched", "fifo,other"]
-    run = [str(REPOSITORY / "runners/run.sh"), *argv, "--quiet", "--out", str(out)]
+    run = [str(REPOSITORY / "runners/run.sh"), "--exact", "--quiet", "--out", str(out)]
+    for key, values in PLAN.items():
+        words = values if isinstance(values, list) else [values]
+        run += [f"--{OPTIONS.get(key, key)}", ",".join(map(str, words))]
     subprocess.run(run, check=True, capture_output=True)
     return table(out)
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Campaign:
-    return Campaign(tmp_path, dict(SMALL))
+    return Campaign(tmp_path, dict(PLAN))

@@ -40,7 +40,7 @@ def test_after_a_kill_of_the_controller_no_finished_cell_is_counted_again(
     campaign: Campaign, exact: pd.DataFrame
 ) -> None:
     """Every process of it: what is whole by then has the time that it had."""
-    campaign.plan["sizes"] = [64, 80, 96]
+    campaign.enlarge(80, 96)
     cells = campaign.out / "cells"
     with subprocess.Popen(
         campaign.argv(), start_new_session=True, env=campaign.environment, stderr=subprocess.PIPE

@@ -166,7 +166,8 @@ def test_over_ssh_another_host_takes_the_job_of_one_that_dies(
     ssh: subprocess.Popen[bytes],
     exact: pd.DataFrame,
 ) -> None:
-    campaign.plan |= {"hosts": ["doomed", "near"], "sizes": [64, 80]}
+    campaign.plan["hosts"] = ["doomed", "near"]
+    campaign.enlarge(80)
     run = start_and_wait(campaign, *campaign.argv("--executor", "ssh"))
     end(ssh)
     said = run.communicate()[1]
@@ -235,7 +236,7 @@ def test_by_slurm_the_table_is_the_same_though_a_node_dies(
     slurm: Slurm,
     exact: pd.DataFrame,
 ) -> None:
-    campaign.plan["sizes"] = [64, 80]
+    campaign.enlarge(80)
     argv = campaign.argv("--executor", "slurm", "--jobs", "2", "--", "--slurm-no-account")
     argv += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2"]
     run = start_and_wait(campaign, *slurm.bound, *argv)
