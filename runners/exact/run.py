@@ -50,7 +50,8 @@ def run(
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
 
-    A job of a campaign counts a `part` of them. Raises UsageError, RunError.
+    A job of a campaign counts a `part` of them. Where a machine of several fails, its cells are
+    missing; a gate, which moves its runs, and a job need all. Raises UsageError, RunError.
     """
     options = session.options
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
@@ -59,7 +60,7 @@ def run(
     (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
     station = Station(folder.raw, session.invoker, kept, session.progress)
     try:
-        counted = [station.count(each) for each in work]
+        counted, failed = station.count_all(work, need_all=bool(part or moved_to))
     except KeyboardInterrupt:
         if not kept.count:
             raise
@@ -67,7 +68,7 @@ def run(
             f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
         ) from None
     entries = [entry for entry, _ in counted]
-    lacks = missing(options, counted)
+    lacks = [*missing(options, counted), *failed]
     if not any(entry["runs"] for entry in entries):
         first = next(why for cells in [absent for _, absent in counted] for why in cells.values())
         raise UsageError(f"no cell can be counted: {first}.")
@@ -75,8 +76,20 @@ def run(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
     folder.commit(text)
-    if not part:
+    if not part and not failed:
         kept.forget()
+
+
+def machine(work: Work) -> str:
+    """A machine's name, for people."""
+    kernel, cpus, _ = work
+    return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
+
+
+def _failed(work: Work, error: Exception) -> dict[str, Any]:
+    """The entry of `missing` in run.json for a machine that failed."""
+    why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+    return reasons.missing([f"exact counts on {machine(work)}"], why)
 
 
 def stored_results(who: Invoker) -> Checkpoints:
@@ -168,11 +181,29 @@ class Station:
     kept: Checkpoints
     progress: Progress
 
+    def count_all(
+        self, todo: Sequence[Work], *, need_all: bool
+    ) -> tuple[list[Counted], list[dict[str, Any]]]:
+        """Count on each machine; also the entries of `missing` in run.json for those that failed.
+
+        Raises UsageError, and RunError where all failed, or one that is needed.
+        """
+        counted: list[Counted] = []
+        failed: list[dict[str, Any]] = []
+        for number, work in enumerate(todo, 1):
+            try:
+                counted.append(self.count(work))
+            except RunError as error:
+                if need_all or (number == len(todo) and not counted):
+                    raise
+                self.progress.note(f"{machine(work)}: {error}")
+                failed.append(_failed(work, error))
+        return counted, failed
+
     def count(self, work: Work) -> Counted:
         """Count the cells of a machine. Raises UsageError, RunError."""
-        kernel, cpus, cells = work
-        progress = self.progress
-        name = kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
+        cells = work[2]
+        progress, name = self.progress, machine(work)
         absent = {cell: cell.impossible for cell in cells if cell.impossible}
         with told():
             with progress.step(f"exact {name}: preparing"):
@@ -270,7 +301,6 @@ def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[di
                 found = reasons.missing([f"exact cell {cell}"], why)
                 reasons.add(missing, found | {"target": entry["folder"]})
         except (RunError, UsageError) as error:
-            why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-            missing.append(reasons.missing([f"exact counts on {work[0]}"], why))
+            missing.append(_failed(work, error))
     station.kept.forget()
     return done, missing

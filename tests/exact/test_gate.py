@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh --against: one kernel judged by itself and by another; what fails cannot be told."""
 
+import json
 import signal
 import subprocess
 import time
@@ -47,6 +48,20 @@ def test_a_tree_that_does_not_build_cannot_be_told(broken_tree: Path) -> None:
     """As git bisect run takes 125 for: skip this commit. Here flex or bison may be missing too."""
     done = gate(broken_tree / "run", "--kernel", str(broken_tree), "--against", "6.12")
     assert done.returncode == 125
+    assert f"{broken_tree}" in done.stderr
+
+
+@pytest.mark.emulated
+def test_a_kernel_that_fails_costs_a_run_its_own_cells_alone(
+    exact_guest: object, broken_tree: Path
+) -> None:
+    out = broken_tree / "run"
+    done = gate(out, "--kernel", f"{broken_tree},6.12", "--placements", "same-cpu")
+    assert done.returncode == 0, done.stderr
+    stored = json.loads((out / "run.json").read_text())
+    assert {entry["kernel"].partition("-")[0][:5] for entry in stored["exact"]} == {"6.12."}
+    (lack,) = stored["missing"]
+    assert lack["what"] == [f"exact counts on {broken_tree}"]
     assert f"{broken_tree}" in done.stderr
 
 
