@@ -48,7 +48,7 @@ def count_cells(
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
-    workers = len(os.sched_getaffinity(0))
+    workers = len(os.sched_getaffinity(0)) + 1  # one replays while the others are in QEMU
     with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
         try:
             running = [
