@@ -68,10 +68,16 @@ class RecordWriter:
         self.words.append(EVENT_BIT | event << KIND_SHIFT | value)
 
     def replay(self) -> dict[str, tuple[int, int]]:
-        """Path below the user's frame → (calls, steps)."""
+        """Path below the user's frame → (calls, steps): the same, wherever the words are cut."""
         machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
-        _, counts = machine.run(State(), [CLIENT_RUNS, *self.words])
-        return found(machine, counts)
+        words = [CLIENT_RUNS, *self.words]
+        _, whole = machine.run(State(), words)
+        state, pieces = State(), Counts()
+        for word in words:
+            state, counts = machine.run(state, [word])
+            pieces.add(counts)
+        assert pieces == whole
+        return found(machine, whole)
 
 
 def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
@@ -187,6 +193,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> N
     machine.blocks.append(CodeBlock(AT["f"] + 1, b"\xf3\xa4", b"\x02"))
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
+    machine.replay()
     replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
     order: list[NodeVisit] = []
     _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words], order)

@@ -65,10 +65,11 @@ class Loaded(NamedTuple):
     user: bool
     function: str
 
-    def is_stored(self, access: Access) -> bool:
-        """Whether the store writes what was loaded."""
-        mask = (1 << 8 * min(access.size, 8)) - 1
-        return self.value & mask == access.value & mask
+
+def is_stored(value: int, access: Access) -> bool:
+    """Whether the store writes this value, as far as it is wide."""
+    mask = (1 << 8 * min(access.size, 8)) - 1
+    return value & mask == access.value & mask
 
 
 @dataclass
@@ -170,10 +171,11 @@ class _Registers:
         """The register of an access in this block, as `register_of`."""
         store = bool(access.flags & STORE)
         key = (number, access.instruction, store)
-        if key not in self._known:
+        found = self._known.get(key)
+        if found is None:
             code = self._blocks[number].instruction(access.instruction)
-            self._known[key] = register_of(code, store)
-        return self._known[key]
+            found = self._known[key] = register_of(code, store)
+        return found
 
 
 class _Origins:
@@ -184,7 +186,7 @@ class _Origins:
     """
 
     def __init__(self) -> None:
-        self._registers: dict[int, Loaded] = {}
+        self._registers: dict[int, Access] = {}  # what loaded it
         self._origin: dict[int, int] = {}  # of each byte that was copied to where it is
         self._handed: Counter[int] = Counter()
 
@@ -193,17 +195,14 @@ class _Origins:
         if not access.flags & STORE:
             self._registers.pop(register, None)
             if register != OTHER:
-                self._registers[register] = Loaded(
-                    access.physical, access.size, access.value, False, ""
-                )
+                self._registers[register] = access
             return
         loaded = self._registers.get(register)
-        if loaded is None or not loaded.is_stored(access):
+        if loaded is None or not is_stored(loaded.value, access):
             for byte in access.addresses:
                 self._origin.pop(byte, None)
             return
-        for source, byte in zip(range(loaded.physical, loaded.physical + loaded.size),
-                                access.addresses, strict=False):  # fmt: skip
+        for source, byte in zip(loaded.addresses, access.addresses, strict=False):
             origin = self._origin.get(source, source)
             if access.flags & USER:
                 self._handed[origin] += 1
@@ -234,10 +233,12 @@ class _Tracker:
             self._load(access, register, function)
 
     def _load(self, access: Access, register: int, function: str) -> None:
-        self._drop(register)
-        count = len(self._here.intersection(access.addresses))
-        if not count:
+        if register in self._registers:
+            self._drop(register)
+        addresses = access.addresses
+        if self._here.isdisjoint(addresses):
             return
+        count = len(self._here.intersection(addresses))
         if register == OTHER:
             self.flow.readers[function] += count
         else:
@@ -246,7 +247,7 @@ class _Tracker:
 
     def _store(self, access: Access, register: int) -> None:
         loaded = self._registers.get(register)
-        if loaded is None or not loaded.is_stored(access):
+        if loaded is None or not is_stored(loaded.value, access):
             self.forget(access)
             return
         count = min(loaded.size, access.size)
@@ -273,8 +274,8 @@ class _Tracker:
         return 0
 
     def _drop(self, register: int) -> None:
-        loaded = self._registers.pop(register, None)
-        if loaded is not None and register not in self._used:
+        loaded = self._registers.pop(register)
+        if register not in self._used:
             self.flow.readers[loaded.function] += loaded.size
         self._used.discard(register)
 
@@ -285,4 +286,5 @@ class _Tracker:
 
     def forget(self, access: Access) -> None:
         """Other data overwrites these bytes; a user's send buffer stays a source of payload."""
-        self._here -= set(access.addresses) - self._sources
+        if not self._here.isdisjoint(access.addresses):
+            self._here -= set(access.addresses) - self._sources

@@ -47,25 +47,30 @@ class Frame(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The task of a CPU, and the last block that ran to its end (0: it stopped inside a block)."""
+    """The task of a CPU, and the last block that ran to its end (0: it stopped inside a block).
+
+    `word` is that of its last block, which need not have run to its end.
+    """
 
     task: int
     last: int
+    word: int
 
 
-NO_TASK = Running(-1, 0)
+NO_TASK = Running(-1, 0, 0)
 
 
 class State(NamedTuple):
-    """Everything besides the words on which a replay depends.
+    """Everything besides the words on which a replay depends, so that it can be cut anywhere.
 
     `running` is by CPU, `stacks` by task. Both are empty at the start of a record, whose first
-    words name the running tasks.
+    words name the running tasks. `offset` is where the next block resumes, in instructions.
     """
 
     cpu: int = 0
     running: tuple[tuple[int, Running], ...] = ()
     stacks: tuple[tuple[int, tuple[Frame, ...]], ...] = ()
+    offset: int = 0
 
 
 @dataclass
@@ -145,18 +150,16 @@ class Replay:
         """Replay `words` from `state`. Each visit of a node is also appended to `order`."""
         counts = Counts()
         stacks, running = dict(state.stacks), dict(state.running)
-        before: dict[int, tuple[int, int]] = {}  # CPU → its `previous` and `word_before`
-        cpu = state.cpu
-        current, last = running.get(cpu, NO_TASK)
+        cpu, offset = state.cpu, state.offset
+        current, last, before = running.get(cpu, NO_TASK)
         stack = self._stack(stacks, current)
-        previous = word_before = offset = 0
         for word in words:
             if word & EVENT_BIT:
                 kind, value = event_of(word)
                 if kind == RecordEvent.REPEAT:
-                    node, steps = stack[-1].node, (word_before & COUNT_MASK) * value
+                    node, steps = stack[-1].node, (before & COUNT_MASK) * value
                     counts.steps[node] += steps
-                    repeats = 0
+                    previous, repeats = before >> COUNT_BITS, 0
                     if self._repeats[previous] and self._lengths[previous] == 1:
                         repeats = steps
                         counts.repeats[node] += repeats
@@ -165,11 +168,9 @@ class Replay:
                 elif kind == RecordEvent.RESUME:
                     offset = value
                 elif kind == RecordEvent.CPU:
-                    stacks[current], running[cpu] = tuple(stack), Running(current, last)
-                    before[cpu] = previous, word_before
+                    stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
                     cpu = value
-                    current, last = running.get(cpu, NO_TASK)
-                    previous, word_before = before.get(cpu, (0, 0))
+                    current, last, before = running.get(cpu, NO_TASK)
                     stack = self._stack(stacks, current)
                 elif value != current:  # a switch, or a marker, which also names the running task
                     stacks[current] = tuple(stack)
@@ -182,15 +183,20 @@ class Replay:
             node = stack[-1].node
             counts.steps[node] += ran
             repeats = 0
-            if self._repeats[number] and not offset and self._begins_within(previous, number):
+            if (
+                self._repeats[number]
+                and not offset
+                and self._begins_within(before >> COUNT_BITS, number)
+            ):
                 repeats = 1
                 counts.repeats[node] += 1
             if order is not None:
                 _append(order, NodeVisit(cpu, node, ran - repeats))
             last = number if offset + ran == self._lengths[number] else 0
-            previous, word_before, offset = number, word, 0
-        stacks[current], running[cpu] = tuple(stack), Running(current, last)
-        return State(cpu, tuple(sorted(running.items())), tuple(sorted(stacks.items()))), counts
+            before, offset = word, 0
+        stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
+        whole = tuple(sorted(running.items())), tuple(sorted(stacks.items()))
+        return State(cpu, *whole, offset), counts
 
     def _stack(self, stacks: dict[int, tuple[Frame, ...]], task: int) -> list[Frame]:
         """A copy of the task's stack; a new task begins in user space."""
