@@ -2,7 +2,7 @@
 """What the terminal shows unless --full is given: the answer, on one screen of 80 columns."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +18,8 @@ from analysis.verdicts.verdict import Verdict, tally
 from analysis.wording import amount, capital, counted, listed, number, transport_text
 
 WIDTH, MOST_LINES = 80, 25
-NAME, FIGURE = 34, 9  # columns of the table
+NAME, FIGURE = 34, 9  # columns of the table, where its figures are not longer
+Row = tuple[str, str, str, str]  # what, the figure of either transport, their difference
 ROWS = {
     "payload_copies": "copies of each payload byte",
     "instructions": "instructions a message, emulated",
@@ -79,18 +80,17 @@ def _answer(analysis: Analysis) -> Iterator[str]:
     else:
         yield from _wrapped(answer.decision or answer.copied_and_run)
         yield ""
-        yield from _table(answer)
-        if answer.names == (UNDER, OVER):
-            yield from program_lines(analysis)
+        programs = program_rows(analysis) if answer.names == (UNDER, OVER) else ()
+        yield from _lines([*_rows(answer), *programs])
         yield from _sources(answer)
         yield from _differences(answer)
         yield from _matters(answer)
 
 
-def _table(answer: Answer) -> Iterator[str]:
+def _rows(answer: Answer) -> Iterator[Row]:
     """Times and CPU time with the interval of the difference, and what is copied and run."""
     first, second = answer.names
-    yield _line(title_text(answer), first, second, "difference (95 %)")
+    yield (title_text(answer), first, second, "difference (95 %)")
     for placed in answer.placed:
         name = f"{answer.iteration}, {title_of(placed.conditions)}"
         yield _pair(name, placed.iteration)
@@ -101,29 +101,32 @@ def _table(answer: Answer) -> Iterator[str]:
         if (found := answer.count(measure)) and len(found.figures) > 1:
             ratio = "none" if found.alike else answer.times_as_many(found) or "see --full"
             first, second = found.figures.values()
-            yield _line(words, first, second, ratio)
+            yield (words, first, second, ratio)
 
 
-def program_lines(analysis: Analysis) -> Iterator[str]:
-    """A line for each real program: how long a request of it takes, and how much more over TCP."""
+def program_rows(analysis: Analysis) -> Iterator[Row]:
+    """A row for each real program: how long a request of it takes, and how much more over TCP."""
     sides = [(side, group.unit) for group in analysis.survivals for side in group.programs]
     for side, unit in sides[:MOST_PROGRAMS]:
         unix, tcp = (amount(side.ns[name].value, "ns") for name in (UNDER, OVER))
-        yield _line(f"{side.pattern}, {unit}", unix, tcp, part_text(side.extra))
+        yield (f"{side.pattern}, {unit}", unix, tcp, part_text(side.extra))
 
 
-def _pair(name: str, pair: Pair) -> str:
-    return _line(name, _value(pair.first), _value(pair.second), part_text(pair.added))
+def _pair(name: str, pair: Pair) -> Row:
+    return name, _value(pair.first), _value(pair.second), part_text(pair.added)
 
 
 def _value(time: Estimate) -> str:
     return amount(time.value, "ns")
 
 
-def _line(name: str, first: str, second: str, difference: str) -> str:
-    figures = f"{first:>{FIGURE}}{second:>{FIGURE}}  {difference}"
-    room = min(NAME, WIDTH - len(figures))
-    return f"{name[:room]:{room}}{figures}"
+def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    """The rows below each other; the longest figure decides how wide its column is."""
+    longest = [max(len(row[at]) for row in rows) for at in range(4)]
+    left, right = (max(FIGURE, longest[at] + 1) for at in (1, 2))
+    room = min(NAME, WIDTH - left - right - 2 - longest[3])
+    for name, first, second, difference in rows:
+        yield f"{name[:room]:{room}}{first:>{left}}{second:>{right}}  {difference}"
 
 
 def _sources(answer: Answer) -> Iterator[str]:

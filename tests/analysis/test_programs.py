@@ -15,7 +15,7 @@ from analysis.errors import RunError
 from analysis.intervals import Estimate
 from analysis.programs.records import INSTRUMENT
 from analysis.raw.run import read_run
-from analysis.report.brief import program_lines
+from analysis.report.brief import program_rows
 from analysis.report.html import html
 from analysis.report.markdown import markdown
 from analysis.report.pages import report_page
@@ -141,9 +141,9 @@ def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
     assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
     assert "my-own/ask" in html(report_page(analysis, []))
-    (line,) = program_lines(analysis)
-    assert line.split()[0] == "my-own/ask,"
-    assert "500 µs  1.00 ms" in line
+    (row,) = program_rows(analysis)
+    assert row[0].startswith("my-own/ask, ")
+    assert row[1:3] == ("500 µs", "1.00 ms")
 
 
 def test_a_run_in_which_the_server_counts_otherwise_is_invalid(tmp_path: Path) -> None:
