@@ -176,9 +176,8 @@ def run_in_guests(
     uncounted = prepared.planner.uncounted(
         "guest", prepared.plans["guest"], "function", alone=False
     )
-    progress, kept = session.progress, None
-    if not session.options.guest_given:  # a run that is likely to be repeated
-        kept = Cache(session.invoker.cache, progress.say, progress.note)
+    progress = session.progress
+    kept = Cache(session.invoker.cache, progress.say, progress.note)
     return [
         targets.run_plan_in_guest(prepared.plans["guest"], machine, raw, progress, uncounted, kept)
         for machine in guests

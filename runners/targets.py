@@ -112,7 +112,7 @@ def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> li
                     *(invoker.cache, kernel, progress.say),
                     note=progress.note,
                     transports=options.transports,
-                    storable=not options.guest_given,
+                    storable=not options.guest_given,  # a run that is likely to be repeated
                 )
                 for kernel in options.kernels
             ]
@@ -130,8 +130,8 @@ def run_plan_in_guest(
 ) -> FinishedTarget:
     """Carry out this plan on one kernel under QEMU. Raises GuestError.
 
-    With a `cache` the guest is stored there with its probes attached, and the next run with these
-    scripts and transports starts from there.
+    With a `cache` a storable guest is stored there with its probes attached, and the next run with
+    these scripts and transports starts from there.
     """
     out = raw / f"guest-{machine.release}"
     first = waiting_plan(plan) if cache and can_be_stored(machine) else None

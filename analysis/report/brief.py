@@ -81,7 +81,7 @@ def _answer(analysis: Analysis) -> Iterator[str]:
         yield from _wrapped(answer.decision or answer.copied_and_run)
         yield ""
         programs = program_rows(analysis) if answer.names == (UNDER, OVER) else ()
-        yield from _lines([*_rows(answer), *programs])
+        yield from table([*_rows(answer), *programs])
         yield from _sources(answer)
         yield from _differences(answer)
         yield from _matters(answer)
@@ -120,11 +120,11 @@ def _value(time: Estimate) -> str:
     return amount(time.value, "ns")
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[str]:
+def table(rows: Sequence[Row]) -> Iterator[str]:
     """The rows below each other; the longest figure decides how wide its column is."""
     longest = [max(len(row[at]) for row in rows) for at in range(4)]
     left, right = (max(FIGURE, longest[at] + 1) for at in (1, 2))
-    room = min(NAME, WIDTH - left - right - 2 - longest[3])
+    room = max(1, min(NAME, WIDTH - left - right - 2 - longest[3]))
     for name, first, second, difference in rows:
         yield f"{name[:room]:{room}}{first:>{left}}{second:>{right}}  {difference}"
 

@@ -49,8 +49,8 @@ def prepare(
 
     `say` gets what is being done, `note` what was damaged and how much the cache holds.
     Needs no root, and for KVM the right to /dev/kvm. The guest gets the kernel modules of
-    `transports`, and a `storable` one what `stored_guest` needs. Without `may_build` only what is
-    cached already is used.
+    `transports`, and a `storable` one what `stored_guest` needs, but not under KVM, where it boots
+    at once. Without `may_build` only what is cached already is used.
     Raises UnknownKernelError, NotCachedError, GuestError.
     """
     if platform.machine() != "x86_64":

@@ -5,14 +5,17 @@ The guest's image has no modules: what every cell needs is built into the kernel
 the input, and are loaded before the command starts. The user's own kernel must have them built in.
 """
 
-from collections.abc import Sequence
+import lzma
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import PackageSources, unpack
 from runners.guest.errors import GuestError, LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
-from runners.guest.loading import in_loading_order
+
+DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 def module_files(
@@ -36,7 +39,11 @@ def module_files(
         cache.say(f"guest: unpacking modules of {kernel.release}")
         with cache.scratch("modules-packages") as root:
             unpack(packages, root, ["--wildcards", "*/lib/modules/*"])
-            orders = in_loading_order(root, kernel.release, offered, partial)
+            tree = next(root.rglob(f"lib/modules/{kernel.release}"))
+            found = {_name(path): path for path in tree.rglob("*.ko*")}
+            builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
+            inside = {_name(Path(line)) for line in builtin}
+            orders = {name: _in_order(name, found, inside, partial) for name in offered}
         return {"what": kernel.release, "orders": orders}
 
     recipe = {"version": 1, "kernel": kernel.key, "modules": offered}
@@ -70,3 +77,32 @@ def _packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
         f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
         f"cannot be had: delete {kernel.file.parent} to take a newer one"
     )
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".ko")[0].replace("-", "_")
+
+
+def _in_order(
+    name: str, found: Mapping[str, Path], inside: set[str], target: Path
+) -> list[str] | None:
+    """Write a module and its dependencies to `target`, without compression, as the kernel loads it.
+
+    Returns their names in loading order, None if one is missing.
+    """
+    if name in inside:
+        return []
+    if name not in found:
+        return None
+    data = found[name].read_bytes()
+    if found[name].suffix == ".xz":
+        data = lzma.decompress(data)
+    (target / f"{name}.ko").write_bytes(data)
+    match = DEPENDS.search(data)
+    order: list[str] = []
+    for needed in filter(None, (match[1].decode() if match else "").split(",")):
+        before = _in_order(needed.replace("-", "_"), found, inside, target)
+        if before is None:
+            return None
+        order += before
+    return list(dict.fromkeys([*order, name]))
