@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,6 +85,13 @@ def base() -> Path:
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(manifest | {"exact": [entry]}))
     return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_folder_is_left() -> Iterator[None]:
+    yield
+    if base.cache_info().currsize:
+        shutil.rmtree(base().parent)
 
 
 @cache

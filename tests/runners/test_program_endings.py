@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -66,7 +67,7 @@ import sys, time
 from runners.programs import engine
 found = engine.find(sys.argv[1])
 with engine.serving(found, found.cases[0], "unix", None) as running:
-    print(*running.pids, flush=True)
+    print(running.place.directory, *running.pids, flush=True)
     time.sleep(600)
 """
 
@@ -76,7 +77,8 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
     argv = [PYTHON, "-c", RUNNER, str(write(tmp_path))]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True) as runner:
         assert runner.stdout is not None
-        pids = [int(word) for word in runner.stdout.readline().split()]
+        directory, *words = runner.stdout.readline().split()
+        pids = [int(word) for word in words]
         try:
             assert pids
             runner.kill()
@@ -85,6 +87,7 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(directory)  # in a run, the next start does it
 
 
 @pytest.mark.slow
