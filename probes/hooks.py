@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.scripts import script_text
 from probes.tables import read_rows
 
 PROBES = Path(__file__).parent
@@ -41,10 +42,11 @@ def read_hooks() -> list[Hook]:
     known = {row["script"] for row in found}
     for row in read_rows(PROBES / "scripts.tsv"):
         if row["instrument"] == "bpftrace" and row["file"] not in known:
-            hooks = ATTACH_POINT.findall((PROBES / "bpftrace" / row["file"]).read_text("utf-8"))
+            lists = (row[name].split() for name in ("parameters", "renames"))
+            text = script_text(PROBES / "bpftrace" / row["file"], *lists)
             own = {
                 "script": row["file"],
-                "hooks": " ".join(hooks),
+                "hooks": " ".join(dict.fromkeys(ATTACH_POINT.findall(text))),
                 "why": "the script's header says",
             }
             found.append(

