@@ -137,7 +137,7 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
     report, drawing = run / "report.html", Drawing()
     analysis = analyse(read_run(run), drawing.begin)
-    output.write_all(run, _files(analysis, drawing.figures(analysis)))
+    output.write_all(run, _files(analysis, drawing.figures(analysis)) | drawing.exports())
     with reader_may_leave():
         match how:
             case "quiet":
@@ -167,15 +167,20 @@ def show_first_answer(run: Path, descriptor: int | None = None) -> None:
 
 
 class Drawing:
-    """Half of the figures are drawn by a process of its own, beside the rest of the analysis."""
+    """Most figures, and what other programs open, are made by processes beside the analysis."""
 
     def begin(self, found: Figures) -> None:
+        self._exports = in_process(lambda: exports(found.exact))
         self._exact = in_process(lambda: draw_exact(found.exact))
         self._times = in_process(lambda: tuple(_draw_times(found)))
 
     def figures(self, analysis: Analysis) -> tuple[Drawn, ...]:
         """In the order of the report."""
         return (*_draw(analysis), *self._times(), *draw_profiles(analysis.profiles), *self._exact())
+
+    def exports(self) -> dict[str, output.Write]:
+        """What other programs open, by the names of the files."""
+        return {name: output.data(content) for name, content in self._exports().items()}
 
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:
@@ -208,4 +213,5 @@ def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.W
             files |= output.pictures(figure)
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.table(figure.data)
-    return files | exports(analysis)
+    stacks = (profile.folded() for profile in analysis.profiles)
+    return files | {name: output.text(lines) for name, lines in stacks}

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines."""
 
-from analysis.analyse import Analysis
-from analysis.exact.cells import ExactCell, copiers
+from collections.abc import Iterable
+
+from analysis.exact.cells import Comparison, ExactCell, copiers
 from analysis.exact.speedscope import speedscope
 from analysis.exact.timeline import trace
-from analysis.report import output
 
 
-def exports(analysis: Analysis) -> dict[str, output.Write]:
-    """Files of a report by their names: see docs/run-folder.md."""
-    stacks = (profile.folded() for profile in analysis.profiles)
-    files: dict[str, output.Write] = {name: output.text(lines) for name, lines in stacks}
-    cells = [cell for comparison in analysis.exact for cell in comparison.cells]
+def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
+    """Files of a report about its exact cells, by their names: see docs/run-folder.md."""
+    files: dict[str, bytes] = {}
+    cells = [cell for comparison in compared for cell in comparison.cells]
     for cell in cells:
         name = cell_name(cell)
-        files[f"folded/{name}.folded"] = output.text(folded(cell))
-        files[f"folded/{name}.speedscope.json"] = output.text(speedscope(cell, name))
+        files[f"folded/{name}.folded"] = folded(cell).encode()
+        files[f"folded/{name}.speedscope.json"] = speedscope(cell, name).encode()
         if cell.iteration:
-            files[f"timeline/{name}.pftrace"] = output.data(
-                trace(cell, copiers(cells, cell.kernel))
-            )
+            files[f"timeline/{name}.pftrace"] = trace(cell, copiers(cells, cell.kernel))
     return files
 
 

@@ -48,8 +48,11 @@ def count_cells(
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
-    workers = len(os.sched_getaffinity(0)) + 1  # one replays while the others are in QEMU
-    with ThreadPoolExecutor(workers) as pool, (out / "cells.jsonl").open("w") as lines:
+    # What brings most files takes longest: at the end nobody shall wait for it.
+    work = sorted(work, key=lambda one: (-len(one[0].files), one[1].id))
+    lines: dict[int, str] = {}
+    workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
+    with ThreadPoolExecutor(workers) as pool:
         try:
             running = [
                 pool.submit(checkpoints.get_or_count, cell_guest, cell, count)
@@ -61,13 +64,15 @@ def count_cells(
                 if result.refused:
                     refused[cell] = result.refused
                     continue
-                lines.write(json.dumps(result.line) + "\n")
+                lines[cell.id] = json.dumps(result.line) + "\n"
                 for name in TABLES:
                     if text := getattr(result, name):
                         (out / name / f"{cell.id}.tsv").write_text(text, encoding="utf-8")
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    text = "".join(lines[number] for number in sorted(lines))
+    (out / "cells.jsonl").write_text(text, encoding="utf-8")
     return refused
 
 
@@ -186,7 +191,7 @@ def _replay(guest: ExactGuest, cell: ExactCell, folder: Path) -> ReplayedWindow:
 
 
 def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
-    """Modules may have brought functions that the stored machine did not have."""
+    """A knob may have brought functions that the stored machine does not have."""
     now = folder / "symbols"
     return read_symbols(now) if now.exists() else guest.symbols
 

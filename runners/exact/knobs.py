@@ -138,7 +138,7 @@ def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
     steps = [
         ("run", KNOB, *step) if step[0] in OWN_ACTIONS else step for step in row.get("steps", ())
     ]
-    if "modules" in row or row.get("code"):
+    if row.get("code"):
         steps.append(("symbols",))
     text = row.get("file", "")
     if row.get("value") == SCRIPT:

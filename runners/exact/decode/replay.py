@@ -88,7 +88,8 @@ class Counts:
     def add(self, other: "Counts") -> None:
         """Add the other counts to these."""
         for name, counter in vars(self).items():
-            counter.update(getattr(other, name))
+            if theirs := getattr(other, name):
+                counter.update(theirs)
 
 
 @dataclass

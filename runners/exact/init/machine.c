@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "machine.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,13 +22,19 @@
 #define PANIC_STOPS	1
 #define MOST_STOPPED_NS 20000
 
-/* QEMU's fw_cfg device: files of the host, read byte by byte. Its numbers are big-endian. */
+/* QEMU's fw_cfg device: files of the host. Its numbers are big-endian. */
 #define FILES_SELECTOR_PORT 0x510
-#define FILES_DATA_PORT	    0x511
+#define FILES_DATA_PORT	    0x511 /* byte by byte */
+#define FILES_COPY_PORT	    0x514 /* by the device itself: the physical address of an order */
+#define LAST_PORT	    0x51b
+#define COPY_READ	    2u
 #define FILES_DIRECTORY	    0x19
 #define ORDER_NAME	    "opt/pathcost/order"
 #define CONTENTS_NAME	    "opt/pathcost/contents"
 #define MAX_ORDER	    4096
+
+#define PAGE  4096
+#define FRAME ((UINT64_C(1) << 55) - 1) /* the bits of an entry of /proc/self/pagemap */
 
 struct file_entry {
 	uint32_t size;
@@ -67,7 +75,7 @@ __attribute__((noinline)) void hand_over(const char *name, const char *data, siz
 /* Give the ports back after use: a switch to a task that has ports takes longer. */
 static void use_ports(int on)
 {
-	MUST(ioperm(PANIC_PORT, FILES_DATA_PORT - PANIC_PORT + 1, on), "ioperm");
+	MUST(ioperm(PANIC_PORT, LAST_PORT - PANIC_PORT + 1, on), "ioperm");
 }
 
 static long nanoseconds(void)
@@ -134,6 +142,44 @@ char *read_order(void)
 	return order;
 }
 
+/* 0 where the kernel does not say (CONFIG_PROC_PAGE_MONITOR). */
+static uint64_t physical_address(int pagemap, const volatile void *at)
+{
+	uint64_t entry = 0, address = (uintptr_t)at;
+
+	pread(pagemap, &entry, sizeof(entry), address / PAGE * sizeof(entry));
+	return entry & FRAME ? (entry & FRAME) * PAGE + address % PAGE : 0;
+}
+
+/* The device writes to memory itself, a page at a time: a hundred times as fast as read_bytes. */
+static bool copy_bytes(char *to, size_t size)
+{
+	static volatile struct {
+		uint32_t control, length;
+		uint64_t address;
+	} order __attribute__((aligned(16)));
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t order_at = physical_address(pagemap, &order);
+
+	for (size_t done = 0, part; order_at && done < size; done += part) {
+		part = PAGE - (uintptr_t)(to + done) % PAGE;
+		if (part > size - done)
+			part = size - done;
+		to[done] = 0; /* gives it memory of its own */
+		order.control = htobe32(COPY_READ);
+		order.length = htobe32(part);
+		order.address = htobe64(physical_address(pagemap, to + done));
+		if (!order.address)
+			fail("a page of the first program has no address");
+		outl(htobe32(order_at >> 32), FILES_COPY_PORT);
+		outl(htobe32((uint32_t)order_at), FILES_COPY_PORT + 4);
+		if (order.control)
+			fail("QEMU could not copy a file into the guest");
+	}
+	close(pagemap);
+	return order_at != 0;
+}
+
 void read_contents(char *to, size_t size)
 {
 	static bool begun; /* after that, the device continues where the last call ended */
@@ -142,6 +188,7 @@ void read_contents(char *to, size_t size)
 	if (!begun)
 		select_file(CONTENTS_NAME);
 	begun = true;
-	read_bytes(to, size);
+	if (!copy_bytes(to, size))
+		read_bytes(to, size);
 	use_ports(0);
 }

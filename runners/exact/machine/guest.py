@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.machine.boot import READY, EmulatedMachine, boot, run_qemu
+from runners.exact.machine.boot import READY, EmulatedMachine, Order, boot, digest, run_qemu
 from runners.exact.machine.snapshot import WORK, store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.exact.machine.tree import build_tree, is_tree
@@ -143,18 +143,11 @@ def _ready(cache: Cache, machine: EmulatedMachine, work: float | None = WORK) ->
                 shutil.copyfile(folder / "state", partial / "state")
         return {"what": what}
 
-    def read_once(partial: Path) -> dict[str, object]:
-        with scratch() as folder:
-            boot(machine, [("symbols",)], folder, {}, stored / "state")
-            for name in ("symbols", "version"):
-                shutil.copyfile(folder / name, partial / name)
-        return {"what": what}
-
     used: list[Path] = []
     try:
         stored = cache.entry("snapshot", recipe, store_once)
         used.append(stored)
-        entry = cache.entry("symbols", {"snapshot": stored.name}, read_once)
+        entry = symbols_entry(cache, machine, stored / "state")
         used.append(entry)
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
@@ -162,6 +155,32 @@ def _ready(cache: Cache, machine: EmulatedMachine, work: float | None = WORK) ->
         _blame_cache(machine, *used)
         raise
     return ExactGuest(machine, symbols, version, stored / "state", recipe)
+
+
+def symbols_entry(
+    cache: Cache,
+    machine: EmulatedMachine,
+    stored: Path,
+    steps: Order = (),
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
+    """The folder with `symbols` and `version` of a stored machine, after `steps` that load modules.
+
+    No cell reads them itself: half a second of an emulated CPU, and the same each time. Raises
+    GuestError.
+    """
+
+    def read_once(partial: Path) -> dict[str, object]:
+        with scratch() as folder:
+            boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
+            for name in ("symbols", "version"):
+                shutil.copyfile(folder / name, partial / name)
+        words = [word for step in steps for word in step]
+        return {"what": " ".join([machine.kernel.release, *words])}
+
+    brought = {path: digest(data) for path, data in (files or {}).items()}
+    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": brought}
+    return cache.entry("symbols", recipe, read_once)
 
 
 def _blame_cache(machine: EmulatedMachine, *used: Path) -> None:

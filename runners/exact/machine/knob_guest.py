@@ -7,20 +7,22 @@ the cache and does not install.
 
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from probes.paths import every_module
 from runners.exact.knobs import KNOB, TEXT, Knob, module_names
-from runners.exact.machine.boot import cpu_option, digest
-from runners.exact.machine.guest import ExactGuest, ready_guest
+from runners.exact.machine.boot import Order, cpu_option, digest
+from runners.exact.machine.guest import ExactGuest, ready_guest, symbols_entry
+from runners.exact.machine.symbols import read_symbols
 from runners.guest import GuestError
 from runners.guest.cache import Cache, Say, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.initramfs import strip_elf
 from runners.guest.modules import module_files
-from runners.guest.process import attempt
+from runners.guest.process import attempt, run
 from runners.guest.qemu import LIBRARIES
 from runners.paths import REPOSITORY
 
@@ -51,29 +53,54 @@ def guest_with_knob(
         theirs = modules if kernel.version else ()  # a kernel of the user's has them built in
         needed = module_files(cached, sources, kernel, theirs, every_module())
         needed += module_files(cached, sources, kernel, knob.modules, module_names())
-        paths = {f"/modules/{path.name}": path for path in needed}
-        if needed:
-            steps = (("run", KNOB, "load", *paths), *knob.steps)
-            symbols = () if ("symbols",) in steps else (("symbols",),)
-            knob = replace(knob, steps=(*steps, *symbols))
+        files = lean_modules(needed)
+        load = (("run", KNOB, "load", *files),) if needed else ()
+        knob = replace(knob, steps=(*load, *knob.steps))
+        paths: dict[str, Path] = {}
         for name in (*knob.programs, *programs):
             paths |= program_files(cached, sources, name)
         image: dict[str, Path] = {}
         for name in knob.image:
             image |= program_files(cached, sources, name)
-        files = {path: file.read_bytes() for path, file in paths.items()}
+        files |= {path: file.read_bytes() for path, file in paths.items()}
         guest = base
         if knob.command_line or knob.cpu or image:
             machine = replace(base.machine, knobs=knob.command_line, image=image)
             if knob.cpu:
                 machine = replace(machine, cpu=cpu_option(knob.cpu))
             guest = ready_guest(cached, machine)
-    if any(KNOB in step for step in knob.steps):
-        files[KNOB] = strip_elf(PROGRAM.read_bytes())
+        if any(KNOB in step for step in knob.steps):
+            files[KNOB] = strip_elf(PROGRAM.read_bytes())
+        if load:
+            guest = _with_loaded_symbols(cached, replace(guest, files=files), load)
     if knob.text:
         files[TEXT] = knob.text.encode()
     brought = {path: digest(data) for path, data in files.items()}
     return replace(guest, files=files, recipe=guest.recipe | {"files": brought}), knob
+
+
+def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
+    """Path in the guest → kernel module, without its signature and its types (BTF).
+
+    An emulated CPU takes longer to check and to read these than to do all else at loading.
+    """
+    if not modules:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="pathcost-modules-") as name:
+        copies = [Path(shutil.copy(module, name)) for module in modules]
+        words = ["strip", "--strip-debug", "--remove-section=.BTF", *map(str, copies)]
+        run(words, "strip the kernel's modules")
+        return {f"/modules/{copy.name}": copy.read_bytes() for copy in copies}
+
+
+def _with_loaded_symbols(cache: Cache, guest: ExactGuest, load: Order) -> ExactGuest:
+    """The guest with the functions of the modules that `load` brings. Raises GuestError."""
+    try:
+        entry = symbols_entry(cache, guest.machine, guest.stored, load, guest.files)
+    except GuestError:
+        guest.blame_cache()
+        raise
+    return replace(guest, symbols=read_symbols(entry / "symbols"))
 
 
 def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
