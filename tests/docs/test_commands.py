@@ -29,6 +29,7 @@ TIERS = {
     "root": [pytest.mark.root],
     "emulated": [pytest.mark.emulated],
     "guest": [pytest.mark.guest],
+    "matrix": [pytest.mark.guest, pytest.mark.matrix],
     "chromium": [
         pytest.mark.slow,
         pytest.mark.skipif(browser.CHROMIUM is None, reason="no chromium is installed"),
@@ -50,8 +51,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transcripts.clone(folder)
     subprocess.run(["git", "init", "--quiet", folder], check=True)  # some commands ask git
     make(folder / "runners/workload")
-    for name in ("A", "B"):
-        reference.analyse_again(folder / reference.RUN, folder / name)
+    reference.analyse_again(folder / reference.RUN, folder / "A")
+    shutil.copytree(folder / "A", folder / "B")
     shutil.copytree(folder / "A/raw", folder / reference.RUN / "raw")
     page = (folder / "docs/adding-a-claim.md").read_text(encoding="utf-8")
     (claim,) = (token.content for token in MarkdownIt().parse(page) if token.info.strip() == "toml")

@@ -56,7 +56,7 @@ def made_again(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["again", "transports"])
+@pytest.mark.parametrize("name", ["again", pytest.param("transports", marks=pytest.mark.matrix)])
 def test_the_analysis_makes_the_reference_reports_again(
     request: pytest.FixtureRequest, name: str
 ) -> None:

@@ -91,7 +91,10 @@ def _conserved(guest: ExactGuest, cell: ExactCell) -> tuple[set[str], str]:
     return tasks, "".join(steady_lines(window))
 
 
-@pytest.mark.parametrize(("transport", "scheduling"), [("unix", "fifo"), ("tcp", "other")])
+@pytest.mark.parametrize(
+    ("transport", "scheduling"),
+    [pytest.param("unix", "fifo", marks=pytest.mark.matrix), ("tcp", "other")],
+)
 def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
     exact_guest: ExactGuest, transport: str, scheduling: str
 ) -> None:

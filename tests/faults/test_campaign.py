@@ -165,6 +165,7 @@ def test_a_few_signals_leave_nothing(state: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.matrix
 def test_a_few_faults_end_in_order(state: Path) -> None:
     failed = campaign(state, "faults", "--only", FEW_FAULTS)
     assert json.dumps(failed, indent=1) == "[]"

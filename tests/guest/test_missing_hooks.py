@@ -26,7 +26,7 @@ from tests.analysis.make_run import manifest
 from tests.collected import Collected
 from tests.guest import test_counts
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 SCRIPTS = ("skbs", "copies", "path")
 TRACERS = ("functions", "tree")
 TRANSPORTS = 2
