@@ -25,6 +25,7 @@ from runners.process import command
 
 MESSAGES = 46
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
+PARAMETERIZED = {"messages_in.bt": "unix-dgram", "causes_in.bt": "shm"}  # as their headers run them
 BCC_TOOLS = ("counts", "stacks", "latency")
 AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
 SECONDS = 300  # a tool takes minutes to start in an emulated guest on a busy machine
@@ -110,6 +111,24 @@ def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
     return said | {name: tool.finish() for name, tool in tools.items()}
 
 
+def parameterized(file: str) -> Script:
+    """The row of this script for the transport of its header."""
+    rows = (row for rows in read_scripts().values() for row in rows if row.file == file)
+    return next(row for row in rows if PARAMETERIZED[file] in row.transports)
+
+
+def run_parameterized(workload: str) -> dict[str, str]:
+    """File of a script that is told functions → what it printed of its transport."""
+    said = {}
+    for file, transport in PARAMETERIZED.items():
+        row = parameterized(file)
+        tool = Tool(["bpftrace", str(row.path), *row.all_parameters(workload)], NOTIFY)
+        tool.wait_ready()
+        GatedWorkload(workload, transport, MESSAGES).window()
+        said[file] = tool.finish()
+    return said
+
+
 def run_bcc(workload: str) -> dict[str, str]:
     """`tool transport` → what it printed, pointed at two running processes by -p."""
     said: dict[str, str] = {}
@@ -189,6 +208,7 @@ def main(workload: str, out: str, probe_level: str) -> None:
     found = {
         "scripts": run_scripts(workload, rows_of(probe_level, kernel)),
         "bcc": run_bcc(workload),
+        "parameterized": run_parameterized(workload) if probe_level == "function" else {},
     }
     Path(out).write_text(json.dumps(found), encoding="utf-8")
 

@@ -13,6 +13,8 @@
 #define impossible(...) give_up_saying(2, 0, __VA_ARGS__)
 /* The cell itself went wrong, and no errno tells why: status 1. */
 #define cell_failed(...) give_up_saying(1, 0, __VA_ARGS__)
+/* The server's status where its peer has gone, and it has printed nothing. */
+#define PEER_GONE 3
 
 /* Gives what the system call returned; below 0, the call has failed; the format names it. */
 #define MUST(call, ...)                                   \

@@ -34,7 +34,7 @@ void link_broken(const struct link *link, const char *call)
 		cell_failed("another process has closed the connection");
 	if (link->role == CLIENT)
 		server_lost();
-	give_up(1); /* the client has printed why it ends, or was killed */
+	give_up(PEER_GONE); /* the client prints why, or was killed */
 }
 
 bool read_all(int fd, void *buffer, size_t size)

@@ -132,6 +132,8 @@ static void server_await_end(const char *when)
 	if (WIFSIGNALED(status))
 		cell_failed("the server was killed by signal %d (%s)%s", WTERMSIG(status),
 			    strsignal(WTERMSIG(status)), when);
+	if (WEXITSTATUS(status) == PEER_GONE)
+		say_who_has_gone();
 	if (WEXITSTATUS(status) != 0)
 		give_up(WEXITSTATUS(status)); /* the server has printed why */
 }

@@ -2,6 +2,7 @@
 #include "signals.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
 #define ENDING_COUNT (sizeof(ending) / sizeof(ending[0]))
 #define MOST_PARTS   8 /* of a sentence */
+
+#define FORWARDER_ENDS_IN_MS 1000
 
 static char limit_text[32];
 static const char *volatile doing = "setting up";
@@ -58,12 +61,27 @@ static void end_if_failed(pid_t pid, const char *who)
 
 	if (pid > 0 && waitid(P_PID, pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 	    child.si_pid != 0 && !(child.si_code == CLD_EXITED && child.si_status == 0)) {
+		if (child.si_code == CLD_EXITED && child.si_status == PEER_GONE)
+			say_who_has_gone();
 		cleanup();
 		if (child.si_code == CLD_EXITED)
 			_exit(child.si_status); /* it has printed why */
 		say_killed(who, child.si_status);
 		_exit(1);
 	}
+}
+
+/* A process that dies closes its sockets first: the forwarder may be seen to end a little later. */
+void say_who_has_gone(void)
+{
+	for (int i = 0; leftovers.forwarder && i < FORWARDER_ENDS_IN_MS; i++) {
+		end_if_failed(leftovers.forwarder, "forwarder");
+		poll(NULL, 0, 1);
+	}
+	cleanup();
+	say_parts((const char *[]){"pathcost-workload: another process has closed the connection\n",
+				   NULL});
+	_exit(1);
 }
 
 /*

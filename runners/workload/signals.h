@@ -15,3 +15,6 @@ void now_doing(const char *what);
  */
 void signals_hold(void);
 void signals_release(void);
+
+/* The server's peer has gone, and this client is here: prints who it was, and ends. */
+__attribute__((noreturn, cold)) void say_who_has_gone(void);

@@ -72,7 +72,7 @@ def counted(out: Path) -> dict[str, dict[str, int]]:
 
 @pytest.fixture(scope="module")
 def said(out: Path) -> dict[str, dict[str, str]]:
-    """`scripts`, `bcc` → tool → what it printed."""
+    """`scripts`, `bcc`, `parameterized` → tool → what it printed."""
     found: dict[str, dict[str, str]] = json.loads((out / "alone.json").read_text())
     return found
 
@@ -85,6 +85,14 @@ def test_each_function_script_alone_counts_what_its_header_shows(
     for row in rows:
         text = said["scripts"][row.name]
         assert alone.unlike(row, text, quiet=True) == [], text
+
+
+@pytest.mark.parametrize("file", alone.PARAMETERIZED)
+def test_a_script_that_is_told_functions_counts_them(
+    said: dict[str, dict[str, str]], file: str
+) -> None:
+    text = said["parameterized"][file]
+    assert alone.entries(text) == alone.transcript(alone.parameterized(file)), text
 
 
 def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[str, str]]) -> None:
