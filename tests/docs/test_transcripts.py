@@ -18,7 +18,7 @@ LESSONS = sorted((REPOSITORY / "docs/lessons").glob("[0-9]*.md"))
 STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
 
 
-LONG = ("02", "13", "15")  # lessons that take half a minute and more
+LONG = ("02", "04", "13", "15")  # lessons that take half a minute and more; 04 reads 02's run
 OUT = re.compile(r"--out (\S+)")
 
 
