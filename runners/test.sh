@@ -20,7 +20,7 @@ mkdir -p "$cache"
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
 scripts=(runners/*.sh runners/box/*.sh runners/campaign/*.sh docs/build.sh .ci/run)
 pytest=(python -m pytest -o "cache_dir=$cache/pytest")
-machine='root or guest' # no two of these at a time, but for guests, which have a kernel of their own
+machine='root or guest' # these have the machine to themselves
 
 checks() {
 	shellcheck -x "${scripts[@]}"
@@ -53,12 +53,5 @@ case ${1-} in
 esac
 status=0
 "${pytest[@]}" --numprocesses auto --dist worksteal -m "not (matrix or $machine)" || status=$?
-"${pytest[@]}" -m 'guest and not matrix' tests/guest >"$cache/guests.log" 2>&1 &
-guests=$!
-trap 'kill "$guests" 2>/dev/null || true' EXIT
-"${pytest[@]}" -m "($machine) and not matrix" --ignore tests/guest --ignore tests/faults || status=$?
-wait $guests || status=$?
-cat "$cache/guests.log"
-# These look for what anybody has left.
-"${pytest[@]}" -m 'root and not matrix' tests/faults || status=$?
+"${pytest[@]}" -m "($machine) and not matrix" || status=$?
 exit "$status"
