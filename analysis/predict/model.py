@@ -74,6 +74,7 @@ class Observed:
     server_busy: float  # CPUs that the server uses
     busy: float  # CPUs that both use
     idle: float  # CPUs that nobody uses, of those on which they may run
+    handing: bool = False  # one of the two hands requests from thread to thread
 
     @property
     def elapsed_us(self) -> float:
@@ -99,16 +100,15 @@ class Fitted:
 
     half_cold_us     own work between two messages, in µs of CPU, that makes a path half cold
     cold_connecting  how cold the path of a connection is, which is used less often: from 0 to 1
-    The others are standard errors, each as a share:
-    own         of the predicted difference
-    connecting  of what connecting saves
-    noise       of the time that a measured difference is a part of
+    own              standard error of the logarithm of a predicted difference
+    handing          the same where a process hands requests from thread to thread
+    noise            standard error, as a share of the time that a measured difference is a part of
     """
 
     half_cold_us: float = math.inf
     cold_connecting: float = 0.0
     own: float = 0.0
-    connecting: float = 0.0
+    handing: float = 0.0
     noise: float = 0.0
 
 
@@ -131,6 +131,7 @@ def observe(pair: Pair, idle: float) -> Observed:
         near=pair.near,
         bound=pair.bound,
         waiting=pair.waiting,
+        handing=pair.handing,
         at_once=pair.at_once,
         answer_us=pair.answer_us,
         server_wants=pair.wants(pair.server),
@@ -240,16 +241,13 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     variants = [
         saved(observed, prices, State(waiting, near, *both)) for waiting, near, both in around
     ]
-    opening = connecting(observed, prices, prices.saved, state)
+    path = messages(observed, prices.over_tcp, state)
     spread = prices.spread("pingpong", observed.request)
+    own = fitted.handing if observed.handing else fitted.own
 
     def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
-        error = math.hypot(
-            math.hypot(fitted.own, spread) * figure(middle),
-            fitted.connecting * figure(opening),
-            fitted.noise * noisy,
-        )
-        return _interval(figure(middle), [figure(variant) for variant in variants], error)
+        error = math.hypot(spread * figure(path), fitted.noise * noisy)
+        return _interval(figure(middle), [figure(variant) for variant in variants], own, error)
 
     time = interval(lambda price: price.time, observed.answer_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
@@ -258,7 +256,7 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
 
 
 WAITING = 0.15  # how far it may change with the transport
-COLD = 0.3  # how far the estimate may be off
+COLD = 0.2  # how far the estimate may be off
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
 
@@ -267,11 +265,17 @@ def _around(share: float, reach: float) -> tuple[float, float]:
     return max(0.0, share - reach), min(1.0, share + reach)
 
 
-def _interval(value: float, variants: list[float], error: float) -> Interval:
-    """The range of the variants, and so many standard errors, added as independent."""
-    error *= NORMAL_90
-    low, high = value - min(*variants, value), max(*variants, value) - value
-    return Interval(value, value - math.hypot(low, error), value + math.hypot(high, error))
+def _interval(value: float, variants: list[float], own: float, error: float) -> Interval:
+    """The range of the variants, of the model's own error, and of others; added as independent.
+
+    The own error is one of the logarithm, since a difference is half as likely as it is double.
+    """
+    factor, error = math.exp(NORMAL_90 * own), NORMAL_90 * error
+    ends = (value / factor, value * factor)
+    low, high = (
+        math.hypot(end([*variants, value]) - value, end(ends) - value, error) for end in (min, max)
+    )
+    return Interval(value, value - low, value + high)
 
 
 def _verdict(observed: Observed, interval: Interval) -> Verdict:

@@ -34,7 +34,7 @@ from runners.programs.place import LiveValues
 from runners.programs.program import Case, Program, client_command, names
 from runners.programs.service import Service
 
-DEVELOPED_ON = ("asyncio", "go", "redis", "redis-benchmark")
+DEVELOPED_ON = ("asyncio", "gin", "go", "grpc-go", "redis", "redis-benchmark")
 SETTLE_SECONDS, WATCH_SECONDS, DRIVE_SECONDS = 0.5, 3, 5
 PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
 PART = 10  # of a case's requests: so many are counted exactly

@@ -2,6 +2,7 @@
 """The prediction: pairs of ends, prices between sizes, and the model, by figures worked by hand."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from html import unescape
@@ -166,7 +167,7 @@ def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
     seen = replace(PING, bound=True, busy=0.93, answer_us=93)
     found = predict(seen, prices, Fitted(half_cold_us=40)).time
     assert found.value == pytest.approx(4 + 0.5 * 6)
-    assert found.low == pytest.approx(0.85 * (4 + 0.2 * 6) + 0.15 * 5)  # and sleeps less
+    assert found.low == pytest.approx(0.85 * (4 + 0.3 * 6) + 0.15 * 5)  # and sleeps less
     assert predict(seen, prices, EXACT).time.value == pytest.approx(4)
 
 
@@ -191,9 +192,23 @@ def test_the_interval_adds_the_errors_as_independent(prices: Prices) -> None:
     # With waiting 0.85: 0.85 * 4 + 0.15 * 5 = 4.15.
     assert (exact.low, exact.value, exact.high) == pytest.approx((4, 4, 4.15))
     wide = predict(seen, prices, Fitted(own=0.3, noise=0.02)).time
-    error = 1.645 * ((0.3 * 4) ** 2 + (0.02 * 80) ** 2) ** 0.5
-    assert wide.low == pytest.approx(4 - error)
-    assert wide.high == pytest.approx(4 + (error**2 + 0.15**2) ** 0.5)
+    noise, factor = 1.645 * 0.02 * 80, math.exp(1.645 * 0.3)
+    assert wide.low == pytest.approx(4 - math.hypot(noise, 4 - 4 / factor))
+    assert wide.high == pytest.approx(4 + math.hypot(noise, 4 * factor - 4, 0.15))
+    handing = predict(replace(seen, handing=True), prices, Fitted(own=0.3, handing=0.8)).time
+    assert handing.high == pytest.approx(4 + math.hypot(4 * math.exp(1.645 * 0.8) - 4, 0.15))
+
+
+def test_a_process_with_threads_that_sleeps_more_than_once_hands_requests_on() -> None:
+    def handing(voluntary: int, threads: int, opened: int = 0) -> bool:
+        people = {"1": {"voluntary": 9}, "2": {"voluntary": voluntary, "threads": threads}}
+        talk = [row | {"connections": opened} for row in TALK]
+        return made(*talk, processes=people)[0].handing  # of ten requests
+
+    assert handing(12, threads=2)
+    assert not handing(11, threads=2)
+    assert not handing(12, threads=1)
+    assert not handing(20, threads=2, opened=10)  # the connection is one more
 
 
 def test_a_pair_that_is_not_bound_may_be_placed_anywhere(prices: Prices) -> None:
