@@ -9,7 +9,7 @@ prices of the C workload: `pingpong`, in which each message wakes a sleeping rec
 import math
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -80,6 +80,16 @@ class Observed:
     def elapsed_us(self) -> float:
         """The time for each request: of a second, shared by them."""
         return 1e6 / self.rate
+
+    @property
+    def whole_us(self) -> float:
+        """The longest that a request can take, with its connection; 0 where it is not known."""
+        return self.elapsed_us if self.opened else self.answer_us
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of both for each request."""
+        return max(self.busy, LEAST_BUSY) * self.elapsed_us
 
 
 @dataclass(frozen=True)
@@ -197,10 +207,8 @@ def saved(observed: Observed, prices: Prices, state: State) -> Price:
 
 def _within(observed: Observed, whole: Price, part: Price) -> Price:
     """A part of the path, made smaller as the path has to be, to be no more than the request."""
-    time = observed.elapsed_us if observed.opened else observed.answer_us
-    cpu = max(observed.busy, LEAST_BUSY) * observed.elapsed_us
-    time_over = max(1.0, whole.time / time) if time else 1.0  # without an answer it is not known
-    cpu_over = max(1.0, whole.cpu / cpu)
+    time_over = max(1.0, whole.time / observed.whole_us) if observed.whole_us else 1.0
+    cpu_over = max(1.0, whole.cpu / observed.cpu_us)
     return Price(part.time / time_over, part.client / cpu_over, part.server / cpu_over)
 
 
@@ -245,13 +253,15 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     spread = prices.spread("pingpong", observed.request)
     own = fitted.handing if observed.handing else fitted.own
 
-    def interval(figure: Callable[[Price], float], noisy: float) -> Interval:
-        error = math.hypot(spread * figure(path), fitted.noise * noisy)
-        return _interval(figure(middle), [figure(variant) for variant in variants], own, error)
+    def interval(figure: Callable[[Price], float], whole: float) -> Interval:
+        error = math.hypot(spread * figure(path), fitted.noise * whole)
+        found = _interval(figure(middle), [figure(variant) for variant in variants], own, error)
+        # No request takes less than nothing.
+        return replace(found, high=min(found.high, whole)) if whole else found
 
-    time = interval(lambda price: price.time, observed.answer_us)
+    time = interval(lambda price: price.time, observed.whole_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
-    cpu = interval(lambda price: price.cpu, observed.busy * observed.elapsed_us)
+    cpu = interval(lambda price: price.cpu, observed.cpu_us)
     return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
 
 

@@ -55,10 +55,10 @@ def change(found: Prediction) -> str:
             return f"no measurable gain: {why_none(found)}"
         case _ if share.value < SMALL:
             return f"no measurable gain: {why_none(found)}"
+    whole = "with its connection" if observed.opened else f"(of {number(observed.answer_us)})"
     return (
-        f"over a Unix socket each request would take {span(time, 'µs')} less "
-        f"(of {number(observed.answer_us)}), and {percent(core(found))} of a core less at this "
-        "rate"
+        f"over a Unix socket each request would take {span(time, 'µs')} less {whole}, and "
+        f"{percent(core(found))} of a core less at this rate"
     )
 
 

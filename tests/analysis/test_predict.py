@@ -222,6 +222,11 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
 
 
+def test_no_interval_is_longer_than_the_request(prices: Prices) -> None:
+    found = predict(replace(PING, answer_us=15, bound=True), prices, Fitted(own=2.0))
+    assert (found.time.high, found.elapsed.high, found.cpu.high) == (15, 100, 80)
+
+
 def test_without_an_answer_nothing_bounds_the_path(prices: Prices) -> None:
     """Turns without an answer in the time that was counted: a watch that ended in between."""
     assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)

@@ -37,7 +37,9 @@ def counted_exactly(name: str) -> None:
                 for _ in range(2):
                     driven = running.drive(case, transport, requests=case.requests // 20)
                     assert driven["error"] is None, (case.name, transport)
-                    assert driven["counted"] == driven["requests"] > 0, (case.name, transport)
+                    assert driven["requests"] > 0
+                    if found.counter:
+                        assert driven["counted"] == driven["requests"], (case.name, transport)
 
 
 @pytest.mark.emulated  # packages, and minutes the first time; no root
