@@ -8,10 +8,9 @@ prices of the C workload: `pingpong`, in which each message wakes a sleeping rec
 
 import math
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import product
 from pathlib import Path
 
 from analysis.predict.pairs import Pair
@@ -23,6 +22,8 @@ BUSY = 0.9  # of the time: from here on a thread is what limits the rate
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
 LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
+FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socket, and how the
+# program reads it decides more than its price
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -31,6 +32,7 @@ class Verdict(StrEnum):
     NONE = "no measurable gain"
     LOSS = "you would lose"
     STREAM = "not predicted: it streams"
+    LARGE = "not predicted: large messages"
     NOT_POSSIBLE = "not possible"
     ALREADY = "already a Unix socket"
 
@@ -74,7 +76,7 @@ class Observed:
     server_busy: float  # CPUs that the server uses
     busy: float  # CPUs that both use
     idle: float  # CPUs that nobody uses, of those on which they may run
-    handing: bool = False  # one of the two hands requests from thread to thread
+    more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
 
     @property
     def elapsed_us(self) -> float:
@@ -104,21 +106,29 @@ class Prediction:
     verdict: Verdict
 
 
+class Kind(StrEnum):
+    """What a pair does, as far as the model's error depends on it."""
+
+    PLAIN = "plain"
+    CONNECTING = "connecting"  # opens connections
+    BETWEEN = "between"  # sleeps more often than its messages explain, or works much of its own
+
+
 @dataclass(frozen=True)
 class Fitted:
-    """What prices do not say, from programs that the model is not judged by (fitted.toml).
+    """What prices do not say (fitted.toml).
 
     half_cold_us     own work between two messages, in µs of CPU, that makes a path half cold
     cold_connecting  how cold the path of a connection is, which is used less often: from 0 to 1
-    own              standard error of the logarithm of a predicted difference
-    handing          the same where a process hands requests from thread to thread
+    ratios           kind of pair → what is measured, as a multiple of the prediction, in 90 of 100
     noise            standard error, as a share of the time that a measured difference is a part of
     """
 
     half_cold_us: float = math.inf
     cold_connecting: float = 0.0
-    own: float = 0.0
-    handing: float = 0.0
+    ratios: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: dict.fromkeys(Kind, (1.0, 1.0))
+    )
     noise: float = 0.0
 
 
@@ -141,13 +151,13 @@ def observe(pair: Pair, idle: float) -> Observed:
         near=pair.near,
         bound=pair.bound,
         waiting=pair.waiting,
-        handing=pair.handing,
         at_once=pair.at_once,
         answer_us=pair.answer_us,
         server_wants=pair.wants(pair.server),
         server_busy=pair.busy(pair.server),
         busy=busy,
         idle=idle,
+        more_sleeps=pair.more_sleeps,
     )
 
 
@@ -187,13 +197,18 @@ def connecting(observed: Observed, prices: Prices, of: Of, state: State) -> Pric
     return (connect - round_trip) * min(1.0, observed.opened)
 
 
-def forgotten(observed: Observed, prices: Prices, half_cold_us: float) -> float:
-    """How cold the path is: by the CPU time of the programs' own work between two messages."""
+def own_work(observed: Observed, prices: Prices) -> float:
+    """The CPU time of the programs' own work between two messages, in µs."""
     hot = State(observed.waiting, observed.near)
     path = messages(observed, prices.over_tcp, hot)
     path += connecting(observed, prices, prices.over_tcp, hot)
-    own = max(0.0, observed.busy * observed.elapsed_us - path.cpu) / 2
-    return own / (own + half_cold_us)
+    return max(0.0, observed.busy * observed.elapsed_us - path.cpu) / 2
+
+
+def kind_of(observed: Observed, own: float) -> Kind:
+    if observed.opened > SOMETIMES:
+        return Kind.CONNECTING
+    return Kind.BETWEEN if observed.more_sleeps or own > MUCH_WORK else Kind.PLAIN
 
 
 def saved(observed: Observed, prices: Prices, state: State) -> Price:
@@ -238,26 +253,22 @@ def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
 
 
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
-    """The model, at what was observed and at what it may also have been."""
-    limit = limit_of(observed)
-    cold = forgotten(observed, prices, fitted.half_cold_us)
-    state = State(observed.waiting, observed.near, cold, fitted.cold_connecting)
-    middle = saved(observed, prices, state)
-    placed = (observed.near,) if observed.bound else ANYWHERE
-    colder = zip(_around(cold, COLD), _around(state.connecting, COLD), strict=True)
-    around = product(_around(state.waiting, WAITING), placed, colder)
-    variants = [
-        saved(observed, prices, State(waiting, near, *both)) for waiting, near, both in around
-    ]
-    path = messages(observed, prices.over_tcp, state)
-    spread = prices.spread("pingpong", observed.request)
-    own = fitted.handing if observed.handing else fitted.own
+    """The model, and how far it was off for pairs of this kind."""
+    limit, own = limit_of(observed), own_work(observed, prices)
+    cold = own / (own + fitted.half_cold_us)
+    ratios = fitted.ratios[kind_of(observed, own)]
+    places = (observed.near,) if observed.bound else (observed.near, *ANYWHERE)
+    middle, *others = (
+        saved(observed, prices, State(observed.waiting, near, cold, fitted.cold_connecting))
+        for near in places
+    )
 
     def interval(figure: Callable[[Price], float], whole: float) -> Interval:
-        error = math.hypot(spread * figure(path), fitted.noise * whole)
-        found = _interval(figure(middle), [figure(variant) for variant in variants], own, error)
+        value, noise = figure(middle), NORMAL_90 * fitted.noise * whole
+        ends = [figure(price) * ratio for price in (middle, *others) for ratio in ratios]
+        high = max(*ends, value + noise)
         # No request takes less than nothing.
-        return replace(found, high=min(found.high, whole)) if whole else found
+        return Interval(value, min(*ends, value - noise), min(high, whole) if whole else high)
 
     time = interval(lambda price: price.time, observed.whole_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
@@ -265,32 +276,17 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
 
 
-WAITING = 0.15  # how far it may change with the transport
-COLD = 0.2  # how far the estimate may be off
+SOMETIMES = 0.1  # connections for each request: from here on they decide
+MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
-
-
-def _around(share: float, reach: float) -> tuple[float, float]:
-    return max(0.0, share - reach), min(1.0, share + reach)
-
-
-def _interval(value: float, variants: list[float], own: float, error: float) -> Interval:
-    """The range of the variants, of the model's own error, and of others; added as independent.
-
-    The own error is one of the logarithm, since a difference is half as likely as it is double.
-    """
-    factor, error = math.exp(NORMAL_90 * own), NORMAL_90 * error
-    ends = (value / factor, value * factor)
-    low, high = (
-        math.hypot(end([*variants, value]) - value, end(ends) - value, error) for end in (min, max)
-    )
-    return Interval(value, value - low, value + high)
 
 
 def _verdict(observed: Observed, interval: Interval) -> Verdict:
     if observed.sends > MANY_SENDS:
         return Verdict.STREAM
+    if max(observed.request, observed.answer) > FITS:
+        return Verdict.LARGE
     if interval.low > 0:
         return Verdict.GAIN
     return Verdict.LOSS if interval.high < 0 else Verdict.NONE

@@ -9,7 +9,7 @@ from functools import cached_property
 from analysis.raw.watch import End, Owner, Watched
 
 NOISE = 3  # turns of both ends together: what has fewer did not talk
-MORE_SLEEPS = 1.1  # for each request: more than one, and not by chance
+MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,12 @@ class Pair:
         return sum(min(1.0, self.slept(party)) for party in (self.client, self.server)) / 2
 
     @property
-    def handing(self) -> bool:
-        """Whether a process with threads sleeps more often for a request than it has to receive:
-        once for its message, and once for its part of a connection.
+    def more_sleeps(self) -> bool:
+        """Whether a process sleeps more often for a request than it has to receive: once for its
+        message, and once for its part of a connection.
         """
-        own = MORE_SLEEPS + self.opened / max(self.rate, 1e-9)
-        return any(
-            self.slept(party) > own and any(owner.threads > 1 for owner in party.owners.values())
-            for party in (self.client, self.server)
-        )
+        most = MORE_SLEEPS + self.opened / max(self.rate, 1e-9)
+        return any(self.slept(party) > most for party in (self.client, self.server))
 
     def busy(self, party: Party) -> float:
         """CPU time of a process for a second, 1 for one CPU."""

@@ -2,8 +2,6 @@
 """What a message costs on this machine: the C workload's figures, for any size."""
 
 import json
-import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,19 +114,6 @@ class Prices:
         cold = _price(self._cold[tcp]) - _price(self._cold[unix])
         hot = self.price(*tcp, SMALL) - self.price(*unix, SMALL)
         return cold - hot
-
-    def spread(self, pattern: str, size: float) -> float:
-        """By how much repeats of a price differ: the mean standard error, as a share of it."""
-        found = []
-        for (_, name, _), cells in self._cells.items():
-            if name == pattern:
-                cell = cells[min(cells, key=lambda known: abs(known - size))]
-                values = [
-                    sum(pair) for pair in zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)
-                ]
-                if len(values) > 1 and (mean := statistics.mean(values)):
-                    found.append(statistics.stdev(values) / math.sqrt(len(values)) / mean)
-        return statistics.mean(found) if found else 0.0
 
 
 def _price(cell: PricedCell) -> Price:

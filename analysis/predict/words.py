@@ -9,7 +9,6 @@ from analysis.predict.model import Interval, Limit, Prediction, Verdict
 from analysis.predict.pairs import Pair
 
 PROGRAMS = Path(__file__).with_name("programs.toml")
-LARGE = 1 << 19  # bytes of a turn: from here on the size is what a loss comes from
 SMALL = 0.01  # of the time from request to answer: nobody would see less
 
 
@@ -48,6 +47,9 @@ def change(found: Prediction) -> str:
                 f"not predicted: it streams ({number(observed.sends)} sends in a request), and "
                 "prices are of requests"
             )
+        case Verdict.LARGE:
+            most = size(max(observed.request, observed.answer))
+            return f"not predicted: how a program reads messages of {most} decides, not their price"
         case Verdict.LOSS:
             what = "messages of " + size(max(observed.request, observed.answer))
             return f"you would lose {span(time * -1, 'µs')} of each request ({what})"
@@ -71,10 +73,6 @@ def why_none(found: Prediction) -> str:
     """Why nobody would see the difference."""
     observed, time = found.observed, found.time
     least, most = min(time.low, time.high), max(time.low, time.high)
-    if max(observed.request, observed.answer) >= LARGE:
-        return (
-            f"with messages of {size(max(observed.request, observed.answer))} it could go both ways"
-        )
     if observed.answer_us and time.value < 0.05 * observed.answer_us:
         return (
             f"a request takes {number(observed.answer_us)} µs, and of these the transport's "

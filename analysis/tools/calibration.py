@@ -57,10 +57,12 @@ def read(folder: Path, figure: str) -> tuple[list[Case], dict[str, str]]:
             lacking[name] = why
             continue
         span, fact = said[figure], seen[figure]
-        streams = said.get("verdict") == Verdict.STREAM  # its figures are shown to no user
+        if said["verdict"] in (Verdict.STREAM, Verdict.LARGE):
+            lacking[name] = said["verdict"]  # its figures are shown to no user
+            continue
         found.append(
             Case(name, span["low"], span["value"], span["high"], fact["value"], fact["error"],
-                 fact["of"], said["verdict"] if streams else said["limit"])
+                 fact["of"], said["limit"])
         )  # fmt: skip
     return sorted(found, key=lambda case: -case.distance), lacking
 

@@ -14,7 +14,7 @@ from runners.programs.program import TRANSPORTS, Case, Program, start_of
 from runners.programs.service import Service
 
 PLACEMENTS = {"same-cpu": (0, 0), "cross-cpu": (0, 1)}  # the server, the client
-REPEATS, MEASURE_SECONDS = 12, 0.5
+REPEATS, MEASURE_SECONDS = 20, 0.5
 
 
 @contextmanager

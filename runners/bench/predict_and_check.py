@@ -70,18 +70,26 @@ def _main(given: argparse.Namespace) -> int:
 
 def _chosen(given: argparse.Namespace) -> list[str]:
     served = [name for name in names() if engine.find(name).processes]
-    known = [name for name in served if (name in DEVELOPED_ON) == given.developing]
+    used = {*DEVELOPED_ON, *judged_before(given.folder)}
+    known = [name for name in served if (name in used) == given.developing]
     if not given.programs:
         return known
     wanted: list[str] = given.programs.split(",")
     for name in wanted:
         if name not in names() and not name.endswith(".toml"):
             raise UsageError(f"unknown program '{name}': there is {', '.join(known)}.")
-        if Path(name).stem in DEVELOPED_ON and not given.developing:
+        if Path(name).stem in used and not given.developing:
             raise UsageError(
-                f"{name} is a program that the model was made with: it judges nothing."
+                f"{name} is a program that the model was made with, or that judged an earlier "
+                "attempt: a program judges once."
             )
     return wanted
+
+
+def judged_before(folder: Path) -> set[str]:
+    """The programs of the attempts beside this one: what was measured there is known."""
+    ledgers = (path for path in folder.parent.glob(f"*/{LEDGER}") if path.parent != folder)
+    return {line.split(".")[0] for path in ledgers for line in path.read_text().splitlines()}
 
 
 def cases(programs: Sequence[Program]) -> Iterator[tuple[Program, Case, str]]:
