@@ -37,6 +37,9 @@ class Verdict(StrEnum):
     ALREADY = "already a Unix socket"
 
 
+UNTOLD = (Verdict.STREAM, Verdict.LARGE)
+
+
 class Limit(StrEnum):
     """What decides how many requests a second there are."""
 
@@ -104,6 +107,11 @@ class Prediction:
     elapsed: Interval  # of a second, shared by its requests: what a closed loop gains in rate
     cpu: Interval  # CPU time of client and server
     verdict: Verdict
+
+    @property
+    def told(self) -> bool:
+        """Whether its figures mean something."""
+        return self.verdict not in UNTOLD
 
 
 class Kind(StrEnum):

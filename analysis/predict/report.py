@@ -75,7 +75,7 @@ def watch_page(name: str, watched: Watched, found: Sequence[Found]) -> Page:
     sections = [Section("pairs", "Who talks to whom", _pairs(watched, found))]
     if said:
         sections.append(Section("saving", "What a Unix socket would save", _saving(name, said)))
-    if said and not impossible(said[0][0]):
+    if said and said[0][1].told and not impossible(said[0][0]):
         sections.insert(0, Section("busiest", "", [Cards(_cards(watched, *said[0]))]))
     heading = _spoken(*said[0]) if said else "No pair talks over TCP." if found else ""
     return Page(
@@ -163,11 +163,13 @@ def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
         (
             above(f"{pair.client.comm} → {pair.server.comm}", pair.place),
             number(pair.rate), f"{number(pair.answer_us)} µs",
-            *((DASH, DASH) if impossible(pair) else (
+            *((
                 change_text(prediction.time, "µs", prediction.verdict is Verdict.NONE),
-                change_text(prediction.cpu, "µs"),
+                change_text(prediction.cpu, "µs"), str(prediction.limit),
+            ) if prediction.told and not impossible(pair) else (
+                DASH, DASH,
+                "not possible as they are" if impossible(pair) else str(prediction.verdict),
             )),
-            "not possible as they are" if impossible(pair) else str(prediction.limit),
         )
         for pair, prediction in said
     ]  # fmt: skip
@@ -181,8 +183,9 @@ def _saving(name: str, said: Sequence[tuple[Pair, Prediction]]) -> Blocks:
         Table("For each request, over a Unix socket", columns, rows),
         Items(words),
         Text("note", say(
-            "Prices of the C workload on this machine times what was observed; the interval holds "
-            "the model's own error (<code>docs/predicting.md</code>). To make this page again:"
+            "Prices of the C workload on this machine times what was observed; the interval is "
+            "what 90 of 100 measured cases of its kind were, as multiples of their prediction "
+            "(<code>docs/predicting.md</code>). To make this page again:"
         )),
         Text("pre", f"python -m analysis --watch reports/{name}"),
     ]  # fmt: skip

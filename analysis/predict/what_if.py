@@ -64,12 +64,13 @@ def said(described: Described, found: Prediction) -> list[str]:
     """The prediction in a few lines."""
     text = change(found)
     lines = textwrap.wrap(f"{text[0].upper()}{text[1:]}.", WIDTH)
-    lines.append(
-        f"By the prices of this machine, a request takes {number(found.observed.answer_us)} µs "
-        f"over TCP. {number(described.work_us)} of them are the server's work, and the transport "
-        f"takes {span(found.time, 'µs')} and {percent(core(found))} of a core more than a Unix "
-        "socket."
-    )
+    if found.told:
+        lines.append(
+            f"By the prices of this machine, a request takes {number(found.observed.answer_us)} µs "
+            f"over TCP. {number(described.work_us)} of them are the server's work, and the "
+            f"transport takes {span(found.time, 'µs')} and {percent(core(found))} of a core more "
+            "than a Unix socket."
+        )
     wrapped = [part for line in lines for part in textwrap.wrap(line, WIDTH)]
     return [*wrapped, *(f"Measure it: {command}" for command in [measuring(described)] if command)]
 

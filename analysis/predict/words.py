@@ -5,7 +5,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from analysis.predict.model import Interval, Limit, Prediction, Verdict
+from analysis.predict.model import SOMETIMES, Interval, Limit, Prediction, Verdict
 from analysis.predict.pairs import Pair
 
 PROGRAMS = Path(__file__).with_name("programs.toml")
@@ -57,7 +57,8 @@ def change(found: Prediction) -> str:
             return f"no measurable gain: {why_none(found)}"
         case _ if share.value < SMALL:
             return f"no measurable gain: {why_none(found)}"
-    whole = "with its connection" if observed.opened else f"(of {number(observed.answer_us)})"
+    often = observed.opened > SOMETIMES  # the answer's time does not contain the connection's
+    whole = "with its connection" if often else f"(of {number(observed.answer_us)})"
     return (
         f"over a Unix socket each request would take {span(time, 'µs')} less {whole}, and "
         f"{percent(core(found))} of a core less at this rate"

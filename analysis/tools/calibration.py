@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.predict.model import Verdict
+from analysis.predict.model import UNTOLD
 from analysis.predict.words import number
 
 
@@ -57,7 +57,7 @@ def read(folder: Path, figure: str) -> tuple[list[Case], dict[str, str]]:
             lacking[name] = why
             continue
         span, fact = said[figure], seen[figure]
-        if said["verdict"] in (Verdict.STREAM, Verdict.LARGE):
+        if said["verdict"] in UNTOLD:
             lacking[name] = said["verdict"]  # its figures are shown to no user
             continue
         found.append(
