@@ -109,10 +109,14 @@ def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) 
         options.parse(["--program", str(write(tmp_path, name="redis"))])
 
 
+# Servers that count no requests, or too late: their client checks each answer.
+UNCOUNTED = {"clamav", "lighttpd", "nbd", "ovsdb", "tarantool", "tor", "unbound"}
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_of_ours_can_be_read(name: str) -> None:
     found = engine.find(name)
-    assert found.counter is not None or name in PATTERN_PROGRAMS.values()
+    assert found.counter or name in UNCOUNTED or name in PATTERN_PROGRAMS.values()
     assert 0 < experiment(name).seconds <= 120
     for case in found.cases:
         assert program_of(f"{name}/{case.name}") == name
