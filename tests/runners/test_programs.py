@@ -179,7 +179,5 @@ def test_a_program_that_cannot_be_built_is_missing(
 
 def test_a_program_that_is_not_there_is_refused() -> None:
     assert options.parse(["--program", "all"]).programs == PROGRAMS
-    with pytest.raises(
-        UsageError, match="unknown program 'made-up': there is apache, asyncio, b"
-    ):
+    with pytest.raises(UsageError, match="unknown program 'made-up': there is apache, asyncio, b"):
         options.parse(["--program", "made-up"])
