@@ -89,7 +89,7 @@ class Observed:
     @property
     def whole_us(self) -> float:
         """The longest that a request can take, with its connection; 0 where it is not known."""
-        return self.elapsed_us if self.opened else self.answer_us
+        return max(self.elapsed_us, self.answer_us) if self.opened else self.answer_us
 
     @property
     def cpu_us(self) -> float:
@@ -119,7 +119,7 @@ class Kind(StrEnum):
 
     PLAIN = "plain"
     CONNECTING = "connecting"  # opens connections
-    BETWEEN = "between"  # sleeps more often than its messages explain, or works much of its own
+    WORKING = "working"  # does something of its own between a request and its answer
 
 
 @dataclass(frozen=True)
@@ -214,9 +214,10 @@ def own_work(observed: Observed, prices: Prices) -> float:
 
 
 def kind_of(observed: Observed, own: float) -> Kind:
+    """By what is watched; `own` as of own_work."""
     if observed.opened > SOMETIMES:
         return Kind.CONNECTING
-    return Kind.BETWEEN if observed.more_sleeps or own > MUCH_WORK else Kind.PLAIN
+    return Kind.WORKING if observed.more_sleeps or own > MUCH_WORK else Kind.PLAIN
 
 
 def saved(observed: Observed, prices: Prices, state: State) -> Price:

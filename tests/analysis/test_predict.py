@@ -195,7 +195,7 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
 
 
 def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> None:
-    known = {"plain": (0.5, 1.5), "connecting": (0.8, 2.0), "between": (0.1, 3.0)}
+    known = {"plain": (0.5, 1.5), "connecting": (0.8, 2.0), "working": (0.1, 3.0)}
     fitted = Fitted(ratios=known)
 
     def ends(**changes: Any) -> tuple[float, float]:
@@ -247,6 +247,13 @@ def test_without_an_answer_nothing_bounds_the_path(prices: Prices) -> None:
 def test_a_stream_is_not_predicted(prices: Prices) -> None:
     assert predict(replace(PING, sends=2000), prices, EXACT).verdict is Verdict.STREAM
     assert predict(replace(PING, sends=17), prices, EXACT).verdict is Verdict.GAIN
+
+
+def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
+    """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
+    seen = replace(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
+    fitted = Fitted(ratios=dict.fromkeys(Kind, (1, 50)))
+    assert predict(seen, prices, fitted).time.high == pytest.approx(50 * 4.05, rel=0.01)
 
 
 def test_a_message_that_fits_into_no_socket_is_not_predicted(prices: Prices) -> None:
