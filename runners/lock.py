@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runners.collect.scripts import TRACEFS
 from runners.errors import RunError
+from runners.host.scripts import TRACEFS
 from runners.workspace import ROOT
 
 VARIABLE = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number

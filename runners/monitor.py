@@ -24,9 +24,9 @@ from typing import Any
 
 from runners import mounts
 from runners.cli import SIGNALS
-from runners.collect import bcc, ftrace
-from runners.collect.scripts import PROBES
 from runners.errors import RunError
+from runners.host import bcc, ftrace
+from runners.host.scripts import PROBES
 from runners.invoker import Invoker, invoker
 from runners.lock import inherited, measuring
 from runners.paths import REPOSITORY, WORKLOAD
@@ -58,7 +58,7 @@ class Program:
 
 def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
     user = ["--user", "{}:{}".format(*who.drop)] if who.drop else []
-    argv = [*MODULE, "runners.collect", str(out), "--workload", str(WORKLOAD)]
+    argv = [*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)]
     return [*argv, *user]
 
 

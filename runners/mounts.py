@@ -4,8 +4,8 @@
 import ctypes
 import os
 
-from runners.collect.scripts import TRACEFS
 from runners.errors import RunError
+from runners.host.scripts import TRACEFS
 from runners.process import attempt
 
 CLONE_NEWNS = 0x00020000

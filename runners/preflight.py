@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from runners import cli, guest
-from runners.collect import bpftrace, ftrace, loopback
-from runners.collect.instrument import AttachError
+from runners.host import bpftrace, ftrace, loopback
+from runners.host.instrument import AttachError
 from runners.process import answer, command, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 from runners import leftovers, preflight
-from runners.collect.workload import MAKE_AGAIN
 from runners.errors import RunError
 from runners.guest.cache import hold
+from runners.host.workload import MAKE_AGAIN
 from runners.invoker import Invoker, invoker
 from runners.leftovers import Journal
 from runners.options import Options

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from runners import experiments, preflight
 from runners.cli import WIDTH
-from runners.collect.scripts import instruments
 from runners.errors import RunError
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
+from runners.host.scripts import instruments
 from runners.options import Options
 from runners.paths import WORKLOAD
 from runners.plan import factors

@@ -33,7 +33,7 @@ GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
 # A module that does not load costs its transport, which then reports what is missing.
 LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
 COLLECT = (
-    *("python3", "-B", "-m", "runners.collect", "plan.json", "out", "--own-kernel"),
+    *("python3", "-B", "-m", "runners.host", "plan.json", "out", "--own-kernel"),
     *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
 )
 # Some ten times what a guest takes on an idle machine: all instruments, and each cell run.

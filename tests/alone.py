@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.bench.in_guest import GatedWorkload
-from runners.collect.bpftrace import NOTIFY
-from runners.collect.instrument import AttachError
-from runners.collect.scripts import PROBES, Script, parts, read_scripts
+from runners.host.bpftrace import NOTIFY
+from runners.host.instrument import AttachError
+from runners.host.scripts import PROBES, Script, parts, read_scripts
 from runners.process import command
 
 MESSAGES = 46
@@ -70,7 +70,7 @@ class Tool:
     def finish(self) -> str:
         """Ctrl-C, and again as a person would; what it said, or that it would not end.
 
-        bpftrace 0.17 misses a signal now and then (runners.collect.tracer, _waits_for_events).
+        bpftrace 0.17 misses a signal now and then (runners.host.tracer, _waits_for_events).
         """
         ended = ""
         for _ in range(SECONDS // AGAIN):

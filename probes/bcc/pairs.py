@@ -31,7 +31,7 @@ if __name__ == "__main__":
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, People
 from probes.btf import Btf, BtfError
-from runners.collect.programs import Programs, enable_statistics
+from runners.host.programs import Programs, enable_statistics
 
 FORMAT = 1
 COUNTING = "counting"

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from runners.bench.tools import TOOLS, CountingTool, each_script
-from runners.collect.instrument import AttachError
+from runners.host.instrument import AttachError
 
 # The landmarks of probes/bpftrace/path.bt, without the landmarks that no message passes.
 FUNCTIONS = (

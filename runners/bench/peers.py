@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.bench.process import Where, client, server_on_free_port
-from runners.collect.workload import private_directory
 from runners.errors import RunError
+from runners.host.workload import private_directory
 from runners.paths import WORKLOAD
 
 MICROSECOND = 1000.0

@@ -23,9 +23,9 @@ from typing import Any
 from runners import mounts, prices
 from runners.bench.in_turn import PLACEMENTS, measure_case, serving, started_on
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.collect import bcc
-from runners.collect.scripts import PROBES
 from runners.errors import RunError, UsageError
+from runners.host import bcc
+from runners.host.scripts import PROBES
 from runners.invoker import invoker
 from runners.paths import REPOSITORY
 from runners.process import attempt, command, last_line

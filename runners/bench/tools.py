@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from probes.bcc import frame, headers
-from runners.collect import merge
-from runners.collect.bpftrace import NOTIFY
-from runners.collect.ftrace import remove_instance
-from runners.collect.scripts import TRACEFS, Script, parts, read_scripts
+from runners.host import merge
+from runners.host.bpftrace import NOTIFY
+from runners.host.ftrace import remove_instance
+from runners.host.scripts import TRACEFS, Script, parts, read_scripts
 from runners.process import command, stop
 
 SECONDS = 120

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runners.collect.scripts import read_scripts
+from runners.host.scripts import read_scripts
 
 TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from runners.collect.late import START
 from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import MEBI, Image
 from runners.guest.kernels import Kernel
 from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
 from runners.guest.qemu import Qemu
 from runners.guest.sealed import blame_cache
+from runners.host.late import START
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = START

@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.collect.late import WAITING
 from runners.guest import initramfs
 from runners.guest.boot import IDLE_SECONDS, INITRAMFS, STATE, Guest, order
 from runners.guest.cache import Cache
 from runners.guest.machine import explain, watch
 from runners.guest.monitor import monitored
+from runners.host.late import WAITING
 
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 SECONDS = 300  # for booting and attaching, on a busy machine

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners.collect.scripts import read_scripts
 from runners.errors import RunError, UsageError
+from runners.host.scripts import read_scripts
 from runners.options import Options
 from runners.paths import REPOSITORY
 from runners.plan import factors

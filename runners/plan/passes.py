@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from random import Random
 
-from runners.collect.scripts import read_scripts
+from runners.host.scripts import read_scripts
 from runners.plan.cells import GUEST, shortened
 from runners.plan.model import Cell, CellRun, Pass
 

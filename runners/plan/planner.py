@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from probes.reasons import missing, reason
-from runners.collect.scripts import read_scripts
+from runners.host.scripts import read_scripts
 from runners.options import Options
 from runners.plan.cells import EMULATED, GUEST, HOST, Defaults, cells
 from runners.plan.model import Plan

@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from runners import cli
-from runners.collect.workload import private_directory
 from runners.errors import RunError, UsageError
 from runners.guest import GuestError
 from runners.guest.cache import Say
+from runners.host.workload import private_directory
 from runners.invoker import invoker
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as

@@ -19,11 +19,11 @@ from typing import Any
 
 from probes.reasons import add, missing
 from runners import cli
-from runners.collect import bcc
-from runners.collect.instrument import AttachError
-from runners.collect.programs import Program
-from runners.collect.scripts import PROBES
-from runners.collect.tracer import Child, grown, total
+from runners.host import bcc
+from runners.host.instrument import AttachError
+from runners.host.programs import Program
+from runners.host.scripts import PROBES
+from runners.host.tracer import Child, grown, total
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
 # stacks of wake-ups, of which a runtime with many threads has thousands.

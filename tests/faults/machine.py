@@ -26,7 +26,7 @@ NEXT_ID = {"program": 11, "map": 12, "link": 31}
 ROLES = {
     "pathcost-workload": "workload",
     "qemu-system-x86_64": "emulator",
-    "runners.collect": "collector",
+    "runners.host": "collector",
     "bpftrace": "bpftrace",
     "perf": "perf",
     "bcc": "bcc",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from runners import options
-from runners.collect.scripts import read_scripts
+from runners.host.scripts import read_scripts
 from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
 from runners.plan.passes import COUNTS as COUNTING

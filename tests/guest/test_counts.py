@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.collect.scripts import parts, read_scripts
+from runners.host.scripts import parts, read_scripts
 from tests.collected import Collected, out_segments, segments_again, switches
 from tests.guest.exactness import (
     EDGE_PACKETS,

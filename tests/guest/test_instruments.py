@@ -9,7 +9,7 @@ import re
 import pytest
 
 from analysis.functions import calltree
-from runners.collect import loopback
+from runners.host import loopback
 from tests.collected import Collected, switches
 from tests.guest.exactness import (
     EDGE_TICKS,

@@ -42,8 +42,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(paths.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
-    misspell(program / "runners/collect/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
-    misspell(program / "runners/collect/ftrace.py", "buffer_kb = 4096", "buffer_kb = 8")
+    misspell(program / "runners/host/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
+    misspell(program / "runners/host/ftrace.py", "buffer_kb = 4096", "buffer_kb = 8")
     return program
 
 

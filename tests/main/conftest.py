@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners import mounts
-from runners.collect import ftrace
+from runners.host import ftrace
 from runners.invoker import invoker
 from runners.lock import HOLDER
 from runners.paths import REPOSITORY

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from runners.collect import bcc
-from runners.collect.scripts import PROBES, TRACEFS
+from runners.host import bcc
+from runners.host.scripts import PROBES, TRACEFS
 from runners.mounts import private
 from runners.paths import REPOSITORY, WORKLOAD
 from runners.programs import engine

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners import mounts, paths, preflight
-from runners.collect.scripts import PROBES, Script, read_scripts
+from runners.host.scripts import PROBES, Script, read_scripts
 from tests import alone
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")

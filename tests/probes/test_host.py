@@ -16,7 +16,7 @@ from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
 
-COLLECT = (sys.executable, "-B", "-m", "runners.collect")
+COLLECT = (sys.executable, "-B", "-m", "runners.host")
 pytestmark = pytest.mark.root
 HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 

@@ -27,7 +27,7 @@ from runners import mounts, options, paths, preflight
 from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
-COLLECT = (sys.executable, "-B", "-m", "runners.collect")
+COLLECT = (sys.executable, "-B", "-m", "runners.host")
 pytestmark = pytest.mark.root
 TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
 

@@ -16,7 +16,7 @@ import pytest
 
 from probes.paths import holding
 from runners import mounts, paths
-from runners.collect.scripts import TRACEFS
+from runners.host.scripts import TRACEFS
 
 pytestmark = pytest.mark.root
 FEW, MANY = 46, 1046

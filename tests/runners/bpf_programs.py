@@ -12,7 +12,7 @@ import struct
 import sys
 from pathlib import Path
 
-from runners.collect import loopback, programs
+from runners.host import loopback, programs
 
 PROG_LOAD, LINK_CREATE = 5, 28
 # Hook → type of program, and what lets a packet pass; linux/bpf.h

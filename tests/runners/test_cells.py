@@ -8,8 +8,8 @@ import json
 import pytest
 
 from runners import options
-from runners.collect.workload import cell_options
 from runners.errors import UsageError
+from runners.host.workload import cell_options
 from runners.plan import cells, factors, model, planner
 from runners.plan.passes import passes
 

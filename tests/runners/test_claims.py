@@ -17,9 +17,9 @@ import analysis.errors
 from analysis.tools.required_cells import cell_conditions, chosen, needs
 from probes.reasons import missing, reason
 from runners import options, show
-from runners.collect import checks
-from runners.collect.__main__ import main as collect
 from runners.errors import UsageError
+from runners.host import checks
+from runners.host.__main__ import main as collect
 from runners.paths import REPOSITORY
 from runners.plan import claims
 from runners.plan.cells import unit

@@ -15,8 +15,8 @@ import pytest
 from analysis.raw.cells import Cell, Disturbance
 from analysis.times.disturbed import MOST_TAKEN, shares_of
 from runners import options
-from runners.collect import disturbance
-from runners.collect.workload import Execution, run_cell
+from runners.host import disturbance
+from runners.host.workload import Execution, run_cell
 from runners.paths import WORKLOAD
 from runners.plan import cells
 from runners.plan.model import CellRun, Plan

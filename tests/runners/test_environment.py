@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners import process
-from runners.collect import environment
+from runners.host import environment
 
 # Two cores of two threads each, and their numbers as Linux gives them; no third level of cache.
 SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}

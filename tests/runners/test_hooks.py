@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes import hooks
-from runners.collect.scripts import PROBES, Script, read_scripts
+from runners.host.scripts import PROBES, Script, read_scripts
 
 SCRIPTS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from runners import preflight
-from runners.collect import loopback, programs
-from runners.collect.environment import environment
+from runners.host import loopback, programs
+from runners.host.environment import environment
 from runners.paths import REPOSITORY
 from tests.runners import bpf_programs
 
@@ -57,7 +57,7 @@ def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
     """A name is bytes: such a mount once ended the run in a traceback."""
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
-    look = "from runners.collect import loopback; assert loopback.loopback()['cgroup BPF']"
+    look = "from runners.host import loopback; assert loopback.loopback()['cgroup BPF']"
     mounted = 'mount -t tmpfs none "$0" && exec "$1" -B -c "$2"'
     argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, look]
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -156,7 +156,7 @@ def test_a_kernel_without_netfilters_netlink_is_not_asked(
 def in_a_namespace(*commands: str) -> Any:
     """What the collector records in a network namespace after these commands."""
     program = (
-        "import json; from runners.collect.loopback import loopback; print(json.dumps(loopback()))"
+        "import json; from runners.host.loopback import loopback; print(json.dumps(loopback()))"
     )
     steps = " && ".join(("ip link set lo up", *commands))
     script = f'{{ {steps}; }} || exit {bpf_programs.CANNOT}; exec "$@"'

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from runners.collect import merge
-from runners.collect.bpftrace import MergedScript
-from runners.collect.scripts import read_scripts
+from runners.host import merge
+from runners.host.bpftrace import MergedScript
+from runners.host.scripts import read_scripts
 
 ONE = """\
 #!/usr/bin/env bpftrace

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from probes.reasons import reason
-from runners.collect import perf_output
-from runners.collect.scripts import PROBES
+from runners.host import perf_output
+from runners.host.scripts import PROBES
 
 # `perf stat -I 100 -x ;` of three events, switched on for the second and third interval.
 STAT = """\

@@ -17,9 +17,9 @@ import pytest
 
 from probes.reasons import missing, reason
 from runners import options
-from runners.collect import bcc
 from runners.errors import RunError, UsageError
 from runners.experiments import Experiments
+from runners.host import bcc
 from runners.programs import PROGRAMS, client, counters, engine, probes, watch
 from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch

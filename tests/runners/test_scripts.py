@@ -10,9 +10,9 @@ import pytest
 
 from probes.paths import read_paths
 from probes.reasons import ReasonError, reason
-from runners.collect import bpftrace, merge
-from runners.collect.instrument import Context
-from runners.collect.scripts import Script, parts, read_scripts
+from runners.host import bpftrace, merge
+from runners.host.instrument import Context
+from runners.host.scripts import Script, parts, read_scripts
 
 
 def test_the_default_run_takes_not_one_probe_for_other_transports() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runners.collect import bpftrace, merge, tracer
-from runners.collect.instrument import AttachError
-from runners.collect.scripts import read_scripts
+from runners.host import bpftrace, merge, tracer
+from runners.host.instrument import AttachError
+from runners.host.scripts import read_scripts
 
 DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
 # As bpftrace 0.17 does where a signal comes while it waits for a CPU: it waits for events still.

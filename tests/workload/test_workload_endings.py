@@ -80,7 +80,7 @@ from pathlib import Path
 from runners import leftovers
 from runners.plan.cells import HOST, cells
 from runners.plan.model import CellRun, Plan
-from runners.collect.workload import Execution, run_cell
+from runners.host.workload import Execution, run_cell
 from runners.options import parse
 
 cache, scratch, workload = map(Path, sys.argv[1:])

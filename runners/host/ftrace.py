@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from probes.reasons import missing, reason
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.collect.scripts import TRACEFS, Script
+from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
+from runners.host.scripts import TRACEFS, Script
 from runners.plan.model import CellRun
 
 PREFIX = "pathcost-"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from probes.bcc import frame
-from runners.collect.instrument import Context
-from runners.collect.scripts import Script, choose
-from runners.collect.tracer import Child, Tracers
+from runners.host.instrument import Context
+from runners.host.scripts import Script, choose
+from runners.host.tracer import Child, Tracers
 
 PYTHON = "/usr/bin/python3"
 READY = frame.READY

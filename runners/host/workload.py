@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.collect.disturbance import Moment, disturbance
-from runners.collect.instrument import WindowOptions
+from runners.host.disturbance import Moment, disturbance
+from runners.host.instrument import WindowOptions
 from runners.plan.model import Cell, CellRun, Plan
 from runners.process import User, command, stop
 

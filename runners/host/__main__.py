@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.collect [PLAN] OUT …`: run the plan on this kernel, leave raw files in OUT.
+"""`python3 -m runners.host [PLAN] OUT …`: run the plan on this kernel, leave raw files in OUT.
 
 In a guest that is stored it attaches, and then waits for the plan that it is to run.
 
@@ -22,18 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
-from runners.collect.bcc import Bcc
-from runners.collect.bpftrace import Bpftrace
-from runners.collect.checks import run_check
-from runners.collect.environment import environment
-from runners.collect.ftrace import FtraceInstrument, GraphTracer
-from runners.collect.instrument import Context, Instrument
-from runners.collect.late import wait_for_input
-from runners.collect.perf import StackProfile, Stat, SyscallTrace
-from runners.collect.programs import enable_statistics
-from runners.collect.scripts import Script, instruments, read_scripts
-from runners.collect.workload import CellError, Execution, HungError, run_cell
 from runners.errors import RunError
+from runners.host.bcc import Bcc
+from runners.host.bpftrace import Bpftrace
+from runners.host.checks import run_check
+from runners.host.environment import environment
+from runners.host.ftrace import FtraceInstrument, GraphTracer
+from runners.host.instrument import Context, Instrument
+from runners.host.late import wait_for_input
+from runners.host.perf import StackProfile, Stat, SyscallTrace
+from runners.host.programs import enable_statistics
+from runners.host.scripts import Script, instruments, read_scripts
+from runners.host.workload import CellError, Execution, HungError, run_cell
 from runners.plan.model import CellRun, Plan, load
 from runners.process import User
 
@@ -228,7 +228,7 @@ def _write_json(path: Path, data: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="runners.collect")
+    parser = argparse.ArgumentParser(prog="runners.host")
     add = parser.add_argument
     add("plan", type=Path, nargs="?", help="a file (default: standard input)")
     add("out", type=Path)

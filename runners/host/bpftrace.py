@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from probes.reasons import Reason, ReasonError, reason
-from runners.collect import merge
-from runners.collect.instrument import AttachError, Context
-from runners.collect.scripts import Script, choose, parts
-from runners.collect.tracer import Child, Tracers
+from runners.host import merge
+from runners.host.instrument import AttachError, Context
+from runners.host.scripts import Script, choose, parts
+from runners.host.tracer import Child, Tracers
 from runners.process import answer
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.

@@ -14,7 +14,7 @@ from probes.paths import holding
 from probes.reasons import Reason, ReasonError, reason
 from probes.scripts import script_text
 from probes.tables import read_rows
-from runners.collect.instrument import AttachError
+from runners.host.instrument import AttachError
 
 PROBES = Path(callsite.__file__).parent
 TRACEFS = frame.TRACEFS

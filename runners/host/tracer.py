@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from probes.reasons import ReasonError, missing, reason
-from runners.collect.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.collect.programs import Program, Programs
+from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
+from runners.host.programs import Program, Programs
 from runners.lock import inherited
 from runners.plan.model import CellRun
 from runners.process import command, stop

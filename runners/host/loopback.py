@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runners.collect import programs
+from runners.host import programs
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
 PTYPE = Path("/proc/net/ptype")

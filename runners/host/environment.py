@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.tables import read_rows
-from runners.collect.loopback import loopback
+from runners.host.loopback import loopback
 from runners.process import answer
 
 SETTINGS = Path(__file__).with_name("settings.tsv")

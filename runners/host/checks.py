@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runners.collect.workload import private_directory
+from runners.host.workload import private_directory
 from runners.process import OVERDUE, User, attempt, last_words
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
