@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The figures of the reference run are those that were frozen before the code was cut.
+
+`changes.toml` lists what differs on purpose.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+RUN = REPOSITORY / "reports/reference/default"
+CHANGES = tomllib.loads((HERE / "changes.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference run, analysed from its raw files."""
+    run = tmp_path_factory.mktemp("contract") / "default"
+    run.mkdir()
+    shutil.copy(RUN / "run.json", run)
+    with tarfile.open(RUN / "raw.tar.xz") as archive:
+        archive.extractall(run, filter="data")
+    subprocess.run([sys.executable, "-m", "analysis", run], cwd=REPOSITORY, check=True)
+    return run
+
+
+def frozen(table: str) -> pd.DataFrame:
+    """The table as it was frozen, with the listed changes made."""
+    text = lzma.decompress((HERE / f"{table}.csv.xz").read_bytes()).decode()
+    frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    for change in CHANGES.get("drop", ()):
+        if change["table"] == table:
+            frame = frame.drop(frame.query(change["query"]).index)
+    for change in CHANGES.get("rename", ()):
+        if change["table"] == table:
+            rows = frame.query(change["query"]).index if "query" in change else frame.index
+            column = frame.loc[rows, change["column"]]
+            frame.loc[rows, change["column"]] = column.replace(change["old"], change["new"])
+    return frame
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["measurements", "claims"])
+def test_frozen_figures_are_reproduced(analysed: Path, table: str) -> None:
+    changed = {change["name"] for change in CHANGES.get("column", ()) if change["table"] == table}
+    before = frozen(table)
+    now = pd.read_csv(analysed / f"{table}.csv", dtype=str, keep_default_na=False)
+    columns = [name for name in before.columns if name not in changed]
+    assert set(before.columns) ^ set(now.columns) <= changed
+    rows = [
+        pd.Series(frame[columns].itertuples(index=False, name=None)).value_counts()
+        for frame in (before, now)
+    ]
+    differing = rows[1].sub(rows[0], fill_value=0)
+    differing = differing[differing != 0]
+    assert differing.empty, f"{len(differing)} rows differ:\n{differing.head(20).to_string()}"
