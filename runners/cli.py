@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from probes.messages import SentenceError, complain, drop_output, failure, open_streams, shown
-from runners.errors import UntoldError, UsageError
+from runners.process import UntoldError, UsageError
 
 DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
 STATUS = (

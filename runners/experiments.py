@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners.errors import RunError
+from runners.process import Progress, RunError
 from runners.programs import PROGRAMS
 from runners.programs.experiment import experiment
 from runners.programs.probes import Probes
-from runners.progress import Progress
 from runners.root import Root
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from runners.cli import version
-from runners.errors import UsageError
 from runners.leftovers import Journal
 from runners.options import Options
+from runners.process import UsageError
 
 FORMAT = 2  # of run.json
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from runners.cli import FAILED, UNTOLD
-from runners.errors import RunError, UntoldError, UsageError
 from runners.exact import run as exact
 from runners.options import Options
 from runners.plan.refusals import accept
+from runners.process import RunError, UntoldError, UsageError
 from runners.session import Session
 
 # Patterns whose iteration has all the work of its messages, so that it can be judged alone.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.messages import shown
-from runners.errors import UsageError
-from runners.process import User
+from runners.process import UsageError, User
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 

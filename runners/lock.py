@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runners.errors import RunError
 from runners.host.scripts import TRACEFS
+from runners.process import RunError
 from runners.workspace import ROOT
 
 VARIABLE = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number

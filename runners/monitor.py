@@ -24,13 +24,11 @@ from typing import Any
 
 from runners import mounts
 from runners.cli import SIGNALS
-from runners.errors import RunError
 from runners.host import bcc, ftrace
 from runners.host.scripts import PROBES
 from runners.invoker import Invoker, invoker
 from runners.lock import inherited, measuring
-from runners.paths import REPOSITORY, WORKLOAD
-from runners.process import ANSWER_SECONDS, command, stop
+from runners.process import ANSWER_SECONDS, REPOSITORY, WORKLOAD, RunError, command, stop
 from runners.root import CHANNEL, LARGEST
 from runners.workspace import sweep, workspace
 

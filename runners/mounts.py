@@ -4,9 +4,8 @@
 import ctypes
 import os
 
-from runners.errors import RunError
 from runners.host.scripts import TRACEFS
-from runners.process import attempt
+from runners.process import RunError, attempt
 
 CLONE_NEWNS = 0x00020000
 # File system type → where the tools look for it, and a file that is there once it is mounted.

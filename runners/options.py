@@ -10,10 +10,10 @@ from typing import Any
 
 from runners import guest
 from runners.cli import STATUS, Parser, version
-from runners.errors import UsageError
 from runners.guest.kernels import DEFAULT
 from runners.host.scripts import instruments, read_scripts
 from runners.plan import factors
+from runners.process import UsageError
 from runners.values import (
     MILLIONS,
     allowance,

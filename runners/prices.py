@@ -14,12 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.errors import RunError
 from runners.guest.sealed import read_sealed, write_sealed
 from runners.host.environment import cpu_model
 from runners.host.workload import private_directory
-from runners.paths import WORKLOAD
-from runners.process import attempt, last_words
+from runners.process import WORKLOAD, RunError, attempt, last_words
 from runners.programs.probes import interleaved
 
 FORMAT = 2

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from runners.errors import RunError
 from runners.lock import VARIABLE
+from runners.process import RunError
 
 CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
 LARGEST = 1 << 16  # bytes of a message

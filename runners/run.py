@@ -13,7 +13,6 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from runners import guest, preflight, targets
-from runners.errors import RunError
 from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
@@ -24,7 +23,7 @@ from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
-from runners.process import attempt
+from runners.process import RunError, attempt
 from runners.root import Root
 from runners.session import Session
 from runners.show import intention

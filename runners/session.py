@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import IO
 
 from runners import leftovers, preflight
-from runners.errors import RunError
 from runners.guest.cache import hold
 from runners.host.workload import MAKE_AGAIN
 from runners.invoker import Invoker, invoker
 from runners.leftovers import Journal
 from runners.options import Options
-from runners.paths import REPOSITORY, WORKLOAD
-from runners.process import ANSWER_SECONDS, attempt, command, last_line
-from runners.progress import Progress
+from runners.process import (
+    ANSWER_SECONDS,
+    REPOSITORY,
+    WORKLOAD,
+    Progress,
+    RunError,
+    attempt,
+    command,
+    last_line,
+)
 from runners.root import OwnProgram, Root, RootProgram
 
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last

@@ -7,17 +7,16 @@ from dataclasses import replace
 
 from runners import experiments, preflight
 from runners.cli import WIDTH
-from runners.errors import RunError
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
 from runners.host.scripts import instruments
 from runners.options import Options
-from runners.paths import WORKLOAD
 from runners.plan import factors
 from runners.plan.claims import ClaimsPlanner, Needs, planner_of
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
+from runners.process import WORKLOAD, RunError
 from runners.session import Session
 from runners.show_cache import clear_cache, show_cache
 

@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 from runners.cli import WIDTH
-from runners.errors import RunError, UsageError
 from runners.guest.cache import hold
 from runners.guest.contents import foreign, kept, megabytes, total
 from runners.guest.errors import InUseError
 from runners.invoker import invoker
 from runners.options import Options
+from runners.process import RunError, UsageError
 
 COLUMNS = "{:20}{:52}{:>9}  {}"
 

@@ -15,15 +15,12 @@ from typing import IO, Any
 
 from probes.reasons import missing, reason
 from runners import guest
-from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache
 from runners.guest.stored import can_be_stored, stored_guest
 from runners.invoker import Invoker
 from runners.options import Options
-from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Cell, CellRun, Pass, Plan
-from runners.process import last_line
-from runners.progress import Progress
+from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
 from runners.root import Root
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.

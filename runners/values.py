@@ -8,9 +8,9 @@ from pathlib import Path
 
 from probes.messages import is_plain, shown
 from runners import guest
-from runners.errors import UsageError
 from runners.exact import knobs as knob_table
 from runners.plan import factors
+from runners.process import UsageError
 from runners.programs import PROGRAMS, program
 
 MILLIONS = 100_000_000

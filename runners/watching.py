@@ -14,10 +14,9 @@ from typing import Any
 from probes.messages import shown
 from runners import folder, prices
 from runners.cli import Parser
-from runners.errors import RunError, UsageError
 from runners.invoker import invoker
 from runners.options import parse as parse_run
-from runners.process import last_line
+from runners.process import RunError, UsageError, last_line
 from runners.root import Root
 from runners.session import Session
 from runners.values import duration, path, size, whole_number

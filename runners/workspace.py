@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runners.errors import RunError
+from runners.process import RunError
 
 ROOT = Path("/run/pathcost")
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import RunError
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY, RunError
 from runners.programs import engine
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 pytestmark = pytest.mark.slow
 TESTS = """

@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import guest, paths, targets
+from runners import guest, process, targets
 from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.bench.tools import TOOLS, CountingTool, each_script
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.errors import RunError
 from runners.invoker import invoker
+from runners.process import RunError
 
 SECONDS = 3600
 Found = dict[str, Any]
@@ -38,7 +38,7 @@ def measure(kernel: str, messages: int, rounds: int, which: str) -> tuple[str, l
                 found.append(json.loads(line))
                 _say(line)
 
-        workload = f"/run/pathcost/{paths.WORKLOAD.name}"
+        workload = f"/run/pathcost/{process.WORKLOAD.name}"
         order = ["python3", "-B", "-m", "runners.bench.in_guest", workload, str(messages)]
         machine.run(
             *(payload, Path(folder, "out"), [*order, str(rounds), which]),

@@ -17,8 +17,8 @@ from runners.bench import evidence
 from runners.bench.peers import NAMES, PEERS, Load, Peer, measure_ours
 from runners.bench.process import Where, kept_awake
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.errors import RunError, UsageError
 from runners.lock import measuring
+from runners.process import RunError, UsageError
 
 PLACEMENTS = ("same-cpu", "cross-cpu")
 TRANSPORTS = tuple(dict.fromkeys(peer.transport for peer in PEERS))

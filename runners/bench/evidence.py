@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runners.bench.peers import Load, Peer, measure_ours
 from runners.bench.process import Where, cpu_seconds
-from runners.errors import RunError
+from runners.process import RunError
 
 SENDING = ("write", "send", "sendto", "sendmsg")
 MADE = re.compile(r"socketpair\(\w+, \w+|socket\(\w+, \w+|pipe2?\(")

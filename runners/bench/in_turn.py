@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from runners.errors import RunError
 from runners.guest.cache import Say
+from runners.process import RunError
 from runners.programs import engine
 from runners.programs.program import TRANSPORTS, Case, Program, start_of
 from runners.programs.service import Service

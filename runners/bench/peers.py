@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.bench.process import Where, client, server_on_free_port
-from runners.errors import RunError
 from runners.host.workload import private_directory
-from runners.paths import WORKLOAD
+from runners.process import WORKLOAD, RunError
 
 MICROSECOND = 1000.0
 

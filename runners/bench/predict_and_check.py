@@ -23,12 +23,10 @@ from typing import Any
 from runners import mounts, prices
 from runners.bench.in_turn import PLACEMENTS, measure_case, serving, started_on
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.errors import RunError, UsageError
 from runners.host import bcc
 from runners.host.scripts import PROBES
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
-from runners.process import attempt, command, last_line
+from runners.process import REPOSITORY, RunError, UsageError, attempt, command, last_line
 from runners.programs import engine
 from runners.programs.place import LiveValues
 from runners.programs.program import Case, Program, client_command, names

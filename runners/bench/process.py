@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.errors import RunError
-from runners.ports import free_port
-from runners.process import command
+from runners.process import RunError, command, free_port
 
 PATIENCE = 60.0  # s, for a run of a second or two
 Process = subprocess.Popen[str]

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from runners.box import disk, emulator, root
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.errors import RunError, UsageError
 from runners.guest.errors import GuestError
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import invoker
 from runners.leftovers import journal, sweep
-from runners.progress import Progress
+from runners.process import Progress, RunError, UsageError
 
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes
 # Bytes beside the box: root, disk, and their packed form.

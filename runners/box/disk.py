@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runners.errors import RunError, UsageError
 from runners.guest.image import MEBI, SECTOR, write_disk
 from runners.guest.process import run
+from runners.process import RunError, UsageError
 
 BOOT_CODE = 440  # bytes of the master boot record before the disk's number and the partitions
 SIZE = 8192  # MiB for runs and packages; the file is sparse

@@ -10,11 +10,11 @@ import stat
 from pathlib import Path
 
 from runners.box import disk
-from runners.errors import RunError, UsageError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.process import attempt
 from runners.guest.qemu import LIBRARIES, Qemu, prepare_qemu
+from runners.process import RunError, UsageError
 
 PROGRAM = "qemu-system-x86_64"
 # Where QEMU finds this name beside its program (here: beside the loader), it takes modules and

@@ -12,13 +12,11 @@ import tarfile
 from pathlib import Path
 
 from runners import guest
-from runners.errors import RunError
 from runners.guest.cache import Say
 from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
 from runners.guest.process import SEARCH, environment, find_program
-from runners.paths import REPOSITORY
-from runners.process import attempt, command
+from runners.process import REPOSITORY, RunError, attempt, command
 from runners.targets import source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"

@@ -16,12 +16,11 @@ from runners.campaign.gather import MOST_REPORTED, Gathered, gather
 from runners.campaign.jobs import Wanted, find_counted, jobs_for, wanted_cells
 from runners.campaign.plan import read
 from runners.cli import Parser
-from runners.errors import RunError
 from runners.exact.run import plan_cells
 from runners.folder import Manifest, RunFolder
 from runners.leftovers import Journal
-from runners.paths import REPOSITORY
 from runners.plan.refusals import accept
+from runners.process import REPOSITORY, RunError
 from runners.session import Session
 from runners.values import choice, path, whole_number
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from probes.messages import shown
 from runners.campaign.plan import Plan
-from runners.errors import UsageError
-from runners.process import command, last_words
+from runners.process import UsageError, command, last_words
 
 HERE = Path(__file__).parent
 LOG = Path("logs/snakemake.log")

@@ -13,10 +13,10 @@ from pydantic import AfterValidator as After
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from probes.messages import shown
-from runners.errors import UsageError
 from runners.exact.machine.boot import CPU
 from runners.exact.machine.tree import is_tree
 from runners.options import Options, parse
+from runners.process import UsageError
 
 OPTIONS = {
     "kernels": "kernel",

@@ -11,7 +11,6 @@ from typing import Any
 from probes import reasons
 from probes.reasons import Reason, reason
 from runners import guest as guests
-from runners.errors import RunError, UsageError
 from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
 from runners.exact.count import count_cells
 from runners.exact.decode.payload import LEAST_SIZE
@@ -25,7 +24,7 @@ from runners.guest.errors import LackingError
 from runners.invoker import Invoker
 from runners.leftovers import Journal
 from runners.options import Options
-from runners.progress import Progress
+from runners.process import Progress, RunError, UsageError
 from runners.session import Session
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
-from runners.errors import RunError
 from runners.host.bcc import Bcc
 from runners.host.bpftrace import Bpftrace
 from runners.host.checks import run_check
@@ -35,7 +34,7 @@ from runners.host.programs import enable_statistics
 from runners.host.scripts import Script, instruments, read_scripts
 from runners.host.workload import CellError, Execution, HungError, run_cell
 from runners.plan.model import CellRun, Plan, load
-from runners.process import User
+from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 MOST_HUNG = 2  # cells one after the other, each for longer than its time-out

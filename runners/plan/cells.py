@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from runners.errors import UsageError
 from runners.options import Options
 from runners.plan.factors import MANY_CLIENTS
 from runners.plan.model import Cell
+from runners.process import UsageError
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners.errors import RunError, UsageError
 from runners.host.scripts import read_scripts
 from runners.options import Options
-from runners.paths import REPOSITORY
 from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
 from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner
-from runners.process import attempt
+from runners.process import REPOSITORY, RunError, UsageError, attempt
 from runners.targets import Missing
 
 FUNCTIONS = "functions"  # the script that sees every function

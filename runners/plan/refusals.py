@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from runners import guest
-from runners.errors import RunError, UsageError
 from runners.exact import run as exact
 from runners.exact.machine.tree import is_tree
 from runners.folder import place
 from runners.host.workload import MAKE_AGAIN, cell_options
 from runners.options import Options
-from runners.paths import REPOSITORY, WORKLOAD
 from runners.plan.model import Cell, Plan
-from runners.process import OVERDUE, attempt
+from runners.process import OVERDUE, REPOSITORY, WORKLOAD, RunError, UsageError, attempt
 
 CHECK_SECONDS = 10
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import IO, Any, NamedTuple
 
-from runners.errors import RunError
-from runners.process import command, last_words
+from runners.process import RunError, command, last_words
 from runners.programs import counters
 from runners.programs.probes import Watch, WatchError
 

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from runners import cli
-from runners.errors import RunError, UsageError
 from runners.guest import GuestError
 from runners.guest.cache import Say
 from runners.host.workload import private_directory
 from runners.invoker import invoker
+from runners.process import RunError, UsageError
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as
 from runners.programs.program import Case, Program, find

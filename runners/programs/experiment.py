@@ -8,8 +8,8 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from runners.errors import RunError
 from runners.guest.cache import Say
+from runners.process import RunError
 from runners.programs import engine
 from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds
 from runners.programs.program import Program, find, start_of

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.errors import RunError
-from runners.ports import free_port
-from runners.process import User, command
+from runners.process import RunError, User, command, free_port
 from runners.programs import packages
 from runners.programs.program import HERE, Case, Program, Values, values_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.messages import shown
-from runners.errors import UsageError
+from runners.process import UsageError
 from runners.programs.table import PLACEHOLDER, Command, Table, Word, texts
 
 HERE = Path(__file__).parent

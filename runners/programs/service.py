@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.errors import RunError
-from runners.process import OVERDUE, attempt, last_words, stop
+from runners.process import OVERDUE, RunError, attempt, last_words, stop
 from runners.programs.client import run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import LiveValues, Place, address, answers, place_of

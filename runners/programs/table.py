@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runners.errors import UsageError
+from runners.process import UsageError
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 Word = str | list[str]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 
 @pytest.mark.parametrize("program", ["analysis", "analysis.tools.rejudge", "analysis.tools.peers"])

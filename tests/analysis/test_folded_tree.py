@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from analysis.tools import folded_tree
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 FOLDED = """\
 client;main;write;send 40

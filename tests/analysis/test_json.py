@@ -11,7 +11,7 @@ import pytest
 
 from analysis.main import main
 from analysis.report.document import ReportJson, schema
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.analysis.make_run import Cell, MadeUp, make_run
 from tests.docs import reference, transcripts
 from tests.docs.transcripts import Step

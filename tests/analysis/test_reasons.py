@@ -14,7 +14,7 @@ from analysis.counts.quantities import MEASURES
 from analysis.main import main
 from analysis.raw.run import Missing
 from probes import reasons
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.analysis.make_run import MadeUp, make_run
 
 WRITTEN = re.compile(r'\b(?:reason|attach_error)\(\s*"([a-z-]+)"')

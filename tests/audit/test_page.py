@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.audit import audit
 from tests.audit.folder import open_folder
 from tests.audit.test_audit import REFERENCE

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from runners.cli import DONE, STATUS, run_main
-from runners.errors import RunError
 from runners.guest.errors import GuestError
+from runners.process import RunError
 from tests.box.prove import PATIENCE_MINUTES, prove
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from runners.errors import RunError
 from runners.guest.process import find_program
-from runners.process import attempt, command, stop
+from runners.process import RunError, attempt, command, stop
 
 # The name of box, folder, network and namespace, and so of machine and volumes. Nothing else has
 # this name.

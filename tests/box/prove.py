@@ -22,14 +22,12 @@ from typing import TextIO
 
 from runners import guest
 from runners.box import disk, emulator
-from runners.errors import RunError, UsageError
 from runners.folder import place
 from runners.guest.process import find_program
 from runners.invoker import Invoker, invoker
 from runners.leftovers import journal, sweep
 from runners.lock import measuring
-from runners.paths import REPOSITORY
-from runners.process import command, stop
+from runners.process import REPOSITORY, RunError, UsageError, command, stop
 from tests.box.libvirt import NAME, libvirt
 
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.

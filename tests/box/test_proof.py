@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.box.libvirt import NAME
 
 pytestmark = pytest.mark.root

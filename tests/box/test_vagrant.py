@@ -16,7 +16,7 @@ import pytest
 from runners.box import disk, emulator, root
 from runners.guest.image import DISK_ID, MEBI, SECTOR
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.box.libvirt import NAME
 from tests.box.prove import write_vagrantfiles
 

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.exact.conftest import built, exact_guest
 
 __all__ = ["built", "exact_guest"]  # fixtures of exact mode

@@ -10,8 +10,8 @@ import pytest
 from runners.campaign.engine import Engine
 from runners.campaign.jobs import Wanted, group
 from runners.campaign.plan import check
-from runners.errors import UsageError
 from runners.exact.cells import ExactCell
+from runners.process import UsageError
 
 PLAN: dict[str, Any] = {"kernels": ["6.12"], "transports": ["unix"]}
 

@@ -22,7 +22,7 @@ from analysis.tools.pack import pack
 from runners.campaign.gather import gather
 from runners.campaign.jobs import Wanted, find_counted
 from runners.exact.cells import ExactCell
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 CELLS, OF_A_JOB = 10_000, 4
 LIMIT = 2 << 30

@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 PAGES = sorted((REPOSITORY / "docs/lessons").glob("*.ipynb"))
 SECONDS = 300

@@ -32,7 +32,7 @@ from analysis.functions.layers import function_layer
 from analysis.raw.run import read_run
 from analysis.report.inline import signed
 from analysis.wording import MINUS, listed, number, size_text
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/over-time"
 PAGE = REPOSITORY / "docs/path-over-time.md"

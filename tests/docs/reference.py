@@ -31,7 +31,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from analysis.main import main as analyse
 from analysis.report.pages import SECTIONS
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
 from tests.docs.transcripts import clone

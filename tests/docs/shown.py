@@ -12,7 +12,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 PAGES = (
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md")),

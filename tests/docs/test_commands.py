@@ -17,7 +17,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runners import options, watching
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests import browser
 from tests.build import make
 from tests.docs import reference, shown, transcripts

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 from analysis.report.pages import SECTIONS
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.docs.reference import RUN
 
 PAGE = (REPOSITORY / "docs/how-to-read-the-report.md").read_text(encoding="utf-8")

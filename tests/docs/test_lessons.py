@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from runners.paths import REPOSITORY, WORKLOAD
+from runners.process import REPOSITORY, WORKLOAD
 from tests.build import make
 from tests.docs import transcripts
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.docs import notebooks, reference
 
 LESSONS = REPOSITORY / "docs/lessons"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.docs import reference
 
 KEPT = REPOSITORY / reference.RUN

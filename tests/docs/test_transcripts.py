@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.folder import place
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step

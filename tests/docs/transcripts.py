@@ -25,7 +25,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from runners import mounts
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 SECONDS = 900
 PROMPT = "$ "

@@ -13,7 +13,7 @@ import pytest
 from runners.exact.machine.guest import ExactGuest
 from runners.guest import sealed
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 pytestmark = pytest.mark.emulated
 ONE_CELL = (

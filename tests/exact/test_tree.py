@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.exact.machine import tree
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 MAKEFILE = """
 all:

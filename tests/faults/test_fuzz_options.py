@@ -12,9 +12,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from runners import options
-from runners.errors import UsageError
 from runners.exact.run import plan_cells
 from runners.plan.planner import OptionsPlanner
+from runners.process import UsageError
 from tests.faults.strategies import LONG, SHORT, TEXTS, check_sentence
 
 LOOKS = {"--list", "--preflight", "--diff", "--pool"}

@@ -12,7 +12,7 @@ import pytest
 from runners import guest, options, targets
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.progress import Progress
+from runners.process import Progress
 from tests.collected import Collected
 from tests.guest import exactness
 

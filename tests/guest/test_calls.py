@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, paths, targets
+from runners import guest, process, targets
 from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.guest.kernels import DEFAULT
 from tests import alone
@@ -49,11 +49,11 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
         pytest.skip(error.sentence)
     with tarfile.open(folder / "in.tar", "w") as tar:
         for name in targets.PAYLOAD:
-            tar.add(paths.REPOSITORY / name, name, filter=targets.source_only)
+            tar.add(process.REPOSITORY / name, name, filter=targets.source_only)
         for name in ("tests/__init__.py", "tests/alone.py"):
-            tar.add(paths.REPOSITORY / name, name)
-        tar.add(paths.WORKLOAD, paths.WORKLOAD.name)
-    order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{paths.WORKLOAD.name}"'
+            tar.add(process.REPOSITORY / name, name)
+        tar.add(process.WORKLOAD, process.WORKLOAD.name)
+    order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{process.WORKLOAD.name}"'
     machine.run(
         *(folder / "in.tar", folder / "out", ["sh", "-c", order, "sh", ORDER]),
         timeout=900,

@@ -15,7 +15,7 @@ import pytest
 from runners.guest import cache as caching
 from runners.guest import contents
 from runners.guest.cache import Cache
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 DAY = 86400
 

@@ -17,11 +17,11 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import options, paths, targets
+from runners import options, process, targets
 from runners.invoker import invoker
 from runners.plan.model import CellRun, Pass
 from runners.plan.planner import OptionsPlanner
-from runners.progress import Progress
+from runners.process import Progress
 from tests.analysis.make_run import manifest
 from tests.collected import Collected
 from tests.guest import test_counts
@@ -39,7 +39,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("program")
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(paths.REPOSITORY / name, program / name, ignore=ignore)
+        shutil.copytree(process.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
     misspell(program / "runners/host/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")

@@ -18,7 +18,7 @@ from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
 from runners.plan import cells
 from runners.plan.model import CellRun, Pass, Plan
-from runners.progress import Progress
+from runners.process import Progress
 from tests.collected import Collected, datagrams, segments_again
 from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
 

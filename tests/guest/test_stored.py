@@ -13,7 +13,7 @@ from runners.guest.cache import Cache
 from runners.guest.stored import can_be_stored
 from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner
-from runners.progress import Progress
+from runners.process import Progress
 from tests.collected import Collected
 
 SCRIPTS = ("copies", "path")

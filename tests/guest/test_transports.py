@@ -13,7 +13,7 @@ from runners.plan import cells
 from runners.plan.factors import PATTERNS, TRANSPORTS
 from runners.plan.model import CellRun, Pass, Plan
 from runners.plan.planner import OptionsPlanner
-from runners.progress import Progress
+from runners.process import Progress
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]

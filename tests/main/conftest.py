@@ -17,7 +17,7 @@ from runners import mounts
 from runners.host import ftrace
 from runners.invoker import invoker
 from runners.lock import HOLDER
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from runners.workspace import ROOT
 
 PATIENCE = 120

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 RUN = REPOSITORY / "runners/run.sh"
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")

@@ -21,7 +21,7 @@ from runners import guest
 from runners.guest import image
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.analysis.contract import check_contract
 
 pytestmark = pytest.mark.guest

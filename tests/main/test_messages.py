@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.analysis.make_run import make_run
 
 RUNNERS, ANALYSIS = f"{sys.executable} -m runners", f"{sys.executable} -m analysis"

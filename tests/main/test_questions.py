@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from runners import options, preflight, session, show
-from runners.paths import REPOSITORY
 from runners.plan.factors import PATTERNS, TRANSPORTS
+from runners.process import REPOSITORY
 from tests.build import make
 
 RUN = REPOSITORY / "runners/run.sh"

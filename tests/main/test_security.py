@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from runners.invoker import invoker
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 pytestmark = pytest.mark.guest
 USER = 12345

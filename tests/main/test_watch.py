@@ -18,7 +18,7 @@ import pytest
 from runners.host import bcc
 from runners.host.scripts import PROBES, TRACEFS
 from runners.mounts import private
-from runners.paths import REPOSITORY, WORKLOAD
+from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 
 EVERY_CALL = "100"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import mounts, paths, preflight
+from runners import mounts, preflight, process
 from runners.host.scripts import PROBES, Script, read_scripts
 from tests import alone
 
@@ -52,7 +52,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
     mounts.private()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    return str(paths.WORKLOAD)
+    return str(process.WORKLOAD)
 
 
 @pytest.mark.root

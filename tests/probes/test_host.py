@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners import mounts, options, paths, preflight
+from runners import mounts, options, preflight, process
 from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
@@ -42,8 +42,8 @@ def collected(
     plan = planner.plan_for(asked, cells.HOST, probe_level)
     (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
     subprocess.run(
-        [*COLLECT, folder / "plan.json", out, "--workload", paths.WORKLOAD],
-        cwd=paths.REPOSITORY,
+        [*COLLECT, folder / "plan.json", out, "--workload", process.WORKLOAD],
+        cwd=process.REPOSITORY,
         env=os.environ | {"TMPDIR": str(folder)},
         check=True,
     )

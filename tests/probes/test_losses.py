@@ -23,7 +23,7 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import mounts, options, paths, preflight
+from runners import mounts, options, preflight, process
 from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
@@ -44,7 +44,7 @@ def program(tmp_path: Path) -> Path:
     """A copy of what collects, for tests that break it."""
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("build", "__pycache__")
-        shutil.copytree(paths.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
+        shutil.copytree(process.REPOSITORY / name, tmp_path / "program" / name, ignore=ignore)
     return tmp_path / "program"
 
 
@@ -65,7 +65,7 @@ def collect(
     raw.mkdir(parents=True)
     (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
     subprocess.run(
-        [*COLLECT, folder / "plan.json", raw / "host", "--workload", paths.WORKLOAD],
+        [*COLLECT, folder / "plan.json", raw / "host", "--workload", process.WORKLOAD],
         cwd=program,
         env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(program)} | environment,
         check=True,
@@ -120,7 +120,7 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
 
 
 def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
-    analysis = collect(tmp_path, ("switches",), paths.REPOSITORY, TINY)
+    analysis = collect(tmp_path, ("switches",), process.REPOSITORY, TINY)
     reasons = [reason for found in analysis.tables.invalid for reason in found.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
@@ -149,7 +149,7 @@ def reasons(analysis: Analysis) -> str:
 def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
     tmp_path: Path, tool: str
 ) -> None:
-    analysis = collect(tmp_path, (tool,), paths.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    analysis = collect(tmp_path, (tool,), process.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
     assert f"bcc {tool} lost" in reasons(analysis)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
@@ -183,6 +183,6 @@ def background_traffic() -> Iterator[None]:
 
 def test_background_traffic_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
     with background_traffic():
-        analysis = collect(tmp_path, ("background",), paths.REPOSITORY, {})
+        analysis = collect(tmp_path, ("background",), process.REPOSITORY, {})
     reasons = " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
     assert "other programs sent" in reasons

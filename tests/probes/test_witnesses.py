@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from probes.paths import holding
-from runners import mounts, paths
+from runners import mounts, process
 from runners.host.scripts import TRACEFS
 
 pytestmark = pytest.mark.root
@@ -57,7 +57,7 @@ def run(argv: list[str], transport: str, messages: int, folder: Path) -> None:
     cell = ["--transport", transport, "--messages", str(messages), "--warmup", "100"]
     cell += ["--placement", "cross-cpu", "--dir", str(own)]
     done = subprocess.run(
-        [*argv, str(paths.WORKLOAD), *cell], capture_output=True, text=True, check=False
+        [*argv, str(process.WORKLOAD), *cell], capture_output=True, text=True, check=False
     )
     if done.returncode == 2:
         pytest.skip(done.stderr.strip())

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from runners import options
-from runners.errors import UsageError
 from runners.host.workload import cell_options
 from runners.plan import cells, factors, model, planner
 from runners.plan.passes import passes
+from runners.process import UsageError
 
 
 def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:

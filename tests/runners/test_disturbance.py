@@ -17,9 +17,9 @@ from analysis.times.disturbed import MOST_TAKEN, shares_of
 from runners import options
 from runners.host import disturbance
 from runners.host.workload import Execution, run_cell
-from runners.paths import WORKLOAD
 from runners.plan import cells
 from runners.plan.model import CellRun, Plan
+from runners.process import WORKLOAD
 from tests.build import make
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners import lock
-from runners.errors import RunError
+from runners.process import RunError
 
 HOLDER = """
 import os, subprocess, sys, time

@@ -20,7 +20,7 @@ import pytest
 from runners import preflight
 from runners.host import loopback, programs
 from runners.host.environment import environment
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from tests.runners import bpf_programs
 
 # Linux 6.18's answers, in a namespace with the tables `inet made_up` (an input chain with one

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners import options
-from runners.errors import UsageError
 from runners.host.scripts import read_scripts
+from runners.process import UsageError
 
 NOT_EXACT = (
     *("--repeats 2", "--topology two", "--program redis", "--instruments perf"),

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.programs.records import FIGURES
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
-from runners.errors import RunError
+from runners.process import RunError
 from runners.programs import PROGRAMS, engine, probes, program
 from runners.programs.experiment import Experiment
 from runners.programs.program import read

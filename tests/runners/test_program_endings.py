@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 from runners.programs import engine, keeper, place, service
 from runners.programs.program import read
 from tests.runners.echo_program import PYTHON, write

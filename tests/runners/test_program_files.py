@@ -15,9 +15,7 @@ from analysis.counts.quantities import PROGRAMS as PATTERN_PROGRAMS
 from analysis.counts.quantities import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners import options
-from runners.errors import RunError, UsageError
-from runners.paths import REPOSITORY
-from runners.ports import free_port
+from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs import PROGRAMS, engine, probes, program, service
 from runners.programs.experiment import Experiment, experiment
 from runners.programs.program import read, start_of

@@ -17,14 +17,13 @@ import pytest
 
 from probes.reasons import missing, reason
 from runners import options
-from runners.errors import RunError, UsageError
 from runners.experiments import Experiments
 from runners.host import bcc
+from runners.process import Progress, RunError, UsageError
 from runners.programs import PROGRAMS, client, counters, engine, probes, watch
 from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch
 from runners.programs.program import HERE, Program
-from runners.progress import Progress
 from runners.root import Root
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 SETUP = REPOSITORY / "runners/setup.sh"
 # The functions of setup.sh that look after the environment, with a pip that installs two files.

@@ -19,8 +19,7 @@ from analysis.tools import peers as statistics
 from runners.bench import compare_peers as compare
 from runners.bench import evidence, peers, process
 from runners.bench.peers import PEERS, Load, Peer
-from runners.errors import RunError
-from runners.paths import WORKLOAD
+from runners.process import WORKLOAD, RunError
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
 PRINTED = {

@@ -24,7 +24,7 @@ from runners.guest.kernels import Kernel
 from runners.guest.machine import Ended, explain, watch
 from runners.guest.process import run
 from runners.guest.qemu import Qemu
-from runners.paths import REPOSITORY, WORKLOAD
+from runners.process import REPOSITORY, WORKLOAD
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"

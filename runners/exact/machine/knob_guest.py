@@ -24,7 +24,7 @@ from runners.guest.initramfs import strip_elf
 from runners.guest.modules import module_files
 from runners.guest.process import attempt, run
 from runners.guest.qemu import LIBRARIES
-from runners.paths import REPOSITORY
+from runners.process import REPOSITORY
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.

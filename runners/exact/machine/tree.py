@@ -18,8 +18,7 @@ from runners.guest.cache import Say
 from runners.guest.errors import GuestError
 from runners.guest.process import SEARCH
 from runners.guest.sealed import remove
-from runners.paths import REPOSITORY
-from runners.process import command
+from runners.process import REPOSITORY, command
 
 CONFIG = REPOSITORY / "runners/kernel/minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
