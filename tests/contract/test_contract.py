@@ -31,7 +31,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.mkdir()
     shutil.copy(RUN / "run.json", run)
     with tarfile.open(RUN / "raw.tar.xz") as archive:
-        archive.extractall(run, filter="data")
+        archive.extractall(run)
     subprocess.run([sys.executable, "-m", "analysis", run], cwd=REPOSITORY, check=True)
     return run
 
