@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
-from analysis.conditions import Conditions
+from runners.cell import Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

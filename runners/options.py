@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from runners import cell as factors
 from runners import guest
 from runners.cli import STATUS, Parser, version
 from runners.guest.kernels import DEFAULT
 from runners.host.scripts import instruments, read_scripts
-from runners.plan import factors
 from runners.process import UsageError
 from runners.values import (
     MILLIONS,

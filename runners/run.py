@@ -13,6 +13,7 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from runners import guest, preflight, targets
+from runners.cell import Plan
 from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
@@ -20,7 +21,6 @@ from runners.guest.cache import Cache
 from runners.guest.machine import stopping
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
-from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.process import RunError, attempt

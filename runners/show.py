@@ -5,15 +5,15 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 
+from runners import cell as factors
 from runners import experiments, preflight
+from runners.cell import Plan
 from runners.cli import WIDTH
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
 from runners.host.scripts import instruments
 from runners.options import Options
-from runners.plan import factors
 from runners.plan.claims import ClaimsPlanner, Needs, planner_of
-from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.process import WORKLOAD, RunError

@@ -15,11 +15,11 @@ from typing import IO, Any
 
 from probes.reasons import missing, reason
 from runners import guest
+from runners.cell import Cell, CellRun, Pass, Plan
 from runners.guest.cache import Cache
 from runners.guest.stored import can_be_stored, stored_guest
 from runners.invoker import Invoker
 from runners.options import Options
-from runners.plan.model import Cell, CellRun, Pass, Plan
 from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
 from runners.root import Root
 
@@ -173,7 +173,7 @@ def waiting_plan(plan: Plan) -> Plan | None:
     """
     scripts = plan.passes[0].scripts
     names = sorted({cell.transport for cell in plan.cells})
-    runs = [CellRun(0, Cell(name, "", 0, "", 0, 0), 0) for name in names]
+    runs = [CellRun(0, Cell(transport=name, pattern="", size=0, placement=""), 0) for name in names]
     return Plan((Pass(scripts, tuple(runs)),)) if scripts else None
 
 

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from probes.messages import is_plain, shown
+from runners import cell as factors
 from runners import guest
 from runners.exact import knobs as knob_table
-from runners.plan import factors
 from runners.process import UsageError
 from runners.programs import PROGRAMS, program
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.conditions import Conditions
 from analysis.counts.measures import SOURCE, WORKLOAD, disturbance, groups, source_rank
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
 from analysis.wording import source_text
+from runners.cell import Conditions
 
 Column = tuple[str, str]  # conditions, transport
 GUEST = "--target guest has them"  # function probes

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from analysis.conditions import Conditions
 from analysis.counts.ledger import transport_order
 from analysis.exact.iteration import PROCESSES, Span
 from analysis.functions import flame
@@ -21,6 +20,7 @@ from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
 from analysis.raw.exact import ExactLine
 from analysis.raw.run import Run
 from analysis.wording import listed, number, size_text, transport_text
+from runners.cell import Conditions
 
 Name = TypeVar("Name", str, tuple[str, ...])
 # Patterns in which an iteration of the client has all the work of its messages; in the others the
@@ -94,12 +94,11 @@ class ExactCell(ExactLine):
 
     @property
     def conditions(self) -> Conditions:
-        usual = Conditions(self.placement)
-        return replace(
-            usual,
-            wait=self.wait,
-            in_flight=self.in_flight or usual.in_flight,
-            clients=self.clients or usual.clients,
+        return Conditions(
+            self.placement,
+            self.wait,
+            in_flight=self.in_flight,
+            clients=self.clients,
             knob=self.knob.name if self.knob else "",
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.conditions import Conditions, Workload
+from analysis.conditions import Workload
 from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, of_programs
@@ -19,6 +19,7 @@ from analysis.intervals import Estimate
 from analysis.programs.table import OVER, UNDER, difference, entries, program_order, ratio
 from analysis.wording import RATE
 from probes.tables import read_rows
+from runners.cell import Conditions
 
 TABLE = Path(__file__).with_name("c_baseline.tsv")
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.

@@ -4,11 +4,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from analysis.conditions import Conditions
 from analysis.counts.quantities import OF_A_FILE, TIMES, unit_of
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
+from runners.cell import Conditions
 
 FILE = "programs.jsonl"
 INSTRUMENT = "program"
@@ -81,7 +81,7 @@ def _redis(line: programs.Redis) -> Measured:
     """A request and its answer are two messages. Valid: the server counted every request."""
     requests, window = line.requests, line.window_ns
     valid = line.counted == line.server_calls == requests
-    conditions = str(Conditions("free", clients=line.clients))
+    conditions = str(Conditions("free", clients=line.clients if line.clients > 1 else None))
     figures: Figures = {
         ("requests_per_s", ""): requests * 1e9 / window,
         ("server_ns", ""): 1000 * line.server_usec / requests,
@@ -153,7 +153,7 @@ def _served(line: programs.Served) -> Measured:
         **{("rtt_ns", key): float(time) for key, time in line.latency_ns.items()},
         **_counters(line, line.window_ns),
     }
-    conditions = str(Conditions("free", clients=line.clients))
+    conditions = str(Conditions("free", clients=line.clients if line.clients > 1 else None))
     what = (f"{line.program}{OF_A_FILE}{line.variant}", line.size, conditions)
     return what, 2 * requests, line.counted in (None, requests), figures
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A line of raw/<target>/cells.jsonl: one run of a cell, and what the workload counted in it."""
 
+from dataclasses import fields
 from functools import cached_property
 from typing import Literal
 
 from pydantic import model_validator
 
-from analysis.conditions import Conditions
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word
-
-# As many clients as nobody has to ask for: they are no unusual condition.
-USUAL_CLIENTS = 4
+from runners.cell import Conditions
 
 Wait = Literal["block", "epoll", "spin"]
 Sched = Literal["other", "batch", "fifo"]
@@ -185,11 +183,8 @@ class Cell(Model):
     @cached_property
     def conditions(self) -> Conditions:
         """What keeps the cell from being compared with any other."""
-        in_flight = self.in_flight or Conditions.in_flight
-        clients = 1 if self.clients in (None, USUAL_CLIENTS) else self.clients
-        ways = (self.wait, self.sched, self.topology)
-        pace = (self.rate or 0, self.work or 0)
-        return Conditions(self.placement, *ways, in_flight, clients, *pace)
+        names = [part.name for part in fields(Conditions) if part.name != "knob"]
+        return Conditions(**{name: getattr(self, name) for name in names})
 
     @property
     def probed(self) -> bool:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.conditions import Conditions
 from analysis.counts.ledger import transport_order
 from analysis.intervals import Estimate, Values, estimates
 from analysis.times.timing import iteration_times
+from runners.cell import Conditions
 
 # Placement → pattern and conditions of the cell that shows the stack alone, and of the whole.
 CELLS = {

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from analysis.conditions import Conditions
 from analysis.counts.quantities import program_of
 from analysis.intervals import MOST_REPEATS, Estimate
 from analysis.times.modes import ITERATIONS
@@ -20,6 +19,7 @@ from analysis.wording import (
     transport_text,
     ways,
 )
+from runners.cell import Conditions
 
 # What the stack's cell is, and what the whole cell has besides, by placement.
 STACK_OF = {

@@ -20,7 +20,6 @@ from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
-from analysis.conditions import Conditions
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import TIMES
 from analysis.errors import RunError, UsageError
@@ -28,9 +27,9 @@ from analysis.tools import print_result
 from analysis.verdicts.files import FIGURE, Claim, load_claims
 from analysis.verdicts.rules import Across, CheckRule, Measured, Option
 from analysis.wording import listed
+from runners.cell import Conditions
 
 USUAL_SIZE = 64  # where any size will do: that of the main job
-IN_FLIGHT = "-in-flight"
 
 
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
@@ -80,7 +79,7 @@ def cell_conditions(where: str) -> dict[str, Any]:
     for name in ("clients", "rate", "work", "knob"):  # that no claim can ask for
         if found.pop(name) != usual[name]:
             raise RunError(f"a claim needs the conditions '{where}', and its {name} is not known.")
-    return found if IN_FLIGHT in where else found | {"in_flight": None}
+    return found
 
 
 def _counted(claim: Claim) -> Iterator[str]:

@@ -7,9 +7,9 @@ from itertools import product
 
 from probes.paths import TransportPath, read_paths
 from probes.reasons import Reason, reason
+from runners import cell as factors
+from runners.cell import ONE_THREAD, unit
 from runners.exact.knobs import NOTHING, Knob
-from runners.plan import factors
-from runners.plan.cells import ONE_THREAD, unit
 
 SCHEDULINGS = ("fifo", "other")
 CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by placement

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
+from runners.cell import CellRun, Plan, load
 from runners.host.bcc import Bcc
 from runners.host.bpftrace import Bpftrace
 from runners.host.checks import run_check
@@ -33,7 +34,6 @@ from runners.host.perf import StackProfile, Stat, SyscallTrace
 from runners.host.programs import enable_statistics
 from runners.host.scripts import Script, instruments, read_scripts
 from runners.host.workload import CellError, Execution, HungError, run_cell
-from runners.plan.model import CellRun, Plan, load
 from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
@@ -174,7 +174,7 @@ class Collector:
         scripts.sort(key=list(read_scripts()).index)  # whichever was attached first
         record: dict[str, Any] = {
             "id": run.id,
-            **vars(run.cell),
+            **{name: value for name, value in vars(run.cell).items() if name != "knob"},
             "repeat": run.repeat,
             "instruments": list(instruments(scripts)),
             "scripts": scripts,

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Self
 
 from probes.reasons import missing, reason
+from runners.cell import CellRun
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.host.scripts import TRACEFS, Script
-from runners.plan.model import CellRun
 
 PREFIX = "pathcost-"
 ENTRY = re.compile(rb": (\S+)$")

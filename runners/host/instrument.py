@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import ReasonError
-from runners.plan.model import CellRun
+from runners.cell import CellRun
 
 
 class AttachError(ReasonError):

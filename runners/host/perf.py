@@ -21,11 +21,11 @@ from pathlib import Path
 from probes.bcc import frame
 from probes.reasons import Reason, missing, reason
 from probes.tables import read_rows
+from runners.cell import CellRun
 from runners.host import perf_output
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.host.scripts import Script
 from runners.host.tracer import Child
-from runners.plan.model import CellRun
 from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from probes.reasons import ReasonError, missing, reason
+from runners.cell import CellRun
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.host.programs import Program, Programs
 from runners.lock import inherited
-from runners.plan.model import CellRun
 from runners.process import command, stop
 
 ATTACH_SECONDS = 90

@@ -8,13 +8,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runners.cell import CellRun, Plan
 from runners.host.disturbance import Moment, disturbance
 from runners.host.instrument import WindowOptions
-from runners.plan.model import Cell, CellRun, Plan
 from runners.process import User, command, stop
 
 # Capabilities that a transport or a scheduler cannot do without (capabilities(7)); the rest of
@@ -73,7 +73,7 @@ def run_cell(
     Raises CellError with the workload's message.
     """
     with private_directory(execution.user) as directory, ExitStack() as stack:
-        argv = [execution.workload, "--dir", str(directory), *cell_options(run.cell)]
+        argv = [execution.workload, "--dir", str(directory), *run.cell.options]
         argv += ["--cell", str(run.id), "--timeout", str(plan.cell_timeout)]
         argv += [word for window in windows for word in window.options]
         needing = (run.cell.transport, run.cell.sched)
@@ -84,13 +84,6 @@ def run_cell(
             descriptors.append(stack.enter_context(samples.open("wb")).fileno())
             argv += ["--samples-fd", str(descriptors[-1])]
         return _run(command(argv, execution.user, kept), plan.cell_timeout, descriptors)
-
-
-def cell_options(cell: Cell) -> list[str]:
-    """The cell as the workload's options."""
-    given = {name: value for name, value in asdict(cell).items() if value is not None}
-    del given["extra"]  # why it is run is no concern of the workload
-    return [word for name in given for word in (f"--{name.replace('_', '-')}", str(given[name]))]
 
 
 def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:

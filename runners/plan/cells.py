@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, unit
 from runners.options import Options
-from runners.plan.factors import MANY_CLIENTS
-from runners.plan.model import Cell
 from runners.process import UsageError
 
 
@@ -35,8 +34,6 @@ HOST = Defaults("host", messages=2_400, watched=2_000, warmup=600, repeats=20, b
 GUEST = Defaults("guest", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
 # This machine's own kernel on an emulated CPU gives counts, as slowly as a guest.
 EMULATED = replace(GUEST, target="host")
-# Patterns in which one thread holds both ends.
-ONE_THREAD = ("selfloop", "selfecho")
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
 # A paced window's, where no option says how many messages: at 10 requests a second, 1,200 of them
@@ -51,7 +48,15 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
     """
     named = [
         _filled(
-            Cell(transport, pattern, size, placement, 0, 0, wait, sched, topology),
+            Cell(
+                transport=transport,
+                pattern=pattern,
+                size=size,
+                placement=placement,
+                wait=wait,
+                sched=sched,
+                topology=topology,
+            ),
             options,
             defaults,
         )
@@ -64,23 +69,6 @@ def cells(options: Options, defaults: Defaults) -> list[Cell]:
     ]
     # An emulated CPU's times are not times, so a guest has none to take apart.
     return named + (_extra(named) if defaults is HOST else [])
-
-
-def unit(pattern: str, clients: int | None) -> int:
-    """The number of messages that a window of this pattern is a multiple of."""
-    if pattern in MANY_CLIENTS:
-        return 2 * (clients or 1)
-    return 1 if pattern in ("stream", "selfloop") else 2
-
-
-def shortened(cell: Cell, messages: int | None, warmup: int | None = None) -> Cell:
-    """The cell with at most so many messages in its window and before it, in whole units."""
-    each = unit(cell.pattern, cell.clients)
-    if messages is not None:
-        cell = replace(cell, messages=min(cell.messages, max(each, messages // each * each)))
-    if warmup is not None:
-        cell = replace(cell, warmup=min(cell.warmup, warmup // each * each))
-    return cell
 
 
 def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:

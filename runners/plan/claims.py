@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
+from runners import cell as factors
+from runners.cell import Cell, Pass, Plan
 from runners.host.scripts import read_scripts
 from runners.options import Options
-from runners.plan import factors
 from runners.plan.cells import GUEST, HOST, Defaults, cells
-from runners.plan.model import Cell, Pass, Plan
 from runners.plan.passes import claimed
 from runners.plan.planner import OptionsPlanner
 from runners.process import REPOSITORY, RunError, UsageError, attempt

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from random import Random
 
+from runners.cell import Cell, CellRun, Pass
 from runners.host.scripts import read_scripts
-from runners.plan.cells import GUEST, shortened
-from runners.plan.model import Cell, CellRun, Pass
+from runners.plan.cells import GUEST
 
 # The group whose scripts count, and that unprobed runs are interleaved with.
 COUNTS = "counts"
@@ -46,10 +46,10 @@ def passes(
     groups = _by("group", scripts)
     counting = groups.pop(COUNTS, ())
     order = [
-        (names, shortened(cell, watched, warmup) if names else cell, repeat)
+        (names, cell.shortened(watched, warmup) if names else cell, repeat)
         for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
     ]
-    probed = [shortened(cell, watched, warmup) for cell in todo if not cell.extra]
+    probed = [cell.shortened(watched, warmup) for cell in todo if not cell.extra]
     whole = [*order, *_probed(probed, groups)]
     return _numbered(sorted(whole, key=lambda run: not run[0]) if probed_first else whole)
 
@@ -87,7 +87,7 @@ def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterato
         most = min((limit for name in names if (limit := table[name][0].most)), default=None)
         for repeat in range(COUNTED_REPEATS if group == COUNTS else 1):
             for cell in todo:
-                yield names, shortened(cell, most), repeat
+                yield names, cell.shortened(most), repeat
 
 
 def _numbered(order: Iterable[Planned]) -> tuple[Pass, ...]:

@@ -5,10 +5,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from probes.reasons import missing, reason
+from runners.cell import Plan
 from runners.host.scripts import read_scripts
 from runners.options import Options
 from runners.plan.cells import EMULATED, GUEST, HOST, Defaults, cells
-from runners.plan.model import Plan
 from runners.plan.passes import passes
 from runners.targets import Missing
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from runners import guest
+from runners.cell import Cell, Plan
 from runners.exact import run as exact
 from runners.exact.machine.tree import is_tree
 from runners.folder import place
-from runners.host.workload import MAKE_AGAIN, cell_options
+from runners.host.workload import MAKE_AGAIN
 from runners.options import Options
-from runners.plan.model import Cell, Plan
 from runners.process import OVERDUE, REPOSITORY, WORKLOAD, RunError, UsageError, attempt
 
 CHECK_SECONDS = 10
@@ -54,7 +54,7 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
 
 def _refusal(cell: Cell, folder: str) -> str:
     """Why the workload refuses this cell; empty if it does not."""
-    argv = [WORKLOAD, "--check", "--dir", folder, *cell_options(cell)]
+    argv = [WORKLOAD, "--check", "--dir", folder, *cell.options]
     done = attempt(argv, timeout=CHECK_SECONDS)
     if done.returncode == OVERDUE:
         raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}")

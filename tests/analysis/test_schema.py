@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from analysis.conditions import Conditions
 from analysis.raw.schema import schema
+from runners.cell import Conditions
 from tests.analysis.contract import check_contract
 from tests.analysis.make_run import MadeUp, make_run
 from tests.docs import reference

@@ -12,6 +12,7 @@ stored machine; then come the records and the steady round trips of all of them.
 import argparse
 from dataclasses import replace
 
+from runners.cell import TRANSPORTS
 from runners.exact.cells import CPUS, ExactCell, plan
 from runners.exact.count import measure
 from runners.exact.decode.digest import steady_lines
@@ -21,7 +22,6 @@ from runners.exact.machine.knob_guest import guest_with_knob
 from runners.guest import GuestError
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.plan.factors import TRANSPORTS
 
 # How often a boot and the stored machine are measured: on two CPUs each time until two runs agree.
 TIMES = {1: {True: 2, False: 1}, 2: {True: 1, False: 1}}

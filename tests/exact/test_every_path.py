@@ -8,13 +8,13 @@ from functools import cache
 import pytest
 
 from runners import guest as guests
+from runners.cell import PATTERNS, TRANSPORTS
 from runners.exact.cells import ExactCell, plan
 from runners.exact.count import count, payload_is_followed
 from runners.exact.knobs import NOTHING
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.invoker import invoker
-from runners.plan.factors import PATTERNS, TRANSPORTS
 
 pytestmark = [pytest.mark.emulated, pytest.mark.matrix]
 SIZES = [1, 64, 4 << 10, 64 << 10]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from runners import options
+from runners.cell import CellRun, Pass, Plan
 from runners.host.scripts import read_scripts
 from runners.plan import cells
-from runners.plan.model import CellRun, Pass, Plan
 from runners.plan.passes import COUNTS as COUNTING
 from runners.plan.planner import OptionsPlanner
 from tests.collected import Collected, segments_again

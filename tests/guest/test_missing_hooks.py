@@ -18,8 +18,8 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import options, process, targets
+from runners.cell import CellRun, Pass
 from runners.invoker import invoker
-from runners.plan.model import CellRun, Pass
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
 from tests.analysis.make_run import manifest

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from runners import guest, options, targets
+from runners.cell import Plan
 from runners.guest.cache import Cache
 from runners.guest.stored import can_be_stored
-from runners.plan.model import Plan
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
 from tests.collected import Collected

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from runners import options, targets
+from runners.cell import PATTERNS, TRANSPORTS, CellRun, Pass, Plan
 from runners.invoker import invoker
 from runners.plan import cells
-from runners.plan.factors import PATTERNS, TRANSPORTS
-from runners.plan.model import CellRun, Pass, Plan
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
 from tests.collected import Collected

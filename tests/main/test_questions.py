@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners import options, preflight, session, show
-from runners.plan.factors import PATTERNS, TRANSPORTS
+from runners.cell import PATTERNS, TRANSPORTS
 from runners.process import REPOSITORY
 from tests.build import make
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from probes.paths import DIRECTIONS, Place, TransportPath, named, read_paths
-from runners.plan.factors import TRANSPORTS
+from runners.cell import TRANSPORTS
 
 CHECKS = {"events", "calls", "no-calls", "bytes", "segments", "packets", "through"}
 BETWEEN = {"queued", "moved", "pinned", "shared", "encrypted"}

@@ -7,9 +7,10 @@ import json
 
 import pytest
 
+from runners import cell as factors
+from runners import cell as model
 from runners import options
-from runners.host.workload import cell_options
-from runners.plan import cells, factors, model, planner
+from runners.plan import cells, planner
 from runners.plan.passes import passes
 from runners.process import UsageError
 
@@ -107,12 +108,12 @@ def test_a_seed_draws_the_same_order_again() -> None:
 def test_cells_fit_their_pattern() -> None:
     given = options.parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
     for cell in cells.cells(given, cells.HOST):
-        each = cells.unit(cell.pattern, 3)
+        each = model.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
         assert (cell.clients is None) == (cell.pattern not in ("clients", "paced"))
         assert (cell.rate is None) == (cell.pattern != "paced")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
-        assert cell.pattern not in cells.ONE_THREAD or cell.placement != "cross-cpu"
+        assert cell.pattern not in factors.ONE_THREAD or cell.placement != "cross-cpu"
 
 
 def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_second() -> None:
@@ -120,9 +121,9 @@ def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_secon
     for cell in cells.cells(options.parse(argv), cells.HOST):
         assert (cell.rate, cell.work, cell.clients) == (50, 5000, 2)
         assert cell.messages == 100
-        words = cell_options(cell)
+        words = cell.options
         assert "--rate 50 --work 5000" in " ".join(words)
-        assert "50 a second" in str(cell)
+        assert "50-per-s" in str(cell)
 
 
 def test_ways_are_crossed() -> None:

@@ -17,11 +17,10 @@ import analysis.errors
 from analysis.tools.required_cells import cell_conditions, chosen, needs
 from probes.reasons import missing, reason
 from runners import options, show
+from runners.cell import Plan, unit
 from runners.host import checks
 from runners.host.__main__ import main as collect
 from runners.plan import claims
-from runners.plan.cells import unit
-from runners.plan.model import Plan
 from runners.plan.planner import plans_of
 from runners.process import REPOSITORY, UsageError
 from runners.programs.experiment import Experiment

@@ -15,10 +15,10 @@ import pytest
 from analysis.raw.cells import Cell, Disturbance
 from analysis.times.disturbed import MOST_TAKEN, shares_of
 from runners import options
+from runners.cell import CellRun, Plan
 from runners.host import disturbance
 from runners.host.workload import Execution, run_cell
 from runners.plan import cells
-from runners.plan.model import CellRun, Plan
 from runners.process import WORKLOAD
 from tests.build import make
 

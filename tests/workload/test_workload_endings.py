@@ -79,7 +79,7 @@ import sys, tempfile
 from pathlib import Path
 from runners import leftovers
 from runners.plan.cells import HOST, cells
-from runners.plan.model import CellRun, Plan
+from runners.cell import CellRun, Plan
 from runners.host.workload import Execution, run_cell
 from runners.options import parse
 

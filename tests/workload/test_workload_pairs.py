@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners.plan import factors
+from runners import cell as factors
 
 from .conftest import Listed
 from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, run

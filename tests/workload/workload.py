@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.plan import factors
+from runners import cell as factors
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 # All there are, in the order of --list (a test checks that).

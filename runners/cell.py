@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cell: one combination of factors, the unit that is run; and a plan of cells for one target.
+
+The collector and the guest read this module too: standard library only.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from typing import Any, get_args, get_origin, get_type_hints
+
+# Each factor's values, and half a line that says what each is. The C workload knows the same names
+# in the same order; a test compares them with its --list.
+TRANSPORTS = {
+    "unix": "Unix stream socket, bound to a path",
+    "unix-abstract": "Unix stream socket, bound to an abstract name",
+    "unix-pair": "Unix stream sockets of socketpair(2)",
+    "unix-dgram": "Unix datagram sockets of socketpair(2)",
+    "unix-seqpacket": "Unix SOCK_SEQPACKET socket: a stream that keeps message boundaries",
+    "tcp": "TCP over IPv4 loopback with TCP_NODELAY",
+    "tcp-nagle": "TCP over IPv4 loopback without TCP_NODELAY: Nagle's algorithm is on",
+    "tcp6": "TCP over IPv6 loopback with TCP_NODELAY",
+    "udp": "connected UDP sockets over IPv4 loopback",
+    "pipe": "two pipes, one for each direction",
+    "fifo": "two named pipes, one for each direction",
+    "mq": "two POSIX message queues, one for each direction",
+    "shm": "two rings in shared memory; a reader without data sleeps on a futex",
+    "shm-spin": "two rings in shared memory; a reader without data spins",
+    "vsock": "AF_VSOCK stream socket over its loopback address",
+    "tcp-sockmap": "TCP whose payload a BPF sockmap hands to the peer's socket",
+    "tcp-zerocopy": "TCP with MSG_ZEROCOPY",
+    "uring-unix": "Unix stream socket, sent and received through io_uring",
+    "uring-tcp": "TCP with TCP_NODELAY, sent and received through io_uring",
+    "tcp-veth": "TCP between two network namespaces, joined by a veth pair",
+    "tcp-bridge-nat": "TCP to a container's published port: routing, DNAT, conntrack, a bridge",
+    "tcp-redirect": "TCP whose port an nftables REDIRECT changes, as for a sidecar",
+    "tcp-proxy": "TCP through a forwarder in user space: two connections for each message",
+    "tcp-ktls": "TCP whose records the kernel encrypts and decrypts (AES-128-GCM)",
+    "unix-mounted": "Unix stream socket whose folder a bind mount shares with a container",
+}
+PATTERNS = {
+    "pingpong": "the client sends, the server answers; a round trip is two messages",
+    "stream": "the client sends, the server only reads",
+    "pipeline": "ping-pong with several messages in flight (--in-flight)",
+    "connect": "connect, one round trip, close, again and again",
+    "selfloop": "one thread writes at one end and reads at the other, one way only",
+    "selfecho": "one thread plays ping-pong with itself: no switch, no wake-up",
+    "clients": "several clients, each with a connection, and one server with epoll (--clients)",
+    "paced": "clients with so many requests a second (--rate), timed from when each was due",
+}
+PLACEMENTS = {
+    "same-cpu": "both processes on one CPU",
+    "cross-cpu": "each process on a CPU of its own",
+    "free": "wherever the scheduler puts them",
+}
+WAITS = {
+    "block": "a blocking read sleeps until a message comes",
+    "epoll": "epoll_wait(2) sleeps until a read need not block",
+    "spin": "non-blocking reads, again and again",
+}
+SCHEDULERS = {
+    "other": "SCHED_OTHER, the default policy",
+    "batch": "SCHED_BATCH",
+    "fifo": "SCHED_FIFO, real time",
+}
+TOPOLOGIES = {
+    "one": "one connection for both directions",
+    "two": "two connections, one for each direction",
+}
+USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
+USUAL_CLIENTS, MOST_CLIENTS = 4, 4_096
+MANY_CLIENTS = ("clients", "paced")  # the patterns that --clients is of
+USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
+MOST_WORK = 1_000_000  # microseconds
+LARGEST = 1 << 30  # bytes of payload
+ONE_THREAD = ("selfloop", "selfecho")  # patterns in which one thread holds both ends
+
+# A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
+WORDS = {
+    **{"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"},
+}
+ENDINGS = {
+    **{"in_flight": "-in-flight", "clients": "-clients"},
+    **{"rate": "-per-s", "work": "-us-work"},
+}
+NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Where, how and with what else a cell runs.
+
+    Tables and names of files hold the text: the placement, then each condition that is not usual,
+    such as `cross-cpu+spin`, `same-cpu+batch+two`, `free+256-in-flight`, `same-cpu+nft=10`.
+    """
+
+    placement: str
+    wait: str = "block"
+    sched: str = "other"
+    topology: str = "one"
+    in_flight: int | None = None  # pipeline
+    clients: int | None = None  # clients, paced
+    rate: int | None = None  # paced: requests a second
+    work: int | None = None  # paced: microseconds of the server's for each request
+    knob: str = ""  # exact mode: the name of what was changed in the guest
+
+    @staticmethod
+    def parse(text: str) -> "Conditions":
+        """Read what `str` wrote. A word that is not known is part of a knob's name."""
+        numbers = {ending: name for name, ending in ENDINGS.items()}
+        placement, *words = text.split("+")
+        read: dict[str, Any] = {}
+        for word in words:
+            number = NUMBER.fullmatch(word)
+            if word in WORDS:
+                read[WORDS[word]] = word
+            elif number and number[2] in numbers:
+                read[numbers[number[2]]] = int(number[1])
+            else:
+                read["knob"] = f"{read['knob']}+{word}" if "knob" in read else word
+        return Conditions(placement, **read)
+
+    @property
+    def unusual(self) -> tuple[str, ...]:
+        """A word for each condition that is not usual, in the order of the fields."""
+        usual = {"in_flight": USUAL_IN_FLIGHT, "clients": USUAL_CLIENTS}
+        return tuple(
+            f"{value}{ENDINGS.get(field.name, '')}"
+            for field in fields(Conditions)[1:]
+            if (value := getattr(self, field.name)) not in (field.default, usual.get(field.name))
+        )
+
+    def __str__(self) -> str:
+        return "+".join((self.placement, *self.unusual))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Conditions):
+    """One combination of factors. `size` is in bytes; `messages` and `warmup` count single sends.
+
+    `extra`: the planner adds the cell for its time, and never probes it.
+    """
+
+    transport: str
+    pattern: str
+    size: int
+    messages: int = 0
+    warmup: int = 0
+    extra: bool = False
+
+    @property
+    def conditions(self) -> Conditions:
+        """The conditions alone."""
+        return Conditions(**{part.name: getattr(self, part.name) for part in fields(Conditions)})
+
+    @property
+    def unit(self) -> int:
+        """The number of messages of which each window is a multiple."""
+        return unit(self.pattern, self.clients)
+
+    @property
+    def options(self) -> list[str]:
+        """The options of the C workload that run this cell."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        del given["extra"], given["knob"]  # which are no concern of the workload
+        return [
+            word for name in given for word in (f"--{name.replace('_', '-')}", str(given[name]))
+        ]
+
+    def shortened(self, messages: int | None, warmup: int | None = None) -> "Cell":
+        """The cell with at most so many messages in its window and before it, in whole units."""
+        each, cell = self.unit, self
+        if messages is not None:
+            cell = replace(cell, messages=min(cell.messages, max(each, messages // each * each)))
+        if warmup is not None:
+            cell = replace(cell, warmup=min(cell.warmup, warmup // each * each))
+        return cell
+
+    def __str__(self) -> str:
+        return f"{self.transport} {self.pattern} {self.size} B {self.conditions}"
+
+
+def unit(pattern: str, clients: int | None) -> int:
+    """Return the number of messages of which each window of this pattern is a multiple."""
+    if pattern in MANY_CLIENTS:
+        return 2 * (clients or 1)
+    return 1 if pattern in ("stream", "selfloop") else 2
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One run of a cell. The workload's markers carry `id`, which is unique in a target."""
+
+    id: int
+    cell: Cell
+    repeat: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Cell runs under the same attached scripts of probes/scripts.tsv, or under none."""
+
+    scripts: tuple[str, ...]
+    runs: tuple[CellRun, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one target does; where and as whom, the collector's options say (Execution).
+
+    `samples`: keep every round-trip time, at the cost of one clock reading each.
+    `checks`: programs of runners/checks that test this kernel after the cells.
+    """
+
+    passes: tuple[Pass, ...]
+    samples: bool = False
+    cell_timeout: int = 60
+    checks: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The plan as `load` reads it."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @property
+    def runs(self) -> int:
+        """How many cell runs there are."""
+        return sum(len(group.runs) for group in self.passes)
+
+    @property
+    def scripts(self) -> set[str]:
+        """Every script that is attached."""
+        return {name for group in self.passes for name in group.scripts}
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cell of every run, in order."""
+        return [run.cell for group in self.passes for run in group.runs]
+
+
+def load(text: str) -> Plan:
+    """Read what `Plan.text` wrote. Raises ValueError for anything else.
+
+    Under sudo the plan comes from a process with fewer rights.
+    """
+    try:
+        plan: Plan = _made(Plan, json.loads(text))
+        return plan
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"no plan: {error}") from error
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """A value of this type, as JSON has it. Raises TypeError for a value of any other type."""
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        parts = {name: _made(kinds[name], part) for name, part in value.items()}
+        return kind(**parts)  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return tuple(_made(get_args(kind)[0], part) for part in value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r} is not of type {kind}")
+    return value
