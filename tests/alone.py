@@ -7,23 +7,33 @@ as JSON. Standard library only: it runs in a guest as well.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from runners.bench.in_guest import GatedWorkload
 from runners.host.bpftrace import NOTIFY
 from runners.host.instrument import AttachError
 from runners.host.scripts import PROBES, Script, parts, read_scripts
 from runners.process import command
 
 MESSAGES = 46
+# The landmarks of probes/bpftrace/path.bt, without the landmarks that no message passes.
+FUNCTIONS = (
+    "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
+    "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",
+    "skb_copy_datagram_iter", "skb_release_data",
+    "tcp_sendmsg", "tcp_write_xmit", "__ip_queue_xmit", "ip_send_check", "loopback_xmit",
+    "net_rx_action", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established", "tcp_ack", "tcp_queue_rcv",
+    "tcp_recvmsg",
+)  # fmt: skip
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
 PARAMETERIZED = {"messages_in.bt": "unix-dgram", "causes_in.bt": "shm"}  # as their headers run them
 BCC_TOOLS = ("counts", "stacks", "latency")
@@ -43,6 +53,44 @@ PACKETS = (
 LATE_ACKS = 2
 MORE = 16  # calls of the workload between its gate and its window, and after it
 Entries = dict[tuple[str, str, str], int]
+
+
+class GatedWorkload:
+    """A workload that has warmed up and waits before its window: at its gate, a full pipe."""
+
+    def __init__(self, workload: str, transport: str, messages: int, number: int = 1) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._gate, gate = os.pipe()
+        os.write(gate, b"-" * fcntl.fcntl(gate, fcntl.F_SETPIPE_SZ, 4096))
+        options = {
+            "dir": self._folder.name, "transport": transport, "pattern": "pingpong", "size": 64,
+            "placement": "same-cpu", "sched": "fifo", "messages": messages, "warmup": 200,
+            "cell": number, "timeout": SECONDS, "gate": gate,
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self._process = subprocess.Popen(
+            [workload, *words], stdout=subprocess.PIPE, pass_fds=(gate,)
+        )
+        os.close(gate)
+        self.pids = (self._process.pid, self._server(gate))
+
+    def _server(self, gate: int) -> int:
+        """The server's process id, once the client is blocked at its gate, in write(gate, …)."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        call = Path(f"/proc/{self._process.pid}/syscall")  # number and arguments
+        deadline = time.monotonic() + SECONDS
+        while call.read_text().split()[:2] != ["1", hex(gate)]:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the workload did not come to its window")
+            time.sleep(0.02)
+        return int(children.read_text().split()[0])
+
+    def window(self) -> None:
+        """Open the gate, and wait for the workload's end."""
+        while os.read(self._gate, 1 << 16)[-1:] == b"-":
+            pass
+        self._process.communicate()
+        self._folder.cleanup()
 
 
 class Tool:
@@ -146,6 +194,20 @@ def run_bcc(workload: str) -> dict[str, str]:
     return said
 
 
+def run_calls(workload: str) -> dict[str, dict[str, int]]:
+    """Transport → function → calls that calls.py counted."""
+    counted = {}
+    for transport in CELLS.values():
+        cell = GatedWorkload(workload, transport, MESSAGES)
+        words = ["-m", "probes.bcc.calls", "-p", ",".join(map(str, cell.pids)), *FUNCTIONS]
+        tool = Tool(["/usr/bin/python3", "-B", *words], "attached")
+        tool.wait_ready()
+        cell.window()
+        rows = (line.split("\t") for line in tool.finish().splitlines() if "\t" in line)
+        counted[transport] = {name: int(calls) for name, calls in rows}
+    return counted
+
+
 def rows_of(probe_level: str, kernel: str) -> list[Script]:
     """The bpftrace scripts of one probe level, one row of each: that of this series of kernels."""
     return [
@@ -209,6 +271,7 @@ def main(workload: str, out: str, probe_level: str) -> None:
         "scripts": run_scripts(workload, rows_of(probe_level, kernel)),
         "bcc": run_bcc(workload),
         "parameterized": run_parameterized(workload) if probe_level == "function" else {},
+        "calls": run_calls(workload) if probe_level == "function" else {},
     }
     Path(out).write_text(json.dumps(found), encoding="utf-8")
 

@@ -27,7 +27,7 @@ from analysis.verdicts.verdict import by_verdict, tally
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
 FIRST = ("docs/site/report", "claims/index", "reports/README")
-OTHERS = ("*.md", "docs/*.md", "docs/predictions/*/*.md", "probes/**/*.md", "runners/**/*.md")
+OTHERS = ("*.md", "docs/*.md", "probes/**/*.md", "runners/**/*.md")
 PAGE = re.compile(r"\]\((?!http)([^)#]+)\.md\b")
 
 

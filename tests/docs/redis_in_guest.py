@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from runners import guest, targets
-from runners.bench.in_guest import FUNCTIONS
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
 from runners.programs import engine
+from tests.alone import FUNCTIONS
 
 SHORT, LONG = 50, 250  # requests
 LEAST = 0.95  # calls a request: of a function that belongs to each

@@ -7,31 +7,18 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runners import guest, process, targets
-from runners.bench.in_guest import FUNCTIONS, TRANSPORTS
 from runners.guest.kernels import DEFAULT
 from tests import alone
+from tests.alone import FUNCTIONS, MESSAGES
 
 # test_counts has the same scripts in the same guest, together.
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
-MESSAGES = 46
 NEWEST = guest.SERIES[-1]
-ORDER = f"""
-import json, sys
-from runners.bench.in_guest import measure
-from runners.bench.tools import OurBcc
-class Tool(OurBcc):
-    def counted(self):
-        rows = (line.split("\\t") for line in self.said().splitlines() if "\\t" in line)
-        return {{name: int(calls) for name, calls in rows}}
-found = {{t: measure(Tool, t, sys.argv[1], {MESSAGES})["counted"] for t in {TRANSPORTS}}}
-open("out/calls.json", "w").write(json.dumps(found))
-from tests import alone
-alone.main(sys.argv[1], "out/alone.json", "function")
-"""
 
 
 @pytest.fixture(scope="module", params=(DEFAULT, NEWEST))
@@ -53,9 +40,10 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
         for name in ("tests/__init__.py", "tests/alone.py"):
             tar.add(process.REPOSITORY / name, name)
         tar.add(process.WORKLOAD, process.WORKLOAD.name)
-    order = f'mkdir -p out; exec python3 -B -c "$1" "$PWD/{process.WORKLOAD.name}"'
+    program = process.WORKLOAD.name
+    order = f"mkdir out; python3 -B -m tests.alone $PWD/{program} out/alone.json function"
     machine.run(
-        *(folder / "in.tar", folder / "out", ["sh", "-c", order, "sh", ORDER]),
+        *(folder / "in.tar", folder / "out", ["sh", "-c", order]),
         timeout=900,
         on_line=print,
         memory=targets.GUEST_MEMORY,
@@ -64,21 +52,14 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def counted(out: Path) -> dict[str, dict[str, int]]:
-    """Transport → function → calls."""
-    found: dict[str, dict[str, int]] = json.loads((out / "calls.json").read_text())
-    return found
-
-
-@pytest.fixture(scope="module")
-def said(out: Path) -> dict[str, dict[str, str]]:
-    """`scripts`, `bcc`, `parameterized` → tool → what it printed."""
-    found: dict[str, dict[str, str]] = json.loads((out / "alone.json").read_text())
+def said(out: Path) -> dict[str, dict[str, Any]]:
+    """`scripts`, `bcc`, `parameterized` → tool → what it printed; `calls` → transport → counts."""
+    found: dict[str, dict[str, Any]] = json.loads((out / "alone.json").read_text())
     return found
 
 
 def test_each_function_script_alone_counts_what_its_header_shows(
-    said: dict[str, dict[str, str]], kernel: str
+    said: dict[str, dict[str, Any]], kernel: str
 ) -> None:
     rows = alone.rows_of("function", kernel)
     assert {row.name for row in rows} == set(said["scripts"])
@@ -89,13 +70,13 @@ def test_each_function_script_alone_counts_what_its_header_shows(
 
 @pytest.mark.parametrize("file", alone.PARAMETERIZED)
 def test_a_script_that_is_told_functions_counts_them(
-    said: dict[str, dict[str, str]], file: str
+    said: dict[str, dict[str, Any]], file: str
 ) -> None:
     text = said["parameterized"][file]
     assert alone.entries(text) == alone.transcript(alone.parameterized(file)), text
 
 
-def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[str, str]]) -> None:
+def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[str, Any]]) -> None:
     alone.check_bcc(said["bcc"])
     for transport in alone.CELLS.values():
         counts = alone.entries(said["bcc"][f"counts {transport}"])
@@ -103,15 +84,12 @@ def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[s
         assert counts["copy_bytes", "0", "in"] == counts["copy_bytes", "0", "out"] > 0
 
 
-def test_each_message_is_counted(counted: dict[str, dict[str, int]]) -> None:
+def test_each_message_is_counted(said: dict[str, dict[str, Any]]) -> None:
+    counted = said["calls"]
     for transport, send in (("unix", "unix_stream_sendmsg"), ("tcp", "tcp_sendmsg")):
         assert set(counted[transport]) == set(FUNCTIONS)
         # One more each way: the workload checks that nothing is left in the socket.
         assert MESSAGES <= counted[transport][send] <= MESSAGES + 2
         assert counted[transport]["skb_copy_datagram_iter"] >= MESSAGES
-
-
-def test_the_other_transports_functions_are_not_called(
-    counted: dict[str, dict[str, int]],
-) -> None:
+    # The other transport's functions are not called.
     assert counted["unix"]["tcp_sendmsg"] == counted["tcp"]["unix_stream_sendmsg"] == 0

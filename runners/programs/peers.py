@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compares our workload with sockperf and perf bench: `python3 -m runners.programs.peers`.
+
+Each block runs every pair of programs once, in random order; within a pair the order is A B, and
+B A in the next block. Both sides of each program are pinned. A peer that prints only a mean is
+compared by the mean. Needs no root.
+"""
+
+import argparse
+import array
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.intervals import quotient
+from runners.host.workload import private_directory
+from runners.process import WORKLOAD, RunError, command, free_port, last_words
+
+PLACEMENTS = ("same-cpu", "cross-cpu")
+PATIENCE = 60.0  # seconds, for a run of a second or two
+CELL = ["placement", "transport", "peer", "size", "statistic"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """The message size, and the number of round trips (sockperf runs for a second instead)."""
+
+    size: int
+    round_trips: int
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A program over one transport; `size` is the size that it always sends, 0 for any size."""
+
+    name: str
+    transport: str  # as we call it
+    statistic: str  # the statistic that it prints: p50 or mean
+    client: Callable[[Load, int], list[str]]
+    answer: str  # a pattern whose one group is a round trip in microseconds
+    server: Callable[[int], list[str]] | None = None  # None: the client forks its own
+    size: int = 0
+
+    def parse(self, text: str) -> float:
+        """Return the printed figure in ns. Raises RunError where the program printed none."""
+        match = re.search(self.answer, text)
+        if not match or not float(match[1]) > 0:
+            raise RunError(f"{self.name} {self.transport} printed no figure: {last_words(text)}.")
+        return float(match[1]) * 1000
+
+
+def _sockperf(transport: str) -> Peer:
+    def argv(action: str, port: int) -> list[str]:
+        kind = ["--tcp"] if transport == "tcp" else []
+        return ["sockperf", action, *kind, "-i", "127.0.0.1", "-p", str(port)]
+
+    return Peer(
+        *("sockperf", transport, "p50"),
+        lambda load, port: [
+            *argv("ping-pong", port), "-m", str(load.size), "-t", "1", "--full-rtt",
+        ],
+        r"percentile 50\.000 = +([\d.]+)",
+        server=lambda port: argv("server", port),
+    )  # fmt: skip
+
+
+PEERS = (
+    *(_sockperf("tcp"), _sockperf("udp")),
+    Peer(
+        *("perf", "pipe", "mean"),
+        lambda load, _: ["perf", "bench", "sched", "pipe", "-l", str(load.round_trips)],
+        r"([\d.]+) usecs/op",
+        size=4,
+    ),
+)
+
+
+def measure_peer(peer: Peer, cpus: tuple[int, int], load: Load) -> float:
+    """Run the peer once. Returns the median or mean of a round trip in ns."""
+    client, server = cpus
+    if peer.server is None:
+        return peer.parse(run(peer.client(load, 0), client, server))
+    port = free_port(socket.SOCK_STREAM if peer.transport == "tcp" else socket.SOCK_DGRAM)
+    with started(peer.server(port), server, subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not is_open(port, peer.transport):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RunError(f"{peer.name}'s server does not open its port.")
+            time.sleep(0.01)
+        return peer.parse(run(peer.client(load, port), client))
+
+
+def measure_ours(peer: Peer, cpus: tuple[int, int], load: Load) -> float:
+    """Run our workload. Returns the statistic that `peer` prints, of a round trip in ns.
+
+    A mean needs no clock reading in each round trip.
+    """
+    with private_directory(None) as directory:
+        samples = directory / "samples"
+        argv = [str(WORKLOAD), "--transport", peer.transport, "--dir", str(directory)]
+        argv += ["--size", str(load.size), "--messages", str(2 * load.round_trips)]
+        argv += ["--placement", PLACEMENTS[cpus[0] != cpus[1]]]
+        argv += ["--cpus", ",".join(map(str, cpus))]
+        if peer.statistic == "p50":
+            argv += ["--samples", str(samples)]
+        result = json.loads(run(argv, None))  # it pins its two processes itself
+        if peer.statistic == "p50":
+            return float(statistics.median(array.array("I", samples.read_bytes())))
+    return float(result["window_ns"] / result["round_trips"])
+
+
+@contextlib.contextmanager
+def started(argv: Sequence[str], cpu: int | None, output: int) -> Iterator[subprocess.Popen[str]]:
+    """Start a program in a session whose processes all end with the block."""
+    pinned = argv if cpu is None else ["taskset", "-c", str(cpu), *argv]
+    process = subprocess.Popen(
+        command(pinned), stdin=subprocess.DEVNULL, stdout=output,
+        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run(argv: Sequence[str], cpu: int | None, child: int | None = None) -> str:
+    """Run a client, and move the server that it forks to the CPU `child`. Returns its output."""
+    with started(argv, cpu, subprocess.PIPE) as process:
+        if child is not None and child != cpu:
+            pin_child(process, child)
+        try:
+            text, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise RunError(f"{argv[0]} did not end within {PATIENCE:.0f} s.") from None
+    if process.returncode != 0:
+        raise RunError(f"{argv[0]} failed (status {process.returncode}): {last_words(text)}.")
+    return text
+
+
+def pin_child(process: subprocess.Popen[str], cpu: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        with contextlib.suppress(OSError):
+            if pids := children.read_text().split():
+                return os.sched_setaffinity(int(pids[0]), {cpu})
+        time.sleep(0.002)
+    raise RunError("the peer forked no server that could be pinned.")
+
+
+def is_open(port: int, kind: str) -> bool:
+    """Return whether a socket has this local port. A connection would disturb the server."""
+    with Path(f"/proc/net/{kind}").open() as table:
+        return any(line.split()[1].endswith(f":{port:04X}") for line in list(table)[1:])
+
+
+def schedule(
+    peers: Sequence[Peer], placements: Sequence[str], blocks: int, seed: int
+) -> Iterator[tuple[int, str, Peer, str]]:
+    """Yield pairs in random order; within each pair A B and B A in turn, beginning at random."""
+    dice = random.Random(seed)
+    orders: dict[tuple[str, Peer], list[str]] = {}
+    for block in range(blocks):
+        cells = [(placement, peer) for placement in placements for peer in peers]
+        dice.shuffle(cells)
+        for cell in cells:
+            if block % 2:
+                orders[cell].reverse()
+            else:
+                orders[cell] = dice.sample(["ours", "peer"], 2)
+            for program in orders[cell]:
+                yield block, *cell, program
+
+
+def measure(
+    peers: Sequence[Peer], placements: Sequence[str], load: Load, blocks: int, seed: int
+) -> pd.DataFrame:
+    """Measure all. Returns a row for each run: CELL, block, program (ours or peer), ns."""
+    cpus = sorted(os.sched_getaffinity(0))
+    rows = []
+    for block, placement, peer, program in schedule(peers, placements, blocks, seed):
+        print(f"block {block + 1}/{blocks}: {placement} {peer.name} {program}", file=sys.stderr)
+        pair = cpus[0], cpus[placement == "cross-cpu"]
+        own = Load(peer.size or load.size, load.round_trips)
+        ns = (measure_ours if program == "ours" else measure_peer)(peer, pair, own)
+        cell = placement, peer.transport, peer.name, own.size, peer.statistic
+        rows.append((*cell, block, program, ns))
+    return pd.DataFrame(rows, columns=[*CELL, "block", "program", "ns"])
+
+
+def markdown(runs: pd.DataFrame) -> str:
+    """Return the means over blocks, and our time over the peer's, paired by block."""
+    lines = [
+        "| placement | transport | peer | size | compared | ours, µs | peer, µs | ratio | 95 % |",
+        "| --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- |",
+    ]
+    for cell, of_cell in runs.groupby(CELL):
+        pairs = of_cell.pivot(index="block", columns="program", values="ns")
+        ratio = quotient(pairs["ours"].to_numpy(), pairs["peer"].to_numpy())
+        span = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
+        times = f"{pairs['ours'].mean() / 1000:.2f} | {pairs['peer'].mean() / 1000:.2f}"
+        lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python3 -m runners.programs.peers", description=__doc__)
+    add = parser.add_argument
+    add("--placements", nargs="+", choices=PLACEMENTS, default=PLACEMENTS)
+    add("--size", type=int, default=64, help="message bytes; sockperf sends 14 or more (64)")
+    add("--blocks", type=int, default=8, help="how often each pair runs (8)")
+    add("--round-trips", type=int, default=30000, help="of each run (30000)")
+    add("--seed", type=int, default=random.getrandbits(32), help="of the order (random)")
+    given = parser.parse_args()
+    peers = [peer for peer in PEERS if shutil.which(peer.name)]
+    print(f"seed {given.seed}; peers {' '.join(sorted({p.name for p in peers})) or 'none'}")
+    runs = measure(
+        peers, given.placements, Load(given.size, given.round_trips), given.blocks, given.seed
+    )
+    print(markdown(runs))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (RunError, OSError) as error:
+        sys.exit(f"pathcost: {error}")
