@@ -13,9 +13,9 @@ import pandas as pd
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS
 from analysis.exact.cells import Comparison
-from analysis.intervals import Estimate, Values, mean, quotient
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.raw.run import Run
+from analysis.statistics import Estimate, Values, mean, quotient
 from analysis.tables import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.times.words import part_text
@@ -93,7 +93,7 @@ class Placed:
         added = -added if added.value < 0 else added
         if added.low is not None and added.high is not None and added.spans(0):
             added = Estimate(max(-added.low, added.high), None, None, added.repeats)
-        return scaled(added, 1 / SMALL)
+        return added * (1 / SMALL)
 
     @property
     def shares(self) -> list[Share]:
@@ -102,13 +102,7 @@ class Placed:
     def share(self, rate: int) -> Share:
         assert self.cpu is not None
         beyond = any(rate > reached for reached in self.reached.values())
-        return Share(rate, scaled(self.cpu.added, rate * self.messages / 1e9), beyond)
-
-
-def scaled(figure: Estimate, by: float) -> Estimate:
-    """A figure and the ends of its interval, times a positive number."""
-    low, high = (None if end is None else end * by for end in (figure.low, figure.high))
-    return Estimate(figure.value * by, low, high, figure.repeats)
+        return Share(rate, self.cpu.added * (rate * self.messages / 1e9), beyond)
 
 
 @dataclass(frozen=True)

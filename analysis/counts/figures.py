@@ -76,7 +76,7 @@ def _points(
         entries = sorted(line.entries.items(), key=lambda item: transport_order(item[0][1]))
         for (where, transport), e in entries:
             if where == conditions and transport in transports and e.valid:
-                yield Point(transport, label, e.value, e.low, e.high)
+                yield Point(transport, label, e.value, *e.ends)
 
 
 def _differing(
@@ -85,7 +85,7 @@ def _differing(
     """The rows in which transports differ, and a sentence on the others; all, if none does."""
 
     def same(line: Line) -> bool:
-        found = [(e.value, e.low, e.high) for (_, t), e in line.entries.items() if t in transports]
+        found = [(e.value, *e.ends) for (_, t), e in line.entries.items() if t in transports]
         return len({tuple(map(number, figures)) for figures in found}) < 2
 
     alike = [f"{row.measure.words} ({number(value)})" for row, line in best if same(line)

@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis.conditions import Workload
 from analysis.counts.ledger import (
-    Entry,
     Row,
     all_conditions,
     build_ledgers,
@@ -22,6 +21,7 @@ from analysis.counts.measures import round_trips
 from analysis.counts.quantities import MEASURES
 from analysis.functions.table import EXACT_TARGET, called
 from analysis.raw.run import Missing, Run
+from analysis.statistics import Estimate
 
 TARGET = "guest"  # kernels are compared in guests: the host is one machine with one kernel
 
@@ -31,7 +31,7 @@ class KernelTable(Workload):
     """The ledger of one set of conditions with a column for each transport and kernel."""
 
     columns: tuple[tuple[str, str], ...]  # transport, kernel
-    rows: tuple[tuple[Row, tuple[Entry | None, ...]], ...]
+    rows: tuple[tuple[Row, tuple[Estimate | None, ...]], ...]
 
 
 class FunctionChange(NamedTuple):
@@ -91,7 +91,7 @@ def _table(
     return KernelTable(*conditions, columns, tuple(rows))
 
 
-def _entry(row: Row | None, conditions: str, transport: str) -> Entry | None:
+def _entry(row: Row | None, conditions: str, transport: str) -> Estimate | None:
     """The best source's figure; None where this kernel did not measure it."""
     entries = (line.entries.get((conditions, transport)) for line in (row.lines if row else ()))
     return next(filter(None, entries), None)

@@ -2,15 +2,23 @@
 """The ledger: measure by transport, every source side by side."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.counts.measures import SOURCE, WORKLOAD, disturbance, groups, source_rank
+from analysis.counts.measures import (
+    SOURCE,
+    WORKLOAD,
+    disturbance,
+    estimate_of,
+    groups,
+    source_rank,
+)
 from analysis.counts.quantities import MEASURES, Measure
 from analysis.raw.run import Missing
+from analysis.statistics import Estimate
 from analysis.wording import source_text
 from runners.cell import Conditions
 
@@ -22,21 +30,6 @@ FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 
 
-class Entry(NamedTuple):
-    """One figure in the ledger."""
-
-    value: float
-    low: float
-    high: float
-    repeats: int
-    valid: bool
-
-    @classmethod
-    def of(cls, row: Mapping[Any, Any]) -> "Entry":
-        """The figure in a row of `measures.over_repeats`."""
-        return cls(*(row[name] for name in cls._fields))
-
-
 class Line(NamedTuple):
     """One source's figures for a row."""
 
@@ -45,7 +38,7 @@ class Line(NamedTuple):
     kernel: str
     probe_level: str
     probed: bool
-    entries: dict[Column, Entry]
+    entries: dict[Column, Estimate]
 
     @property
     def disturbance(self) -> tuple[int, int]:
@@ -170,7 +163,7 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
 
 def _line(source: pd.DataFrame) -> Line:
     rows = source.to_dict("records")
-    entries = {(row["conditions"], row["transport"]): Entry.of(row) for row in rows}
+    entries = {(row["conditions"], row["transport"]): estimate_of(row) for row in rows}
     return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From totals over a window to what a reader asks for: per message, per round trip, per byte."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,6 +14,7 @@ from analysis.counts.quantities import (
     TIMES,
     Measure,
 )
+from analysis.statistics import Estimate
 from analysis.wording import listed, source_text
 
 # The conditions of a figure, and where it comes from.
@@ -150,6 +151,11 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
     timed = found["measure"].isin(times)
     return found.assign(value=found["value"].mask(timed, found["mean"])).drop(columns="mean")
+
+
+def estimate_of(row: Mapping[Any, Any]) -> Estimate:
+    """The figure in a row of `over_repeats`."""
+    return Estimate(row["value"], row["low"], row["high"], row["repeats"], row["valid"])
 
 
 def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from analysis.counts.quantities import TIMES, Measure
 from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
 from analysis.exact.cells import ExactCell, scheduling_text
 from analysis.exact.knobs import Change, most_alike
-from analysis.intervals import Values, change
 from analysis.raw.run import Target
+from analysis.statistics import Values, change
 from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
@@ -211,7 +211,7 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
     """Interval of the change of means, and the verdict.
 
     What came out as one figure in every repeat of both runs has no noise: it is the same or it is
-    not. Else the interval decides, from intervals.LEAST_REPEATS repeats of each run up.
+    not. Else the interval decides, from statistics.LEAST_REPEATS repeats of each run up.
     """
     if np.ptp(a) == np.ptp(b) == 0:
         if a[0] == b[0]:

@@ -8,10 +8,10 @@ from analysis.diff import words
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, ExactPair, Shift, Traced
 from analysis.diff.renames import Fates
 from analysis.drawing import Drawn
-from analysis.intervals import LEAST_REPEATS
 from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
 from analysis.report.sections.counts import FROM, Blocks
+from analysis.statistics import LEAST_REPEATS
 from analysis.wording import counted
 
 

@@ -12,11 +12,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.conditions import Workload
-from analysis.counts.ledger import Entry
 from analysis.counts.measures import WORKLOAD, best_source, groups
 from analysis.counts.quantities import MEASURE_BY_ID, of_programs
-from analysis.intervals import Estimate
 from analysis.programs.table import OVER, UNDER, difference, entries, program_order, ratio
+from analysis.statistics import Estimate
 from analysis.wording import RATE
 from probes.tables import read_rows
 from runners.cell import Conditions
@@ -40,7 +39,7 @@ COSTS = (
 class Side(Workload):
     """The program, or the C workload at one placement: a time, and what a message cost."""
 
-    ns: dict[str, Entry]  # transport → how long one takes
+    ns: dict[str, Estimate]  # transport → how long one takes
     extra: Estimate  # how much longer over TCP, in ns
     ratio: Estimate  # tcp / unix
     costs: dict[str, dict[str, float]]  # measure → transport → for each message

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.conditions import Workload
-from analysis.counts.ledger import Entry, transport_order
-from analysis.counts.measures import WORKLOAD, best_source, groups, over_repeats
+from analysis.counts.ledger import transport_order
+from analysis.counts.measures import WORKLOAD, best_source, estimate_of, groups, over_repeats
 from analysis.counts.quantities import (
     MEASURE_BY_ID,
     MEASURES,
@@ -17,7 +17,7 @@ from analysis.counts.quantities import (
     Measure,
     of_programs,
 )
-from analysis.intervals import Estimate, Values, mean, quotient
+from analysis.statistics import Estimate, Values, mean, quotient
 
 OVER, UNDER = "tcp", "unix"
 # These are times, but say what a message costs: the report shows them with the counts.
@@ -29,7 +29,7 @@ class ProgramRow(Workload):
     """One measure of one experiment, transport by transport."""
 
     measure: Measure
-    entries: dict[str, Entry]
+    entries: dict[str, Estimate]
     ratio: Estimate | None  # tcp / unix
 
     @property
@@ -67,9 +67,9 @@ def program_order(row: Workload) -> tuple[int, str, int]:
     return place, row.pattern, row.size
 
 
-def entries(rows: pd.DataFrame) -> dict[str, Entry]:
+def entries(rows: pd.DataFrame) -> dict[str, Estimate]:
     """Transport → its figure; of rows of one measure, source and conditions."""
-    return {row["transport"]: Entry.of(row) for row in over_repeats(rows).to_dict("records")}
+    return {row["transport"]: estimate_of(row) for row in over_repeats(rows).to_dict("records")}
 
 
 def transports(rows: Iterable[ProgramRow]) -> list[str]:

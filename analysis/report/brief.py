@@ -10,9 +10,9 @@ from rich.text import Text
 
 from analysis.analyse import Analysis
 from analysis.answer import Answer, Pair, title_of, title_text
-from analysis.intervals import Estimate
 from analysis.machine import kernel_text
 from analysis.programs.table import OVER, UNDER
+from analysis.statistics import Estimate
 from analysis.times.words import part_text
 from analysis.verdicts.verdict import Verdict, tally
 from analysis.wording import amount, capital, counted, listed, number, transport_text

@@ -6,6 +6,7 @@ python -m analysis.report.document > docs/report.schema.json
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,7 +91,7 @@ def _entries(found: Any) -> Any:
     if not isinstance(found, Mapping):
         return found
     return [
-        {"conditions": conditions, "transport": transport, **entry._asdict()}
+        {"conditions": conditions, "transport": transport, **asdict(entry)}
         for (conditions, transport), entry in found.items()
     ]
 

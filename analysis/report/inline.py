@@ -6,28 +6,16 @@ markdown.py.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from markupsafe import Markup
 
 from analysis.conditions import Workload
-from analysis.counts.ledger import Entry
 from analysis.counts.quantities import Measure
 from analysis.report.blocks import Cell
+from analysis.statistics import Estimate
 from analysis.wording import MINUS, NOT_MEASURED, amount, place_title, size_text, spread
 
 INVALID = Markup(' <abbr title="invalid: used in no verdict">invalid</abbr>')
-
-
-class Ranged(Protocol):
-    """A figure with its range or interval; None where there is none."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
 
 
 def say(text: str, *values: object) -> Markup:
@@ -62,7 +50,7 @@ def conditions_text(cells: Workload, joint: str = " · ") -> str:
     return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))
 
 
-def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:
+def spanned(figure: Estimate | None, unit: str = "", mark: str = "") -> str:
     """A figure above its range, or the sign that nobody measured it."""
     if figure is None:
         return NOT_MEASURED
@@ -73,7 +61,7 @@ def spanned(figure: Ranged | None, unit: str = "", mark: str = "") -> str:
     return above(say("{}{}", text, mark) if mark else text, below)
 
 
-def entry_cell(measure: Measure, entry: Entry | None) -> str | Cell:
+def entry_cell(measure: Measure, entry: Estimate | None) -> str | Cell:
     """A figure of the ledger, marked where it is invalid."""
     if entry is None or entry.valid:
         return spanned(entry, measure.unit)
@@ -84,7 +72,9 @@ def optional(value: float | None, unit: str = "") -> str:
     return NOT_MEASURED if value is None else amount(value, unit)
 
 
-def measured(measure: Measure, entries: Iterable[Entry | None], name: str = "") -> list[str | Cell]:
+def measured(
+    measure: Measure, entries: Iterable[Estimate | None], name: str = ""
+) -> list[str | Cell]:
     """A measure's figures behind its own name or behind another one."""
     per = say(" {}", faint("per round trip")) if measure.per == "round trip" else ""
     figures = (entry_cell(measure, entry) for entry in entries)

@@ -225,6 +225,6 @@ def _figure(row: Row, line: Line, column: tuple[str, str], narrow: bool) -> str:
     if entry is None:
         return NOT_MEASURED
     unit = row.measure.unit
-    extent = spread(entry.low, entry.high, unit)
+    extent = spread(*entry.ends, unit)
     said = amount(entry.value, unit) + (f" ({extent})" if extent and not narrow else "")
     return said if entry.valid else f"{said} invalid"

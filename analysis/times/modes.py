@@ -23,7 +23,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
-from analysis.intervals import Values
+from analysis.statistics import Values
 from analysis.wording import amount, listed
 
 MOST_VALUES = 20_000

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from analysis.analyse import analyse
 from analysis.errors import UsageError
-from analysis.intervals import Estimate
 from analysis.raw.run import read_run
 from analysis.report.terminal import PLAIN_WIDTH
+from analysis.statistics import Estimate
 from analysis.times.words import conditions_text
 from analysis.wording import NOT_MEASURED, number
 

@@ -11,19 +11,10 @@ from analysis.conditions import KernelWorkload
 from analysis.counts.ledger import FIRST_PLACEMENTS, order, transport_order
 from analysis.counts.measures import PROBES, WORKLOAD, round_trips
 from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
+from analysis.statistics import Estimate
 
 # The fields of ProbeCost, up to what its runs counted and took.
 Cell = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Median, lowest and highest over repeats."""
-
-    value: float
-    low: float
-    high: float
-    repeats: int
 
 
 @dataclass(frozen=True)
@@ -44,10 +35,10 @@ class ProbeCost(KernelWorkload):
     transport: str
     instruments: str
     scripts: str
-    rtt_without: Spread | None
-    rtt_with: Spread | None
-    switches_without: Spread | None
-    switches_with: Spread | None
+    rtt_without: Estimate | None
+    rtt_with: Estimate | None
+    switches_without: Estimate | None
+    switches_with: Estimate | None
     events: tuple[Events, ...] = ()
 
     @property
@@ -100,7 +91,7 @@ def probe_costs(
     return tuple(found)
 
 
-def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
+def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Estimate]:
     """The kernel's own count, both kinds, per round trip."""
     switches = rows[(rows["quantity"] == "switches") & (rows["instrument"] == "kernel")]
     switches = switches.assign(value=switches["value"] / round_trips(switches))
@@ -108,10 +99,10 @@ def _switches(rows: pd.DataFrame, keys: list[str]) -> dict[Cell, Spread]:
     return _over_repeats(each.groupby(level=keys))
 
 
-def _over_repeats(groups: Any) -> dict[Cell, Spread]:
+def _over_repeats(groups: Any) -> dict[Cell, Estimate]:
     table = groups.agg(["median", "min", "max", "size"])
     return {
-        cell: Spread(float(median), float(low), float(high), int(repeats))
+        cell: Estimate(float(median), float(low), float(high), int(repeats))
         for cell, median, low, high, repeats in table.itertuples(name=None)
     }
 

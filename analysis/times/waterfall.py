@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import transport_order
-from analysis.intervals import Estimate, Values, estimates
+from analysis.statistics import Estimate, Values, estimates
 from analysis.times.timing import iteration_times
 from runners.cell import Conditions
 

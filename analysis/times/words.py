@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from analysis.counts.quantities import program_of
-from analysis.intervals import MOST_REPEATS, Estimate
+from analysis.statistics import MOST_REPEATS, Estimate
 from analysis.times.modes import ITERATIONS
 from analysis.times.timing import Latency, Ratio, Times
 from analysis.times.waterfall import CELLS, STACK, Parts

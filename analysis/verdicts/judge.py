@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import intervals
+from analysis import statistics
 from analysis.counts.measures import (
     SOURCE,
     WORKLOAD,
@@ -209,7 +209,7 @@ def _one_condition(
         repeats=len(held),
         holds=holds,
         cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
-        decides=not timed or len(held) >= intervals.LEAST_REPEATS,
+        decides=not timed or len(held) >= statistics.LEAST_REPEATS,
     )
 
 
@@ -221,9 +221,9 @@ def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
     return Figure(rule.quotient, *_ratio(over, under), quotient=True)
 
 
-def _ratio(over: intervals.Values, under: intervals.Values) -> tuple[float, float, float]:
+def _ratio(over: statistics.Values, under: statistics.Values) -> tuple[float, float, float]:
     """Quotient of two means, paired by repeat, and its interval; the range where they are few."""
-    found, each = intervals.quotient(over, under), over / under
+    found, each = statistics.quotient(over, under), over / under
     low = float(each.min()) if found.low is None else found.low
     high = float(each.max()) if found.high is None else found.high
     return found.value, low, high

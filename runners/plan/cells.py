@@ -27,7 +27,7 @@ class Defaults:
 
 
 # Many short repeats rather than few long ones: an interval over repeats narrows with their number
-# (analysis/intervals.py), and a repeat is long enough with 1,200 round trips.
+# (analysis/statistics.py), and a repeat is long enough with 1,200 round trips.
 HOST = Defaults("host", messages=2_400, watched=2_000, warmup=600, repeats=20, bytes=1 << 30)
 # An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
 # they repeat.

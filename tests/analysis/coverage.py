@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.intervals import DRIFT, mean, quotient
+from analysis.statistics import DRIFT, mean, quotient
 
 SEED = 20
 RUNS = 2_000

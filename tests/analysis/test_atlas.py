@@ -5,9 +5,9 @@ import pytest
 
 from analysis.atlas import COLUMNS, Atlas, build_atlas, crossings
 from analysis.choosing import choices, read_edges
-from analysis.counts.ledger import Entry, Ledger, Line, Row
+from analysis.counts.ledger import Ledger, Line, Row
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.intervals import Estimate
+from analysis.statistics import Estimate
 from analysis.times.timing import Latency, Ratio, Times
 from runners.options import parse
 
@@ -18,7 +18,7 @@ MEASURES = [name for column in COLUMNS for name in column.measures]
 
 def line(kernel: str, figures: dict[str, float], *, valid: bool = True) -> Line:
     entries = {
-        (WHERE, name): Entry(value, value, value, 1, valid) for name, value in figures.items()
+        (WHERE, name): Estimate(value, value, value, 1, valid) for name, value in figures.items()
     }
     return Line("exact", "exact-other", kernel, "function", probed=False, entries=entries)
 

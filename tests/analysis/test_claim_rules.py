@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from analysis.counts.measures import RUN_OF_CELL, measure_all
-from analysis.intervals import LEAST_REPEATS
 from analysis.raw.run import Missing
+from analysis.statistics import LEAST_REPEATS
 from analysis.verdicts.judge import BESIDE, judge
 from analysis.verdicts.rules import TERMS
 from analysis.verdicts.verdict import (

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.intervals import Estimate
 from analysis.main import main
+from analysis.statistics import Estimate
 from analysis.times.pool import between_runs
 from tests.analysis.make_run import MadeUp, make_run
 

@@ -4,7 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.times.probe_cost import Spread
+from analysis.statistics import Estimate
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 
@@ -23,11 +23,11 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
     (cost,) = (c for c in costs if (c.transport, c.conditions) == ("unix", "same-cpu"))
     assert cost.alone
     assert (cost.instruments, cost.scripts) == ("bpftrace", "")
-    assert cost.rtt_without == Spread(111_000.5, 111_000, 111_001, 2)
-    assert cost.rtt_with == Spread(777_000, 777_000, 777_000, 1)
+    assert cost.rtt_without == Estimate(111_000.5, 111_000, 111_001, 2)
+    assert cost.rtt_with == Estimate(777_000, 777_000, 777_000, 1)
     assert cost.added == pytest.approx((777_000 - 111_000.5) / 2)
-    assert cost.switches_without == Spread(3.0, 3.0, 3.0, 2)
-    assert cost.switches_with == Spread(3.0, 3.0, 3.0, 1)
+    assert cost.switches_without == Estimate(3.0, 3.0, 3.0, 2)
+    assert cost.switches_with == Estimate(3.0, 3.0, 3.0, 1)
 
 
 def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:

@@ -12,13 +12,13 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.counts.quantities import TIMES
 from analysis.errors import RunError
-from analysis.intervals import Estimate
 from analysis.programs.records import INSTRUMENT
 from analysis.raw.run import read_run
 from analysis.report.brief import program_rows
 from analysis.report.html import html
 from analysis.report.markdown import markdown
 from analysis.report.pages import report_page
+from analysis.statistics import Estimate
 from tests.analysis.made_programs import (
     analysed,
     both,

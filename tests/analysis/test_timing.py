@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.intervals import LEAST_REPEATS
 from analysis.main import main
+from analysis.statistics import LEAST_REPEATS
 from analysis.times import words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp, make_run

@@ -3,10 +3,10 @@
 
 from analysis.analyse import Analysis
 from analysis.answer import PLACES, RATES, Answer, Share, title_of, title_text
-from analysis.intervals import Estimate
 from analysis.report.blocks import Bar, Card, Cards, Items, Table, Text, numbers
 from analysis.report.inline import above, code, say
 from analysis.report.sections.counts import Blocks, Figures
+from analysis.statistics import Estimate
 from analysis.times.words import interval_text, part_text
 from analysis.wording import (
     DASH,

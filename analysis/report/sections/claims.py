@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from analysis.analyse import Analysis
-from analysis.intervals import LEAST_REPEATS
 from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import code, faint, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
+from analysis.statistics import LEAST_REPEATS, Estimate
 from analysis.verdicts.files import Source
 from analysis.verdicts.rules import TERMS
 from analysis.verdicts.verdict import (
@@ -115,7 +115,7 @@ def _evidence(analysis: Analysis, verdict: Verdict) -> Table:
     rows = []
     for one in verdict.evidence:
         found = [one.figure(label) for label in verdict.labels]
-        figures = [spanned(figure) if figure else "" for figure in found]
+        figures = [spanned(Estimate(f.value, f.low, f.high)) if f else "" for f in found]
         cells = _cells(one, analysis.folders[one.where])
         rows.append((one.words(), *figures, f"{one.held} of {one.repeats}", cells))
     heads = numbers(*verdict.labels, "holds in")

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.intervals import LEAST_REPEATS, Estimate
 from analysis.report.blocks import Column, Group, SideBySide, Table, Text, numbers
 from analysis.report.inline import above, code, conditions_text, hidden, joined, say, spanned
 from analysis.report.sections.counts import Blocks, Figures
+from analysis.statistics import LEAST_REPEATS, Estimate
 from analysis.times import words
 from analysis.times.timing import Times
 from analysis.times.waterfall import Parts

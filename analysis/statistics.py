@@ -11,11 +11,11 @@ What several means make together (a ratio, a part of a difference) has its inter
 jackknife's pseudo-values (Tukey, Annals of Mathematical Statistics 29, 1958): repeats are left out
 whole, so what a repeat did to all columns alike cancels in a difference.
 
-tests/analysis/test_intervals.py simulates how often the interval covers the truth.
+tests/analysis/test_statistics.py simulates how often the interval covers the truth.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,20 +36,38 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its 95 % interval; no interval below LEAST_REPEATS."""
+    """A figure, and from where to where it lies.
+
+    Of times and ratios the ends are the 95 % interval, None below LEAST_REPEATS; of a figure of the
+    ledger the lowest and the highest repeat.
+    """
 
     value: float
     low: float | None
     high: float | None
-    repeats: int
+    repeats: int = 1
+    valid: bool = True
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends; the value itself where there is no interval."""
+        if self.low is None or self.high is None:
+            return self.value, self.value
+        return self.low, self.high
 
     def spans(self, limit: float) -> bool:
         """Whether the interval leaves open on which side of `limit` the figure lies."""
         return self.low is None or self.high is None or self.low <= limit <= self.high
 
     def __neg__(self) -> "Estimate":
-        low, high = (None if end is None else -end for end in (self.high, self.low))
-        return Estimate(-self.value, low, high, self.repeats)
+        return self * -1
+
+    def __mul__(self, factor: float) -> "Estimate":
+        """The figure in another unit."""
+        if self.low is None or self.high is None:
+            return replace(self, value=self.value * factor)
+        low, high = sorted((self.low * factor, self.high * factor))
+        return replace(self, value=self.value * factor, low=low, high=high)
 
 
 def reach(repeats: int) -> float:

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from analysis.intervals import DRIFT, LEAST_REPEATS, change, mean, quotient
+from analysis.statistics import DRIFT, LEAST_REPEATS, change, mean, quotient
 from tests.analysis.coverage import NEAR, REPEATS, coverage, verdicts
 
 
