@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.intervals import quotient
+from analysis.statistics import quotient
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, command, free_port, last_words
 
