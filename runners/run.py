@@ -18,7 +18,7 @@ from runners.exact import run as exact
 from runners.experiments import Experiments
 from runners.folder import Manifest, RunFolder
 from runners.guest.cache import Cache
-from runners.guest.machine import stopping
+from runners.guest.qemu import stopping
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of

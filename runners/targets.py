@@ -16,8 +16,8 @@ from typing import IO, Any
 from probes.reasons import missing, reason
 from runners import guest
 from runners.cell import Cell, CellRun, Pass, Plan
+from runners.guest.boot import stored_guest
 from runners.guest.cache import Cache
-from runners.guest.stored import can_be_stored, stored_guest
 from runners.invoker import Invoker
 from runners.options import Options
 from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
@@ -131,7 +131,7 @@ def run_plan_in_guest(
     these scripts and transports starts from there.
     """
     out = raw / f"guest-{machine.release}"
-    first = waiting_plan(plan) if cache and can_be_stored(machine) else None
+    first = waiting_plan(plan) if cache and machine.drivers else None
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
         order.write_text((first or plan).text(), encoding="utf-8")

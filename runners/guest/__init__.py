@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probes.paths import every_module, read_paths
-from runners.guest.accel import kvm_boots
-from runners.guest.boot import Guest
+from runners.guest.boot import DRIVER, Guest, kvm_boots
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
@@ -21,7 +20,6 @@ from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
 from runners.guest.modules import module_files
 from runners.guest.qemu import prepare_qemu
-from runners.guest.stored import DRIVER
 
 __all__ = [
     "SERIES",

@@ -3,32 +3,57 @@
 
 The guest reads its input from a raw disk that is a tar, and writes its output as a tar to another
 raw disk, which is a sparse file here. That second disk begins with the order: the command to run.
-Behind it may lie input that the command reads from there itself, late: see runners.guest.stored.
+
+A guest can be stored while its command waits, so that a run starts in its middle. Such a command
+first does what takes long under emulation and is equal in each run, prints WAITING, and then reads
+the disk $PATHCOST_DISK at byte ORDER_SIZE, past the page cache, until `Guest.run` has put its
+`late` input there. A stored guest has read nothing of a run.
 """
 
+import hashlib
+import os
 import re
 import shlex
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runners.guest import initramfs
+from runners.guest.cache import Cache
 from runners.guest.errors import CommandError, GuestError
-from runners.guest.image import MEBI, Image
+from runners.guest.image import INIT_PATH, MEBI, ROOT_OPTION, Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import KERNEL_LINE, Disk, Ended, command_line, explain, watch
-from runners.guest.qemu import Qemu
-from runners.guest.sealed import blame_cache
-from runners.host.late import START
+from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
+from runners.guest.sealed import blame_cache, read_sealed, write_sealed
+from runners.host.late import START, WAITING
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = START
 IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
+STORE_SECONDS = 300  # for booting and attaching, on a busy machine
 CONSOLE = "console.log"
 STATE, INITRAMFS = "state", "initramfs"  # of a stored guest
+FIRST = Path(__file__).with_name("initramfs-init")
+DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
+KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
+# A kretprobe of 5.10 sees as many calls at a time as the kernel could have CPUs: with two, it
+# misses the third process that receives.
+RETURN_PROBES = "possible_cpus=8"
+# A named CPU has the same features, and the same mitigations, whatever the host has. Under TCG it
+# is also a tenth faster than `max`, whose five page-table levels cost time.
+ACCELERATOR = {
+    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "EPYC"),
+    "kvm": ("-accel", "kvm", "-cpu", "host"),
+}
+KVM = Path("/dev/kvm")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# A kernel under a working KVM prints its first line within half a second.
+TRIAL = Limits(8.0, first_line=3.0)
 
 
 @dataclass(frozen=True)
@@ -84,16 +109,17 @@ class Guest:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "out").mkdir(parents=True)
         log = console or partial / "out" / CONSOLE
+        content = order(command).ljust(ORDER_SIZE, b"\0") + late
         try:
-            content = order(command).ljust(ORDER_SIZE, b"\0") + late
             with (
                 log.open("wb") as console_file,
                 self.disks(input_tar, partial / "disk", content, output_size) as disks,
             ):
-                line = self.command_line(disks, memory, cpus, stored and stored / INITRAMFS)
-                line += ["-incoming", f"file:{stored / STATE}"] if stored else []
-                told = _command_lines(on_line, running=stored is not None)
-                ended = watch(line, disks, timeout, told, console_file, idle_timeout=IDLE_SECONDS)
+                argv = self.command_line(disks, memory, cpus, stored and stored / INITRAMFS)
+                argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
+                passed_on = _command_lines(on_line, running=stored is not None)
+                limits = Limits(timeout, idle=IDLE_SECONDS)
+                ended = watch(argv, limits, passed_on, disks=disks, console=console_file)
                 texts = _harvest(disks[-1].writer, partial / "out", ended)
             (partial / "out").rename(out)
             return texts
@@ -106,12 +132,58 @@ class Guest:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
+    def store(
+        self, folder: Path, input_tar: Path, command: Sequence[str], memory: int, cpus: int
+    ) -> None:
+        """Boot, and store the machine in `folder` as soon as `command` waits. Raises GuestError."""
+        drivers = {f"{n}.ko": file.read_bytes() for n, file in enumerate(self.drivers)}
+        first = {"init": FIRST.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
+        (folder / INITRAMFS).write_bytes(initramfs.archive(first | drivers))
+        with (
+            tempfile.TemporaryDirectory(prefix="pathcost-") as scratch,
+            self.disks(input_tar, Path(scratch, "disk"), order(command)) as disks,
+        ):
+            argv = self.command_line(disks, memory, cpus, folder / INITRAMFS)
+            snapshot = Snapshot(WAITING, folder / STATE, stop=True)
+            limits = Limits(STORE_SECONDS, idle=IDLE_SECONDS)
+            ended = watch(argv, limits, disks=disks, snapshot=snapshot)
+        if not ended.stored:
+            raise explain(ended)
+
     def command_line(
-        self, disks: Sequence[Disk], memory: int, cpus: int, initramfs: Path | None = None
+        self,
+        disks: Sequence[Disk],
+        memory: int = 1536,
+        cpus: int = 2,
+        initramfs: Path | None = None,
+        options: str = "quiet",
     ) -> list[str]:
-        """QEMU's, for this guest."""
-        who = (self.qemu, self.kernel, self.accelerator)
-        return command_line(*who, disks, memory, cpus, initramfs=initramfs)
+        """QEMU's command line, with these disks and without a network. The first disk is the root.
+
+        The kernel itself finds NVMe disks. With an `initramfs`, which has the driver and mounts the
+        root, disks are virtio's: QEMU cannot store a machine that has NVMe.
+        """
+        argv = [
+            *self.qemu.argv, *BARE, *ACCELERATOR[self.accelerator],
+            "-smp", str(cpus), "-m", str(memory), "-kernel", str(self.kernel.file),
+            "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
+            f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",
+        ]  # fmt: skip
+        if initramfs:
+            argv += ["-initrd", str(initramfs)]
+        else:
+            argv += ["-device", "nvme,id=nvme,serial=pathcost"]
+        for number, disk in enumerate(disks, start=1):
+            device = "virtio-blk-pci" if initramfs else f"nvme-ns,bus=nvme,nsid={number}"
+            read_only = "on" if disk.writer is None else "off"
+            for descriptor in disk.descriptors:
+                argv += ["-add-fd", f"fd={descriptor},set={number}"]
+            argv += [
+                "-drive", f"if=none,id=disk{number},file=/dev/fdset/{number},format=raw,"
+                f"cache=unsafe,readonly={read_only}",
+                "-device", f"{device},drive=disk{number}",
+            ]  # fmt: skip
+        return argv
 
     @contextmanager
     def disks(
@@ -129,6 +201,82 @@ class Guest:
             yield [Disk(root), Disk(source), Disk(reader, writer)]
 
 
+def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
+    """Whether this kernel boots under KVM here, and how we know: only a guest that boots can tell.
+
+    One trial is enough for each boot of the host, kernel, image, QEMU and user: the cache keeps the
+    answer.
+    """
+    if not KVM.exists():
+        return False, f"there is no {KVM} here"
+    boot = BOOT_ID.read_text().strip()
+    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, os.geteuid(), os.getegid()]))
+    memory = cache.folder / "kvm-trials.json"
+    if (known := _trials(memory).get(key)) is not None:
+        return known
+    cache.say("guest: trying whether KVM works here")
+    answer = _try_kvm(Guest(kernel, image, qemu, "kvm", ""))
+    if not answer[0]:
+        blame_cache(qemu.root, kernel.file, image.file)
+    cache.lock()
+    trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
+    write_sealed(memory, trials | {key: answer})
+    return answer
+
+
+def _try_kvm(machine: Guest) -> tuple[bool, str]:
+    """Boot as far as the first process; whether it got there, and what happened."""
+    try:
+        with machine.image.file.open("rb") as root:
+            disks = [Disk(root)]
+            argv = machine.command_line(disks, options="pathcost=trial")
+            ended = watch(argv, TRIAL, disks=disks)
+        if "pathcost: trial" in ended.lines:
+            return True, f"a trial boot took {ended.seconds:.1f} s"
+        raise explain(ended)
+    except GuestError as error:
+        return False, f"a trial boot failed: {error.sentence}"
+
+
+def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
+    """Key → whether that guest booted, and how we know. A damaged file is as good as none."""
+    return {key: (boots, why) for key, (boots, why) in (read_sealed(memory) or {}).items()}
+
+
+def stored_guest(
+    cache: Cache, guest: Guest, input_tar: Path, command: Sequence[str], memory: int, cpus: int = 2
+) -> Path:
+    """The folder of the guest, from the cache or booted and stored there.
+
+    Raises GuestError, OSError.
+    """
+
+    def build(partial: Path) -> dict[str, object]:
+        cache.say(f"guest: booting {guest.release} once, to store it")
+        guest.store(partial, input_tar, command, memory, cpus)
+        return {"what": guest.release}
+
+    recipe = {
+        "version": 1,
+        "machine": guest.command_line([], memory, cpus, Path(INITRAMFS)),
+        "made from": [guest.qemu.key, guest.kernel.key, guest.image.key, FIRST.read_text()],
+        "input": _digest(input_tar),
+        "command": list(command),
+    }
+    return cache.entry("guest", recipe, build)
+
+
+def _digest(tar: Path) -> str:
+    """A digest of a tar's files and their names, but not of their times."""
+    digest = hashlib.sha256()
+    with tarfile.open(tar) as members:
+        for member in members:
+            content = members.extractfile(member)
+            digest.update(f"{member.name} {member.mode} {member.size}\n".encode())
+            digest.update(content.read() if content else b"")
+    return digest.hexdigest()
+
+
 def order(argv: Sequence[str]) -> bytes:
     """The start of the output disk: a script that sets "$@" for init. Raises GuestError."""
     text = f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
@@ -138,16 +286,16 @@ def order(argv: Sequence[str]) -> bytes:
 
 
 def _command_lines(on_line: Callable[[str], None], *, running: bool) -> Callable[[str], None]:
-    """Passes on the command's lines, and drops the lines of the kernel and of our init."""
+    """Pass on the command's lines, and drop the lines of the kernel and of our init."""
 
-    def told(line: str) -> None:
+    def pass_on(line: str) -> None:
         nonlocal running
         if mark := re.fullmatch(r"pathcost: (started [\d.]+|ended \d+)", line):
             running = mark[1].startswith("started")
         elif running and not KERNEL_LINE.match(line):
             on_line(line)
 
-    return told
+    return pass_on
 
 
 def _harvest(disk: BinaryIO | None, out: Path, ended: Ended) -> dict[str, str]:
@@ -158,25 +306,16 @@ def _harvest(disk: BinaryIO | None, out: Path, ended: Ended) -> dict[str, str]:
     try:
         texts = unpack_output(disk, out)
     except tarfile.TarError:
-        raise _explain_loss(ended, out) from None
+        texts = {}
     except OSError as error:
-        raise GuestError(
-            f"cannot write the guest's output to {out.parent.parent}: {error.strerror}"
-        ) from None
+        raise GuestError(f"cannot write the guest's output to {out}: {error.strerror}") from None
     if "status" not in texts:  # the last member: the guest got no further
-        raise _explain_loss(ended, out)
+        if shutil.disk_usage(out).free < MEBI:
+            raise GuestError(f"there is no room for the guest's output in {out}", ended.lines)
+        raise explain(ended)
     if status := int(texts["status"]):
         raise CommandError(status, texts["stderr"], ended.lines)
     return texts
-
-
-def _explain_loss(ended: Ended, out: Path) -> GuestError:
-    if shutil.disk_usage(out).free < MEBI:
-        return GuestError(
-            f"this machine's disk is full, no room for the guest's output in {out.parent.parent}",
-            ended.lines,
-        )
-    return explain(ended)
 
 
 def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:

@@ -42,10 +42,6 @@ class HangError(GuestError):
     """The guest's kernel hangs: its machine does nothing."""
 
 
-class SilentError(HangError):
-    """It printed nothing at all."""
-
-
 class CommandError(GuestError):
     """The guest worked, but its command failed: `status` and `stderr` are the command's."""
 

@@ -17,7 +17,7 @@ from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import UnknownKernelError
 from runners.guest.process import environment
-from runners.guest.qemu import Qemu
+from runners.guest.qemu import NEEDS, Qemu
 from runners.process import LONGEST_SECONDS, command
 
 DEFAULT = "6.12"
@@ -29,7 +29,6 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 }
 SERIES = tuple(SUITES)
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
-NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 

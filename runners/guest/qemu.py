@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QEMU of Debian 13 on any host: unpacked, not installed, and started through its own ld.so.
+"""Debian 13's QEMU: unpacked on any host, started through its own ld.so, and watched to its end.
 
 The version is the same everywhere, so that a guest behaves alike on every machine; older versions
 corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, which unpack kernels.
 """
 
-from dataclasses import dataclass
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any, BinaryIO
 
+from probes.bcc.people import stat_fields
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.errors import GuestError
-from runners.guest.process import attempt
+from runners.guest.errors import GuestError, HangError
+from runners.guest.process import attempt, environment
+from runners.lock import inherited
+from runners.process import command
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
 UNUSED = (
@@ -27,6 +43,23 @@ UNUSED = (
 RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
+# A machine with a serial console on QEMU's standard output, and no other device.
+BARE = (
+    "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
+    "-serial", "stdio",
+    "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+)  # fmt: skip
+# Options that a guest's kernel must have built in.
+NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
+PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+# Set when the run ends early: every QEMU then ends, whichever thread watches it.
+stopping = threading.Event()
+STOPS_WITHIN = 0.5  # seconds
+TICKS = os.sysconf("SC_CLK_TCK")  # in a second
+IDLE_TICKS = TICKS // 20  # QEMU's own house-keeping takes less
+MONITOR_SECONDS = 60.0
+POLL = 0.01
+
 
 @dataclass(frozen=True)
 class Qemu:
@@ -37,7 +70,7 @@ class Qemu:
     key: str
 
     def program(self, name: str) -> list[str]:
-        """How to start a program of this folder, whichever libraries the host has."""
+        """The command that starts a program of this folder, whichever libraries the host has."""
         libraries = self.root / LIBRARIES
         loader = libraries / "ld-linux-x86-64.so.2"
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
@@ -67,3 +100,248 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     entry = cache.entry("qemu", RECIPE, build)
     version = read_manifest(entry)["packages"]["qemu-system-x86"]
     return Qemu(entry / "root", version, entry.name)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A raw disk, given to QEMU as open files: so QEMU needs no right to the path.
+
+    For a disk that QEMU writes, `writer` is the same file open for reading and writing.
+    """
+
+    reader: BinaryIO
+    writer: BinaryIO | None = None
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The files' descriptors: QEMU picks from these by the way in which it wants to open."""
+        return [file.fileno() for file in (self.reader, self.writer) if file is not None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds after which a machine is stopped; None is no limit.
+
+    `idle` seconds without processor time show a machine that hangs: on a busy host, one that waits
+    for a processor gets some. `work` is processor time between two lines, however busy the host is.
+    """
+
+    total: float
+    first_line: float | None = None
+    idle: float | None = None
+    work: float | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Write the machine to `file` when it has printed `line`; we `stop` it, or it stops itself."""
+
+    line: str
+    file: Path
+    stop: bool
+
+
+@dataclass
+class Ended:
+    """How a QEMU ended: its status, all that the console showed, and what QEMU complained of."""
+
+    status: int
+    lines: list[str] = field(default_factory=list)
+    complaints: str = ""
+    seconds: float = 0.0
+    stored: bool = False
+
+    def panic(self) -> str | None:
+        """The kernel's reason, if it panicked."""
+        return next((match[1] for line in self.lines if (match := PANIC.search(line))), None)
+
+
+def watch(
+    argv: Sequence[str],
+    limits: Limits,
+    on_line: Callable[[str], None] = lambda _: None,
+    *,
+    disks: Sequence[Disk] = (),
+    console: BinaryIO | None = None,
+    snapshot: Snapshot | None = None,
+) -> Ended:
+    """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
+
+    It inherits the disks. Beyond a limit it is killed, and GuestError raised, HangError for any but
+    the total. Once `stopping` is set, it is killed, and KeyboardInterrupt raised. It dies with the
+    thread that called, whatever kills it.
+    """
+    ended, began = Ended(0), time.monotonic()
+    with ExitStack() as stack:
+        complaints = stack.enter_context(tempfile.TemporaryFile())
+        descriptors = [*inherited(), *(fd for disk in disks for fd in disk.descriptors)]
+        monitor = _Monitor(stack) if snapshot else None
+        if monitor:
+            argv, descriptors = [*argv, *monitor.options], [*descriptors, monitor.theirs]
+        process = subprocess.Popen(
+            command(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment(),
+            pass_fds=descriptors,
+            start_new_session=True,
+            cwd="/",
+        )
+        try:
+            for line in _lines(process, console, limits):
+                ended.lines.append(line)
+                on_line(line)
+                if monitor and snapshot and line == snapshot.line:
+                    monitor.save(snapshot)
+                    ended.stored = True
+            ended.status = process.wait(timeout=5)
+        except GuestError as error:
+            raise type(error)(error.sentence, ended.lines) from None
+        finally:
+            process.kill()
+            process.wait()
+        complaints.seek(0)
+        ended.complaints = complaints.read().decode(errors="replace")
+    ended.seconds = time.monotonic() - began
+    return ended
+
+
+def _lines(
+    process: subprocess.Popen[bytes], console: BinaryIO | None, limits: Limits
+) -> Iterator[str]:
+    """Lines as they come, until the end of the file. Raises GuestError beyond a limit."""
+    assert process.stdout is not None
+    rest, began, spoke = b"", time.monotonic(), False
+    silence = _Silence(process.pid, limits)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            ready, seconds = selector.select(STOPS_WITHIN), time.monotonic() - began
+            if stopping.is_set():
+                raise KeyboardInterrupt
+            if seconds > limits.total:
+                raise GuestError(f"the guest did not finish within {limits.total:.0f} s")
+            if not ready:
+                if why := silence.too_long():
+                    nothing = "" if spoke else "printed nothing and "
+                    raise HangError(f"the guest's kernel {nothing}hangs: {why}")
+                if limits.first_line and not spoke and seconds > limits.first_line:
+                    raise HangError(f"the guest's kernel printed nothing in {seconds:.0f} s")
+                continue
+            data = os.read(process.stdout.fileno(), 65536)
+            spoke = True
+            silence = _Silence(process.pid, limits)
+            if console:
+                console.write(data)
+                console.flush()
+            *lines, rest = (rest + data).split(b"\n")
+            if not data and rest:
+                lines = [rest]
+            yield from (line.decode(errors="replace").rstrip("\r") for line in lines)
+            if not data:
+                return
+
+
+class _Silence:
+    """The processor time that a process uses while it prints nothing."""
+
+    def __init__(self, pid: int, limits: Limits) -> None:
+        self._pid, self._limits = pid, limits
+        self._first: int | None = None  # ticks, as are the others
+        self._used = self._since = self._looked = 0.0
+
+    def too_long(self) -> str:
+        """What it did for too long; empty while it did not."""
+        idle, work = self._limits.idle, self._limits.work
+        with suppress(OSError, ValueError, IndexError):
+            fields = stat_fields(self._pid)
+            used, now = int(fields[11]) + int(fields[12]), time.monotonic()
+            paused = now > self._looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
+            self._looked = now
+            if self._first is None:
+                self._first = used
+            if paused or used > self._used + IDLE_TICKS:
+                self._used, self._since = used, now
+            if idle and now > self._since + idle:
+                return f"its machine did nothing for {idle:.0f} s"
+            if work and used > self._first + work * TICKS:
+                return f"it used {work:.0f} s of processor time without a further line"
+        return ""
+
+
+class _Monitor:
+    """A connection to QEMU's monitor (QMP), which can store the machine in a file.
+
+    That is a migration without a destination.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        ours.settimeout(MONITOR_SECONDS)
+        self._stream: IO[str] = stack.enter_context(ours.makefile("rw", encoding="utf-8"))
+        self.theirs = theirs.fileno()
+        self.options = (
+            # Else the stored machine would remember that it had been stopped, and stay so.
+            "-global", "migration.store-global-state=off",
+            "-chardev", f"socket,id=monitor,fd={self.theirs}",
+            "-mon", "chardev=monitor,mode=control",
+        )  # fmt: skip
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write the machine to a file once it has stopped, and end it. Raises GuestError."""
+        self._command("qmp_capabilities")
+        if snapshot.stop:
+            self._command("stop")
+        while self._command("query-status")["running"]:
+            time.sleep(POLL)
+        self._command("migrate", uri=f"file:{snapshot.file}")
+        while (progress := self._command("query-migrate")).get("status") != "completed":
+            if progress.get("status") == "failed":
+                why = progress.get("error-desc", "it gave no reason")
+                raise GuestError(f"QEMU could not store the machine in {snapshot.file}: {why}")
+            time.sleep(POLL)
+        self._command("quit")
+
+    def _command(self, name: str, **arguments: str) -> dict[str, Any]:
+        """What the monitor returns: one line of JSON per command and per answer."""
+        self._stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+        self._stream.flush()
+        while True:
+            try:
+                line = self._stream.readline()
+            except TimeoutError:
+                raise GuestError(
+                    f"QEMU's monitor gave no answer in {MONITOR_SECONDS:.0f} s"
+                ) from None
+            if not line:
+                raise GuestError("QEMU ended while its machine was being stored")
+            answer = json.loads(line)
+            if "error" in answer:
+                raise GuestError(f"QEMU refused {name}: {answer['error']}")
+            if "return" in answer:
+                return dict(answer["return"])
+
+
+def explain(ended: Ended) -> GuestError:
+    """Why a guest ended before its work was done."""
+    if reason := ended.panic():
+        if "Unable to mount root" in reason:
+            reason += f" (the guest needs {NEEDS} built in)"
+        return GuestError(f"the guest's kernel panicked: {reason}", ended.lines)
+    for line in ended.lines:
+        if line.startswith("pathcost: failed: "):
+            return GuestError(line.removeprefix("pathcost: failed: "), ended.lines)
+    if ended.status < 0:
+        name = signal.Signals(-ended.status).name
+        return GuestError(f"QEMU ended by {name}", ended.lines)
+    if ended.status != 0:
+        lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
+        last = lines[-1].rpartition("qemu-system-x86_64: ")[2] if lines else "it gave no reason"
+        return GuestError(f"QEMU ended with status {ended.status}: {last}", ended.lines)
+    if not any(ended.lines):
+        return GuestError(
+            "the kernel ended its machine without a word on the console: is its file whole, and "
+            "for x86-64?"
+        )
+    return GuestError("the guest stopped before its command ended", ended.lines)

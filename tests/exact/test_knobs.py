@@ -27,8 +27,8 @@ from runners.guest.cache import Cache
 from runners.guest.debian import PackageSources
 from runners.guest.errors import LackingError
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Ended
 from runners.guest.modules import module_files
+from runners.guest.qemu import Ended
 from runners.invoker import invoker
 from tests.exact.conftest import REPOSITORY
 

@@ -19,7 +19,8 @@ from runners.exact.machine import guest as exact_guests
 from runners.exact.machine.boot import EmulatedMachine
 from runners.exact.machine.guest import ExactGuest, ready_guest
 from runners.exact.machine.symbols import Symbols
-from runners.guest import GuestError, accel, sealed
+from runners.guest import GuestError, sealed
+from runners.guest import boot as booting
 from runners.guest.boot import Guest
 from runners.guest.cache import Cache
 from runners.guest.errors import DamagedError, NotCachedError
@@ -247,14 +248,14 @@ def test_a_guest_that_fails_blames_the_cache(
 def test_a_damaged_kernel_is_not_taken_for_a_kvm_that_fails(
     rotten: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accel, "DEVICE", Path("/dev/null"))
-    monkeypatch.setattr(accel, "_try_boot", lambda *_: (False, "a trial boot failed"))
+    monkeypatch.setattr(booting, "KVM", Path("/dev/null"))
+    monkeypatch.setattr(booting, "_try_kvm", lambda *_: (False, "a trial boot failed"))
     machine = _machine(tmp_path)
     image = Image(tmp_path / "root.img", "image-1")
     kernel = replace(machine.kernel, file=rotten("kernel") / "file")
     with Cache(tmp_path, lambda _: None) as cache:
         with pytest.raises(DamagedError, match=r"kernel-.* is damaged"):
-            accel.kvm_boots(cache, machine.qemu, kernel, image)
+            booting.kvm_boots(cache, machine.qemu, kernel, image)
         assert not (tmp_path / "kvm-trials.json").exists()
 
 
@@ -262,8 +263,8 @@ def test_a_damaged_kernel_is_not_taken_for_a_kvm_that_fails(
 def test_damaged_trials_of_kvm_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(accel, "DEVICE", Path("/dev/null"))
-    monkeypatch.setattr(accel, "_try_boot", lambda *_: (True, "a trial boot took 0.5 s"))
+    monkeypatch.setattr(booting, "KVM", Path("/dev/null"))
+    monkeypatch.setattr(booting, "_try_kvm", lambda *_: (True, "a trial boot took 0.5 s"))
     machine, memory = _machine(tmp_path), tmp_path / "cache/kvm-trials.json"
     image = Image(tmp_path / "root.img", "image-1")
     memory.parent.mkdir()
@@ -278,9 +279,9 @@ def test_damaged_trials_of_kvm_are_made_again(
     make.get(what, lambda: memory.write_bytes(FOREIGN[what]))()
     for _ in range(2):
         with Cache(memory.parent, lambda _: None) as cache:
-            found = accel.kvm_boots(cache, machine.qemu, machine.kernel, image)
+            found = booting.kvm_boots(cache, machine.qemu, machine.kernel, image)
         assert found == (True, "a trial boot took 0.5 s")
-        monkeypatch.setattr(accel, "_try_boot", lambda *_: pytest.fail("tried again"))
+        monkeypatch.setattr(booting, "_try_kvm", lambda *_: pytest.fail("tried again"))
     assert target.read_text() == "kept"
 
 

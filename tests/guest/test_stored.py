@@ -11,7 +11,6 @@ import pytest
 from runners import guest, options, targets
 from runners.cell import Plan
 from runners.guest.cache import Cache
-from runners.guest.stored import can_be_stored
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
 from tests.collected import Collected
@@ -40,7 +39,7 @@ def test_what_waits_is_probed_first_and_knows_no_cell() -> None:
 def test_each_run_of_a_stored_guest_counts_its_own_plan_exactly(
     machine: guest.Guest, tmp_path: Path
 ) -> None:
-    if not can_be_stored(machine):
+    if not machine.drivers:
         pytest.skip(f"guests are not stored under {machine.accelerator}: they boot in a second")
     for number, size in enumerate((64, 4096)):
         progress = Progress()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners.guest.machine import stopping
+from runners.guest.qemu import stopping
 from runners.run import Exact, beside
 
 LONG = 60.0  # seconds: nobody waits for it, unless the test fails

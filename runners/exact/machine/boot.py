@@ -21,9 +21,8 @@ from pathlib import Path
 from runners.exact.knobs import NAME_LENGTH
 from runners.guest import GuestError, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Ended, explain, watch
 from runners.guest.process import run
-from runners.guest.qemu import Qemu
+from runners.guest.qemu import Ended, Limits, Qemu, Snapshot, explain, watch
 from runners.process import REPOSITORY, WORKLOAD
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
@@ -31,6 +30,7 @@ INIT = REPOSITORY / "runners/exact/init/build/init"
 CPU = "qemu64"
 SECONDS = 300
 IDLE_SECONDS = 10
+LIMITS = Limits(SECONDS, idle=IDLE_SECONDS)
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
@@ -148,21 +148,17 @@ def on_one_cpu() -> Iterator[None]:
 
 def run_qemu(
     machine: EmulatedMachine, options: Sequence[str], order: Order = (),
-    files: Mapping[str, bytes] | None = None, *, descriptors: Sequence[int] = (),
-    on_line: Callable[[str], None] = lambda _: None, quiet_timeout: float | None = None,
-    work_timeout: float | None = None, seconds: float = SECONDS,
+    files: Mapping[str, bytes] | None = None, *, limits: Limits = LIMITS,
+    on_line: Callable[[str], None] = lambda _: None, snapshot: Snapshot | None = None,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's.
 
-    The guest has `files` (path → contents) before it carries out its order. Raises GuestError when
-    that takes more than `seconds`, when the console shows no line for `quiet_timeout` seconds, or
-    when the machine hangs: it uses `work_timeout` seconds of processor time without a further line,
-    or it does nothing for IDLE_SECONDS, as one that skips its idle time never does.
+    The guest has `files` (path → contents) before it carries out its order. Raises GuestError
+    beyond a limit; a machine that skips its idle time never does nothing for IDLE_SECONDS.
     """
     brought = files or {}
     with (
         tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
-        Path(os.devnull).open("wb") as log,
         on_one_cpu(),
     ):
         folder = Path(name)
@@ -176,8 +172,7 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        timeouts = (quiet_timeout, descriptors, IDLE_SECONDS, work_timeout)
-        return watch(argv, [], seconds, on_line, log, *timeouts)
+        return watch(argv, limits, on_line, snapshot=snapshot)
 
 
 def boot(

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runners.exact.machine.boot import READY, EmulatedMachine, Order, boot, digest, run_qemu
+from runners.exact.machine.boot import (
+    IDLE_SECONDS,
+    READY,
+    EmulatedMachine,
+    Order,
+    boot,
+    digest,
+    run_qemu,
+)
 from runners.exact.machine.snapshot import WORK, store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.exact.machine.tree import build_tree, is_tree
@@ -18,7 +26,7 @@ from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.errors import HangError
 from runners.guest.kernels import prepare_kernel
-from runners.guest.qemu import prepare_qemu
+from runners.guest.qemu import Limits, prepare_qemu
 from runners.guest.sealed import blame_cache
 
 SWITCH = "__switch_to_asm"
@@ -119,7 +127,7 @@ def last_words(machine: EmulatedMachine) -> list[str]:
     with suppress(GuestError):
         run_qemu(
             *(loud, []), on_line=lines.append,
-            quiet_timeout=LOUD_SECONDS, work_timeout=LOUD_WORK, seconds=LOUD_SECONDS,
+            limits=Limits(LOUD_SECONDS, LOUD_SECONDS, IDLE_SECONDS, LOUD_WORK),
         )  # fmt: skip
     return lines
 

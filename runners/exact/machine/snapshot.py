@@ -8,8 +8,16 @@ as a machine that was never stopped.
 
 from pathlib import Path
 
-from runners.exact.machine.boot import DONE, READY, EmulatedMachine, failure, run_qemu
-from runners.guest.monitor import monitored
+from runners.exact.machine.boot import (
+    DONE,
+    IDLE_SECONDS,
+    READY,
+    SECONDS,
+    EmulatedMachine,
+    failure,
+    run_qemu,
+)
+from runners.guest.qemu import Limits, Snapshot
 
 TRIES = 6
 # The first program prints the first line on the console, after some 8 s on a quiet machine and 40 s
@@ -35,19 +43,8 @@ def store(machine: EmulatedMachine, state: Path, work: float | None = WORK) -> N
 
 
 def _store_once(machine: EmulatedMachine, state: Path, work: float | None) -> None:
-    stored = False
-
-    def on_line(line: str) -> None:
-        nonlocal stored
-        if line == READY:
-            monitor.save(state, stop=False)
-            stored = True
-
-    with monitored() as monitor:
-        ended = run_qemu(
-            *(machine, ["-action", "panic=pause", *monitor.options]),
-            descriptors=monitor.descriptors, on_line=on_line,
-            quiet_timeout=SILENCE if work else None, work_timeout=work,
-        )  # fmt: skip
-    if not stored:
+    limits = Limits(SECONDS, SILENCE if work else None, IDLE_SECONDS, work)
+    snapshot = Snapshot(READY, state, stop=False)
+    ended = run_qemu(machine, ["-action", "panic=pause"], limits=limits, snapshot=snapshot)
+    if not ended.stored:
         raise failure(ended)

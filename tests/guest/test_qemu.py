@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -13,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from runners.guest.errors import CommandError, GuestError, HangError, SilentError
+from runners.guest.boot import Guest
+from runners.guest.errors import CommandError, GuestError, HangError
+from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.machine import Disk, Ended, command_line, explain, watch
-from runners.guest.qemu import Qemu
+from runners.guest.qemu import Disk, Ended, Limits, Qemu, explain, watch
 
 PANIC = "[    1.7] Kernel panic - not syncing: "
 
 
 def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path / "kernel", "6.12", None, "")
+    guest = Guest(kernel, Image(tmp_path, ""), Qemu(tmp_path, "", ""), "tcg", "")
     with Path(os.devnull).open("rb") as null:
-        given = (Qemu(tmp_path, "", ""), kernel, "tcg", [Disk(null)])
-        argv, stored = command_line(*given), command_line(*given, initramfs=tmp_path)
+        argv = guest.command_line([Disk(null)])
+        stored = guest.command_line([Disk(null)], initramfs=tmp_path)
     assert "-nodefaults" in argv
     assert not {"-nic", "-net", "-netdev"} & set(argv)
     assert [argv[n + 1].split(",")[0] for n, word in enumerate(argv) if word == "-device"] == [
@@ -35,77 +36,58 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     assert not any("nvme" in word for word in stored)  # which QEMU cannot store
 
 
-def watch_script(
-    script: str,
-    timeout: float = 10,
-    quiet: float | None = None,
-    idle: float | None = None,
-    work: float | None = None,
-) -> list[str]:
+def watch_script(script: str, timeout: float = 120, **limits: float) -> list[str]:
     """The lines of a script's console."""
-    lines: list[str] = []
-    shell = ["sh", "-c", script]
-    limits = (quiet, (), idle, work)
-    watch(shell, [], timeout, lines.append, io.BytesIO(), *limits)
-    return lines
+    return watch(["sh", "-c", script], Limits(timeout, **limits)).lines
 
 
 def test_lines_come_whole() -> None:
     assert watch_script(r"printf 'a\r\nb'; sleep 0.1; printf 'c\nd'") == ["a", "bc", "d"]
 
 
-def test_a_machine_that_does_not_end_is_stopped() -> None:
-    with pytest.raises(GuestError, match=r"did not finish within 1 s") as error:
-        watch_script("echo last words; exec sleep 60", timeout=1)
-    assert error.value.console == ("last words",)
+@pytest.mark.parametrize(
+    ("script", "limits", "error", "sentence"),
+    [
+        ("sleep 60", {"timeout": 1}, GuestError, "did not finish within 1 s"),
+        ("while echo; do :; done", {"timeout": 1}, GuestError, "did not finish within 1 s"),
+        ("sleep 60", {"idle": 1}, HangError, "its machine did nothing for 1 s"),
+        # One that is slow does not hang.
+        ("while :; do :; done", {"timeout": 4, "idle": 1}, GuestError, "did not finish"),
+        ("while :; do :; done", {"work": 1}, HangError, "1 s of processor time without a further"),
+    ],
+)
+def test_a_machine_that_does_not_end_is_stopped(
+    script: str, limits: dict[str, float], error: type[GuestError], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence) as caught:
+        watch_script(f"echo last words; {script}", **limits)
+    assert caught.type is error
+    assert set(caught.value.console) <= {"last words", ""}
 
 
-def test_a_machine_that_never_speaks_is_stopped_early() -> None:
-    with pytest.raises(GuestError, match="printed nothing") as error:
-        watch_script("sleep 60; echo ended", timeout=120, quiet=0.3)
+@pytest.mark.parametrize("limits", [{"first_line": 0.3}, {"first_line": 110, "idle": 1}])
+def test_a_machine_that_never_speaks_is_stopped_early(limits: dict[str, float]) -> None:
+    with pytest.raises(HangError, match="printed nothing") as error:
+        watch_script("exec sleep 60", **limits)
     assert error.value.console == ()
 
 
-def test_a_machine_that_hangs_is_told_from_one_that_is_slow() -> None:
-    with pytest.raises(GuestError, match="hangs: its machine did nothing") as error:
-        watch_script("echo last words; exec sleep 60", timeout=120, idle=1)
-    assert error.value.console == ("last words",)
-    with pytest.raises(SilentError, match="printed nothing and hangs"):
-        watch_script("exec sleep 60", timeout=120, quiet=110, idle=1)
-    with pytest.raises(GuestError, match="did not finish"):
-        watch_script("while :; do :; done", timeout=4, idle=1)
-
-
-def test_a_machine_that_computes_without_a_line_hangs_too() -> None:
-    with pytest.raises(HangError, match="1 s of processor time without a further") as error:
-        watch_script("echo last words; while :; do :; done", timeout=120, work=1)
-    assert error.value.console == ("last words",)
-    # One that waits for its turn, as on a busy machine, uses none.
-    assert watch_script("sleep 2; echo awake", timeout=120, work=0.5) == ["awake"]
-
-
-def test_each_line_begins_another_silence() -> None:
+def test_a_machine_that_waits_for_its_turn_does_not_hang() -> None:
+    assert watch_script("sleep 2; echo awake", work=0.5) == ["awake"]
+    # Each line begins another silence.
     work = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; sleep 0.6; echo line; "
-    assert watch_script(work * 8, timeout=120, work=0.4) == ["line"] * 8
-
-
-def test_an_error_in_the_caller_s_function_stops_the_machine() -> None:
-    def fail(_: str) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        watch(["sh", "-c", "echo $$; exec sleep 60"], [], 30, fail, io.BytesIO())
+    assert watch_script(work * 8, work=0.4) == ["line"] * 8
 
 
 KILLED = """
-    import io, os, signal
-    from runners.guest.machine import watch
+    import os, signal
+    from runners.guest.qemu import Limits, watch
 
     def die(line):
         print(line, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    watch(["sh", "-c", "echo $$; exec sleep 60"], [], 30, die, io.BytesIO())
+    watch(["sh", "-c", "echo $$; exec sleep 60"], Limits(30), die)
 """
 
 
@@ -139,6 +121,7 @@ def _state(process: Path) -> str:
             Ended(1, [], "ld.so: x/qemu-system-x86_64: warning: y\nqemu-system-x86_64: no memory"),
             "QEMU ended with status 1: no memory",
         ),
+        (Ended(-9, [], "Is another process using the image?"), "QEMU ended by SIGKILL"),
         (Ended(0, ["pathcost: started 2.0"]), "the guest stopped before its command ended"),
     ],
 )
