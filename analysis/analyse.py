@@ -19,7 +19,7 @@ from analysis.counts.quantities import of_programs, program_of
 from analysis.exact import cells as exact
 from analysis.exact.files import read_exact
 from analysis.exact.knobs import knob_tables
-from analysis.functions import calltree, wakeups
+from analysis.functions import wakeups
 from analysis.functions.crosscheck import crosschecks
 from analysis.functions.profile import profiles
 from analysis.functions.table import function_tables
@@ -88,7 +88,6 @@ class Analysis(Figures):
         self.functions = function_tables(requested)
         self.path = wakeups.latencies(tidy)
         self.wakeups = wakeups.wakeups(tidy)
-        self.trees = calltree.all_conditions(calltree.messages(run))
         self.profiles = profiles(run, invalid)
         self.kernels = compare_kernels(run, self.figures, requested, missing)
         kernel_rows = requested[requested["instrument"] != "exact"]

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from runners import cli, guest
 from runners.host import bpftrace, ftrace, loopback
-from runners.host.instrument import AttachError
 from runners.process import answer, command, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
@@ -179,10 +178,11 @@ class _BpftraceTry:
 def _function_tracer() -> Check:
     lack = "the functions on the path cannot all be listed here; they come from a guest"
     try:
-        with ftrace.FunctionTracer():
-            return Check("function tracer", True, "switched on in an instance of its own")
-    except AttachError as error:
-        return Check("function tracer", False, str(error), lack)
+        os.close(ftrace.switch_on())
+        ftrace.remove_instance(ftrace.instance())
+        return Check("function tracer", True, "switched on in an instance of its own")
+    except OSError as error:
+        return Check("function tracer", False, f"it cannot be set up: {error}", lack)
 
 
 def _pmu() -> Check:

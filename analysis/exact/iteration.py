@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from analysis.functions import calltree
 from analysis.functions.layers import USER, layer_of
 from probes.paths import Names, read_paths
 
@@ -18,14 +17,15 @@ CALL = re.compile(r"__x64_sys_(\w+)$")
 PROCESSES = ("client", "server")
 
 
-def _or_named(calls: re.Pattern[str], names: Iterable[Names]) -> re.Pattern[str]:
+def _or_named(calls: str, names: Iterable[Names]) -> re.Pattern[str]:
     """These system calls, and the functions where a transport's messages enter or leave."""
     found = {re.escape(place.function) for places in names for place in places}
-    return re.compile("|".join([calls.pattern, *(f"^{name}$" for name in sorted(found))]))
+    return re.compile("|".join([calls, *(f"^{name}$" for name in sorted(found))]))
 
 
-SEND = _or_named(calltree.SEND, (path.sends for path in read_paths().values()))
-RECEIVE = _or_named(calltree.RECEIVE, (path.receives for path in read_paths().values()))
+PATHS = read_paths().values()
+SEND = _or_named(r"sys_(?:write|sendto|sendmsg)$", (path.sends for path in PATHS))
+RECEIVE = _or_named(r"sys_(?:read|recvfrom|recvmsg)$", (path.receives for path in PATHS))
 
 Path = tuple[str, ...]  # from the task in
 

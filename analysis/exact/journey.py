@@ -23,9 +23,9 @@ from analysis.exact.iteration import (
     message,
     slices,
 )
-from analysis.functions.calltree import SOFTIRQ
 from analysis.functions.layers import layer_of
 
+SOFTIRQ = "net_rx_action"
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
 COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
 

@@ -27,7 +27,6 @@ LOST = re.compile(r"\b[Ll]ost ([0-9]{1,15}) events|\b(?:[Mm]ap full|map_update_e
 # Scripts that leave a file of their own for each cell, and where.
 BY_CELL = {
     "functions": "ftrace/{}.tsv",
-    "tree": "ftrace/{}.graph",
     "profile": "perf/*/profile-{}.folded",
 }
 # A difference of two counts, so it may be negative: validity.py says what that means.

@@ -34,7 +34,6 @@ SECTIONS: tuple[tuple[str, str, Callable[[Analysis, Figures], Blocks]], ...] = (
     ("switches", "Context switches", counts.switches),
     ("path", "Between send and receive", times.path),
     ("wakeups", "Who wakes whom", times.wakeups),
-    ("trees", "The call tree of a message", times.trees),
     ("profile", "Where the time on the CPU goes", times.profile),
     ("functions", "Kernel functions", counts.kernel_functions),
     ("exact", "Every instruction", exact.instructions),

@@ -27,10 +27,10 @@ from runners.host.bcc import Bcc
 from runners.host.bpftrace import Bpftrace
 from runners.host.checks import run_check
 from runners.host.environment import environment
-from runners.host.ftrace import FtraceInstrument, GraphTracer
+from runners.host.ftrace import FtraceInstrument
 from runners.host.instrument import Context, Instrument
 from runners.host.late import wait_for_input
-from runners.host.perf import StackProfile, Stat, SyscallTrace
+from runners.host.perf import StackProfile, Stat
 from runners.host.programs import enable_statistics
 from runners.host.scripts import Script, instruments, read_scripts
 from runners.host.workload import CellError, Execution, HungError, run_cell
@@ -45,10 +45,8 @@ KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = 
     "bpftrace": Bpftrace,
     "bcc": Bcc,
     "perf stat": Stat,
-    "perf trace": SyscallTrace,
     "perf profile": StackProfile,
-    "ftrace functions": FtraceInstrument,
-    "ftrace tree": partial(FtraceInstrument, tracer=GraphTracer),
+    "ftrace": FtraceInstrument,
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's own tracers: every function that the workload's processes enter, and the call tree.
+"""The kernel's function tracer: every function that the workload's processes enter.
 
 The trace is a tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so nobody
 else's tracing is touched. `function-fork` makes the tracer follow our children. The workload opens
@@ -11,175 +11,96 @@ tails of the two writes to `tracing_on` are in it.
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from probes.reasons import missing, reason
 from runners.cell import CellRun
-from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
+from runners.host.instrument import Context, Instrument, Losses, WindowOptions
 from runners.host.scripts import TRACEFS, Script
 
 PREFIX = "pathcost-"
+BUFFER_KB = 16384
 ENTRY = re.compile(rb": (\S+)$")
 
 
-class FunctionTracer:
-    """A context: inside it `gate` is the descriptor to give to the workload, else -1."""
-
-    tracer = "function"
-    buffer_kb = 16384
-    options: Mapping[str, str] = {"print-parent": "0"}
-    suffix = ".tsv"
-
-    def __init__(self, own_kernel: bool = False) -> None:
-        self.folder = TRACEFS / "instances" / f"{PREFIX}{os.getpid()}"
-        self.own_kernel = own_kernel
-        self.gate = -1
-
-    def __enter__(self) -> Self:
-        try:
-            self.folder.mkdir()
-            self.follow_us()
-            self.switch_on()
-            for name, value in self.options.items():
-                if (self.folder / "options" / name).exists():
-                    self.set(f"options/{name}", value)
-            self.set("trace", "")
-            self.gate = os.open(self.folder / "tracing_on", os.O_WRONLY)
-        except (OSError, AttachError) as error:
-            self.__exit__()
-            if isinstance(error, AttachError):
-                raise
-            raise AttachError(reason("tracer-refused", tracer=self.tracer, error=error)) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.gate >= 0:
-            os.close(self.gate)
-            self.gate = -1
-        self.remove()
-
-    def follow_us(self) -> None:
-        """Before the tracer is switched on, which would otherwise follow the whole machine."""
-        self.set("tracing_on", "0")
-        self.set("buffer_size_kb", str(self.buffer_kb))
-        self.set("options/function-fork", "1")
-        self.set("set_ftrace_pid", str(os.getpid()))
-
-    def switch_on(self) -> None:
-        self.set("current_tracer", self.tracer)
-
-    def remove(self) -> None:
-        remove_instance(self.folder)
-
-    def take(self, out: Path) -> int:
-        """Write what was traced in the window to `out`. Returns how many events were lost."""
-        self.set("tracing_on", "0")
-        self.write(out)
-        lost = sum(_lost(stats) for stats in self.folder.glob("per_cpu/cpu*/stats"))
-        self.set("trace", "")
-        return lost
-
-    def write(self, out: Path) -> None:
-        """A line `function<TAB>calls` for each function."""
-        calls: Counter[bytes] = Counter()
-        with (self.folder / "trace").open("rb") as lines:
-            for line in lines:
-                if found := ENTRY.search(line.rstrip()):
-                    calls[found[1]] += 1
-        rows = [f"{name.decode()}\t{count}\n" for name, count in sorted(calls.items())]
-        out.write_text("".join(rows), encoding="ascii")
-
-    def set(self, name: str, value: str) -> None:
-        (self.folder / name).write_text(value + "\n", encoding="ascii")
-
-
-class GraphTracer(FunctionTracer):
-    """The call tree of a round trip, over very short cells.
-
-    From 6.12 on function_graph runs in an instance. An older kernel has one graph trace for the
-    whole machine, which is used only where the kernel is ours alone. An interrupt or softirq that
-    runs on top of a process is in that process's stack, at the place where it ran.
-    """
-
-    tracer = "function_graph"
-    buffer_kb = 4096
-    # The task of each line; and no times, which mean nothing on an emulated CPU and elsewhere
-    # include the tracer's own cost.
-    options: Mapping[str, str] = {
-        "funcgraph-proc": "1",
-        "funcgraph-duration": "0",
-        "funcgraph-overhead": "0",
-    }
-    suffix = ".graph"
-
-    def switch_on(self) -> None:
-        try:
-            super().switch_on()
-        except OSError:
-            remove_instance(self.folder)
-            self.folder = TRACEFS
-            tracers = (TRACEFS / "available_tracers").read_text(encoding="ascii").split()
-            if self.tracer not in tracers:
-                raise AttachError(reason("no-tracer", tracer=self.tracer)) from None
-            if not self.own_kernel:
-                raise AttachError(reason("shared-tracer", tracer=self.tracer)) from None
-            self.follow_us()
-            super().switch_on()
-
-    def remove(self) -> None:
-        if self.folder != TRACEFS:
-            super().remove()
-        elif self.own_kernel:
-            self.set("current_tracer", "nop")
-            self.set("set_ftrace_pid", "")
-            self.set("tracing_on", "1")
-
-    def write(self, out: Path) -> None:
-        """The trace as tracefs prints it."""
-        out.write_bytes((self.folder / "trace").read_bytes())
-
-
 class FtraceInstrument(Instrument):
-    """A tracer of the kernel over a pass."""
+    """The function tracer over a pass."""
 
     name = "ftrace"
 
-    def __init__(
-        self,
-        scripts: Sequence[Sequence[Script]],
-        context: Context,
-        tracer: type[FunctionTracer] = FunctionTracer,
-    ) -> None:
+    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         ((self._script, *_),) = scripts
         self._context = context
-        self._tracer = tracer(context.own_kernel)
+        self._gate = -1
         self._out = context.out / self.name
         self._out.mkdir(exist_ok=True)
 
     def attach(self) -> None:
         try:
-            self._tracer.__enter__()
-        except AttachError as error:
+            self._gate = switch_on()
+        except OSError as error:
+            why = reason("tracer-refused", tracer="function", error=error)
             by = f"{self.name} {self._script.name}"
-            self._context.miss(missing(self._script.quantities, error.reasons[0], by=by))
+            self._context.miss(missing(self._script.quantities, why, by=by))
 
     def wait(self) -> list[str]:
-        return [self._script.name] if self._tracer.gate >= 0 else []
+        return [self._script.name] if self._gate >= 0 else []
 
     def before(self, run: CellRun) -> WindowOptions:
-        gate = self._tracer.gate
-        return WindowOptions(("--gate", str(gate)), (gate,)) if gate >= 0 else WindowOptions()
+        if self._gate < 0:
+            return WindowOptions()
+        return WindowOptions(("--gate", str(self._gate)), (self._gate,))
 
     def after(self, run: CellRun) -> Losses:
-        if self._tracer.gate < 0:
+        """Write a line `function<TAB>calls` for each function that was called in the window."""
+        if self._gate < 0:
             return Losses()
-        return Losses(self._tracer.take(self._out / f"{run.id}{self._tracer.suffix}"))
+        _set("tracing_on", "0")
+        with (instance() / "trace").open("rb") as lines:
+            entries = map(ENTRY.search, map(bytes.rstrip, lines))
+            calls = Counter(entry[1].decode() for entry in entries if entry)
+        rows = [f"{name}\t{count}\n" for name, count in sorted(calls.items())]
+        (self._out / f"{run.id}.tsv").write_text("".join(rows), encoding="ascii")
+        lost = sum(_lost(stats) for stats in instance().glob("per_cpu/cpu*/stats"))
+        _set("trace", "")
+        return Losses(lost)
 
     def stop(self) -> None:
-        if self._tracer.gate >= 0:
-            self._tracer.__exit__()
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
+            remove_instance(instance())
+
+
+def instance() -> Path:
+    """The folder of this process's own trace."""
+    return TRACEFS / "instances" / f"{PREFIX}{os.getpid()}"
+
+
+def switch_on() -> int:
+    """Trace this process and its children. Return the descriptor that opens and closes the gate.
+
+    Raises OSError, and leaves nothing behind then.
+    """
+    try:
+        instance().mkdir()
+        # The tracer must know whom to follow before it starts, else it follows everybody.
+        _set("tracing_on", "0")
+        _set("buffer_size_kb", str(BUFFER_KB))
+        _set("options/function-fork", "1")
+        _set("set_ftrace_pid", str(os.getpid()))
+        _set("current_tracer", "function")
+        _set("options/print-parent", "0")
+        _set("trace", "")
+        return os.open(instance() / "tracing_on", os.O_WRONLY)
+    except OSError:
+        remove_instance(instance())
+        raise
+
+
+def _set(name: str, value: str) -> None:
+    (instance() / name).write_text(value + "\n", encoding="ascii")
 
 
 def _lost(stats: Path) -> int:
@@ -188,25 +109,25 @@ def _lost(stats: Path) -> int:
     return int(fields["overrun"]) + int(fields["dropped events"])
 
 
-def remove_instance(instance: Path) -> None:
+def remove_instance(folder: Path) -> None:
     """Stop and remove a tracefs instance, if it is there."""
-    if instance.exists():
-        (instance / "current_tracer").write_text("nop\n", encoding="ascii")
-        instance.rmdir()
+    if folder.exists():
+        (folder / "current_tracer").write_text("nop\n", encoding="ascii")
+        folder.rmdir()
 
 
 def stale() -> list[Path]:
     """Instances whose owner is dead."""
     return [
-        instance
-        for instance in (TRACEFS / "instances").glob(f"{PREFIX}*")
-        if not Path("/proc", instance.name.removeprefix(PREFIX)).exists()
+        folder
+        for folder in (TRACEFS / "instances").glob(f"{PREFIX}*")
+        if not Path("/proc", folder.name.removeprefix(PREFIX)).exists()
     ]
 
 
 def remove_stale() -> list[str]:
-    """Remove instances whose owner is dead; their names."""
-    found = stale()
-    for instance in found:
-        remove_instance(instance)
-    return [instance.name for instance in found]
+    """Remove instances whose owner is dead; return their names."""
+    folders = stale()
+    for folder in folders:
+        remove_instance(folder)
+    return [folder.name for folder in folders]

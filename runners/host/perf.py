@@ -213,8 +213,8 @@ class Stat(Perf):
         super().finish()
 
 
-class PerfRecord(Perf):
-    """`perf record`: a process for each cell, since each writes one file; it starts quickly."""
+class StackProfile(Perf):
+    """`perf record`: stacks by a clock. A process for each cell: each writes one file, quickly."""
 
     def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
         super().__init__(scripts, context)
@@ -272,40 +272,15 @@ class PerfRecord(Perf):
         return self.folder / f"{self.script.name}-{name}.data"
 
     def read(self, cell: int, data: Path) -> int:
-        """Keep what a cell's file tells. Returns how many events were lost."""
-        raise NotImplementedError
+        """Fold a cell's stacks: `process;outermost;…;innermost N`. Return how many were lost.
 
-    def script_of(self, data: Path, fields: str) -> tuple[str, int]:
-        """What `perf script` prints of a file, and how many events it reports as lost.
-
-        Raises AttachError where it fails: half of a file would pass for fewer events.
+        Raises AttachError where `perf script` fails: half of a file would pass for fewer samples.
         """
-        done = attempt(["perf", "script", "-i", data, "-F", fields])
+        done = attempt(["perf", "script", "-i", data, "-F", "comm,tid,ip,sym"])
         if done.returncode != 0:
             raise AttachError(reason("tool-said", tool="perf script", said=last_words(done.stderr)))
-        return done.stdout + done.stderr, sum(map(int, LOST.findall(done.stderr)))
-
-
-class SyscallTrace(PerfRecord):
-    """System calls by name, as `perf trace -s` sums them up.
-
-    We add them up ourselves: `perf trace` 6.12 (Debian 13) crashes on every file.
-    """
-
-    def read(self, cell: int, data: Path) -> int:
-        text, lost = self.script_of(data, "comm,event,trace")
-        for name, calls in perf_output.syscalls(text).items():
-            frame.add(self._maps, "syscalls", cell, name, calls)
-        return lost
-
-
-class StackProfile(PerfRecord):
-    """Stacks by a clock, folded: `process;outermost;…;innermost N`."""
-
-    def read(self, cell: int, data: Path) -> int:
-        text, lost = self.script_of(data, "comm,tid,ip,sym")
-        folded = perf_output.fold(text)
+        folded = perf_output.fold(done.stdout)
         lines = [f"{stack} {count}\n" for stack, count in sorted(folded.items())]
         (self.folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
         frame.add(self._maps, "samples", cell, "cpu-clock", sum(folded.values()))
-        return lost
+        return sum(map(int, LOST.findall(done.stderr)))

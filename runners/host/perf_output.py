@@ -14,8 +14,6 @@ UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
 NOT_SUPPORTED = "<not supported>"
 NOT_COUNTED = "<not counted>"
 ALL_OF_THE_TIME = 99.995  # per cent, as perf prints it with two places
-ENTERED = re.compile(r"^\s*pathcost-\S*\s+raw_syscalls:sys_enter:\s+NR (\d+) \(", re.MULTILINE)
-NUMBERS = {"0": "read", "1": "write"}  # x86-64, as guests and exact mode are
 FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
 
 
@@ -78,12 +76,6 @@ def add_up(
             value = float(reading.value) * UNITS[reading.unit]
             totals[row.counter] = totals.get(row.counter, 0.0) + value
     return {name: round(total) for name, total in totals.items() if name not in unable}, unable
-
-
-def syscalls(text: str) -> dict[str, int]:
-    """`read`, `write`, `other` → the workload's calls, by the events that `perf script` prints."""
-    calls = Counter(NUMBERS.get(number, "other") for number in ENTERED.findall(text))
-    return {name: calls[name] for name in ("read", "write", "other")}
 
 
 def fold(text: str) -> dict[str, int]:

@@ -57,7 +57,7 @@ def verdicts(run: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_what_is_missing_and_has_no_row_is_named_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needs = reason("no-tracer", tracer="function_graph")
+    needs = reason("no-tracepoint", event="made:up")
     lacks = [
         missing(["call_tree"], needs),
         missing(["lsm_hooks", "audit_calls"], reason("no-hook", hook="bpf_lsm")),

@@ -31,7 +31,6 @@ from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
 from analysis.verdicts.observed import read_observed
 from tests.analysis.make_run import Cell, MadeUp, exact_line, exact_target, make_run, shape
-from tests.analysis.test_calltree import TRACE
 from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
 
 IDENTITY = [name for name in COLUMNS if name not in ("value", "unit", "messages", "valid")]
@@ -56,7 +55,7 @@ def watch(cell: Cell) -> None:
     """Cells 5 and 6 of the guest are traced and sampled, too."""
     if cell["instruments"] == ["ftrace"]:
         cell["instruments"] = ["perf", "ftrace"]
-        cell["scripts"] = ["profile", "functions", "tree"]
+        cell["scripts"] = ["profile", "functions"]
 
 
 @cache
@@ -76,8 +75,6 @@ def base() -> Path:
         for name in ("profile.json", "profile.stderr", "profile-5.folded", "profile-6.folded"):
             (guest / "perf/2" / name).write_text(FOLDED if "-" in name else "")
         (guest / "perf/2/profile.json").write_text(SAMPLES)
-        for number in (5, 6):
-            (guest / f"ftrace/{number}.graph").write_text(TRACE)
     check = {"check": "peercred", "when": {}, "facts": {"uid": 1}, "error": None}
     (raw / "host/checks.jsonl").write_text(json.dumps(check) + "\n")
     tool = {"tool": "wrk", "help": "--latency", "options": {"--latency": True}, "error": None}

@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from analysis.functions import calltree
 from runners.host import loopback
 from tests.collected import Collected, switches
 from tests.guest.exactness import (
@@ -134,13 +133,6 @@ def test_latency_has_every_message(collected: Collected) -> None:
             assert sum(slots) == counts[f"path_count {part}"]
 
 
-def test_perf_trace_names_every_call(collected: Collected) -> None:
-    for cell in collected.running("trace"):
-        counts = collected.counts(cell, "perf")
-        assert counts["syscalls read"] - cell["messages"] in PERF_READS, cell["id"]
-        assert counts["syscalls write"] - cell["messages"] in PERF_WRITES, cell["id"]
-
-
 def test_perf_record_leaves_folded_stacks(collected: Collected) -> None:
     cells = collected.running("profile")
     assert cells
@@ -149,18 +141,3 @@ def test_perf_record_leaves_folded_stacks(collected: Collected) -> None:
         lines = path.read_text().splitlines()
         assert sum(int(line.rpartition(" ")[2]) for line in lines) > 0
         assert all(line.startswith("pathcost-worklo;") for line in lines)
-
-
-def test_the_receive_side_stands_in_the_senders_call_tree(collected: Collected) -> None:
-    cells = [cell for cell in collected.running("tree") if cell["transport"] == "tcp"]
-    assert cells
-    for cell in cells:
-        text = (collected.folder / "ftrace" / f"{cell['id']}.graph").read_text()
-        at = {name: text.find(f" {name}(") for name in ("tcp_sendmsg", "net_rx_action")}
-        assert 0 < at["tcp_sendmsg"] < at["net_rx_action"]
-        # As the report reads it: a send has the whole receive side in it, a receive none of it.
-        roots = calltree.parse(text)
-        sends = list(calltree.outermost(roots, calltree.SEND))
-        within = [{call.name for _, call in send.walk()} for send in sends]
-        assert any({"tcp_sendmsg", "net_rx_action", "tcp_v4_rcv"} <= names for names in within)
-        assert list(calltree.outermost(roots, calltree.RECEIVE))

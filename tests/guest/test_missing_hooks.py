@@ -28,7 +28,6 @@ from tests.guest import test_counts
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 SCRIPTS = ("skbs", "copies", "path")
-TRACERS = ("functions", "tree")
 TRANSPORTS = 2
 
 
@@ -42,8 +41,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(process.REPOSITORY / name, program / name, ignore=ignore)
     misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
-    misspell(program / "runners/host/ftrace.py", "buffer_kb = 16384", "buffer_kb = 8")
-    misspell(program / "runners/host/ftrace.py", "buffer_kb = 4096", "buffer_kb = 8")
+    misspell(program / "runners/host/ftrace.py", "BUFFER_KB = 16384", "BUFFER_KB = 8")
     return program
 
 
@@ -55,7 +53,7 @@ def misspell(file: Path, right: str, wrong: str) -> None:
 
 @pytest.fixture(scope="module")
 def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run in one boot: the broken scripts, then each tracer."""
+    """The folder of a run in one boot: the broken scripts, then the function tracer."""
     folder = tmp_path_factory.mktemp("run")
     asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
     plan = OptionsPlanner(asked).guest()
@@ -63,7 +61,7 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         :TRANSPORTS
     ]
     passes: list[Pass] = []
-    for scripts in (SCRIPTS, *((name,) for name in TRACERS)):
+    for scripts in (SCRIPTS, ("functions",)):
         first = 1 + TRANSPORTS * len(passes)
         runs = (CellRun(number, cell, 0) for number, cell in enumerate(cells, first))
         passes.append(Pass(scripts, tuple(runs)))
@@ -132,11 +130,10 @@ def test_the_report_names_it_as_missing(analysed: Analysis) -> None:
         assert "this kernel has no function _copy_from_inter" in row.why_missing
 
 
-@pytest.mark.parametrize("tracer", TRACERS)
 def test_a_ring_that_was_overrun_makes_its_cells_invalid(
-    collected: Collected, analysed: Analysis, tracer: str
+    collected: Collected, analysed: Analysis
 ) -> None:
-    cells = collected.running(tracer)
+    cells = collected.running("functions")
     assert len(cells) == TRANSPORTS
     invalid = {found.cell.id: found.reasons for found in analysed.tables.invalid}
     for cell in cells:

@@ -154,13 +154,6 @@ def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
 
-def test_samples_that_perf_lost_make_their_cells_invalid(tmp_path: Path, program: Path) -> None:
-    misspell(program / "probes/perf/trace.tsv", "-m\t1024", "-m\t1")
-    # With few messages perf may keep up.
-    analysis = collect(tmp_path, ("trace",), program, {}, messages=100_000)
-    assert "perf lost" in reasons(analysis)
-
-
 @contextmanager
 def background_traffic() -> Iterator[None]:
     """Somebody who sends datagrams over lo all the time."""

@@ -44,7 +44,7 @@ def test_the_headline_is_a_matter_of_the_target() -> None:
     ("text", "host", "guest"),
     [
         ("kernel", (), ()),
-        ("perf", ("stat", "trace", "profile"), ("stat", "trace", "profile")),
+        ("perf", ("stat", "profile"), ("stat", "profile")),
         ("slab,counts", ("slab", "counts"), ("slab", "counts")),
     ],
 )

@@ -30,14 +30,6 @@ EVENTS = [
     perf_output.PerfEvent("task_clock_ns", "", "task-clock", "", ""),
     perf_output.PerfEvent("cycles", "", "cycles", "", ""),
 ]
-TRACE = """\
- pathcost-worklo raw_syscalls:sys_enter: NR 0 (4, 5605d0c0, 40, 0, 0, 0)
- pathcost-worklo  raw_syscalls:sys_exit: NR 0 = 64
- pathcost-worklo raw_syscalls:sys_enter: NR 1 (4, 5605d0c0, 40, 0, 0, 0)
- pathcost-worklo raw_syscalls:sys_enter: NR 0 (4, 5605d0c0, 40, 0, 0, 0)
- pathcost-worklo raw_syscalls:sys_enter: NR 17 (4, 5605d0c0, 40, 0, 0, 0)
-            perf raw_syscalls:sys_enter: NR 16 (7, 2400, 0, 7f5105a2b5e0, 1, 0)
-"""
 SCRIPT = """\
 pathcost-worklo  6301
 \tffffffff81e0c2a5 entry_SYSCALL_64_after_hwframe
@@ -73,10 +65,6 @@ def test_a_shared_counter_is_an_estimate_and_no_count() -> None:
 def test_nothing_printed_is_nothing_counted() -> None:
     assert perf_output.read_blocks("", 3) == []
     assert perf_output.add_up(EVENTS, []) == ({}, {})
-
-
-def test_system_calls_are_the_workloads_own() -> None:
-    assert perf_output.syscalls(TRACE) == {"read": 2, "write": 1, "other": 1}
 
 
 def test_stacks_are_folded_from_the_outermost_in() -> None:

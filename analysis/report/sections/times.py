@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where a message's time goes: round trips, their parts, wake-ups, call trees and samples."""
+"""Where a message's time goes: round trips, their parts, wake-ups and samples."""
 
 from collections.abc import Sequence
 
@@ -181,24 +181,6 @@ def wakeups(analysis: Analysis, _: Figures) -> Blocks:
         rarer = Text("note", f"{counted(one.others, 'other way')}, rarer.") if one.others else None
         kind = "open" if place < 2 else "closed"
         yield Group(kind, f"{one.transport} · {one.where}", [SideBySide(stacks), rarer])
-
-
-def trees(analysis: Analysis, _: Figures) -> Blocks:
-    if analysis.trees:
-        yield say(
-            "By the kernel's function_graph tracer, over a few messages after the warm-up. What a "
-            "softirq runs in a process's context is inside that process's tree. The tracer sees "
-            "neither functions of <code>lib/</code> nor inlined ones."
-        )
-    for where, messages in analysis.trees:
-        counts = [
-            f"{one.transport} {len(one.send)} functions in a send, {len(one.receive)} in a receive"
-            + (f"; {n} of the send's are the receive softirq" if (n := one.in_softirq) else "")
-            for one in messages
-        ]
-        sends = [(f"{one.transport}: the send", one.send.text()) for one in messages]
-        receives = [(f"{one.transport}: the receive", one.receive.text()) for one in messages]
-        yield Group("closed", f"{where}: {'; '.join(counts)}", [SideBySide([*sends, *receives])])
 
 
 def profile(analysis: Analysis, figures: Figures) -> Blocks:

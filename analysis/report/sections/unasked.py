@@ -55,9 +55,6 @@ QUESTIONS = (
         "sudo ./runners/run.sh --instruments latency",
         lambda found: found.path,
     ),
-    Question(
-        "What calls what?", "sudo ./runners/run.sh --instruments tree", lambda found: found.trees
-    ),
 )
 
 
