@@ -76,7 +76,7 @@ def kvm(cache: Path) -> Check:
         return Check("KVM", False, "there is no /dev/kvm", EMULATED)
     try:
         return of_guest(guest.prepare(cache, may_build=False))
-    except guest.NotCachedError:
+    except guest.LackingError:
         detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
         return Check("KVM", False, detail, "nothing yet: the first run with a guest tries it")
 

@@ -126,21 +126,18 @@ def collect(
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
     options, who, progress, raw = session.options, session.invoker, session.progress, folder.raw
     done, lacks, counted, uncounted = [], list[Any](), list[Any](), list[Any]()
-    try:
-        guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
-        if "host" in prepared.plans:
-            done.append(run_on_host(session, prepared, root, raw))
-            lacks = prepared.experiments.run(raw / "host", root)
-        # Claims are settled by probes and times: exact mode is not among what they need.
-        if guests and options.claims is None:
-            so_far = manifest.text(folder.path, {}, targets=[target.entry for target in done])
-            with beside(exact_counting(session, prepared.python, folder, so_far)) as counting:
-                done += run_in_guests(session, prepared, guests, raw)
-            counted, uncounted = counting.result()
-        else:
+    guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
+    if "host" in prepared.plans:
+        done.append(run_on_host(session, prepared, root, raw))
+        lacks = prepared.experiments.run(raw / "host", root)
+    # Claims are settled by probes and times: exact mode is not among what they need.
+    if guests and options.claims is None:
+        so_far = manifest.text(folder.path, {}, targets=[target.entry for target in done])
+        with beside(exact_counting(session, prepared.python, folder, so_far)) as counting:
             done += run_in_guests(session, prepared, guests, raw)
-    except guest.GuestError as error:
-        raise RunError(error.sentence, error.console) from error
+        counted, uncounted = counting.result()
+    else:
+        done += run_in_guests(session, prepared, guests, raw)
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [target.entry for target in done],

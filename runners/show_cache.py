@@ -7,7 +7,6 @@ from pathlib import Path
 from runners.cli import WIDTH
 from runners.guest.cache import hold
 from runners.guest.contents import foreign, kept, megabytes, total
-from runners.guest.errors import InUseError
 from runners.invoker import invoker
 from runners.options import Options
 from runners.process import RunError, UsageError
@@ -42,10 +41,7 @@ def clear_cache(_: Options) -> None:
             )
         print(f"{folder} holds nothing")
         return
-    try:
-        hold(folder, alone=True)
-    except InUseError as error:
-        raise RunError(f"{error}, then clear it.") from None
+    hold(folder, alone=True)
     size = total(rows)
     if stay := [row.path.name for row in rows if not row.remove()]:
         raise RunError(f"cannot remove all of {folder}: {', '.join(stay)} stays.")

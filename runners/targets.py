@@ -20,7 +20,7 @@ from runners.guest.boot import stored_guest
 from runners.guest.cache import Cache
 from runners.invoker import Invoker
 from runners.options import Options
-from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
+from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, last_line
 from runners.root import Root
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
@@ -101,20 +101,17 @@ def follow(line: str, progress: Progress) -> None:
 
 
 def prepare_guests(options: Options, invoker: Invoker, progress: Progress) -> list[guest.Guest]:
-    """A guest for each kernel of --kernel. Raises UsageError for an unknown one, GuestError."""
+    """A guest for each kernel of --kernel. Raises UsageError for an unknown one, RunError."""
     with progress.step("guest: preparing"):
-        try:
-            return [
-                guest.prepare(
-                    *(invoker.cache, kernel, progress.say),
-                    note=progress.note,
-                    transports=options.transports,
-                    storable=not options.guest_given,  # a run that is likely to be repeated
-                )
-                for kernel in options.kernels
-            ]
-        except guest.UnknownKernelError as error:
-            raise UsageError(f"{error}.") from error
+        return [
+            guest.prepare(
+                *(invoker.cache, kernel, progress.say),
+                note=progress.note,
+                transports=options.transports,
+                storable=not options.guest_given,  # a run that is likely to be repeated
+            )
+            for kernel in options.kernels
+        ]
 
 
 def run_plan_in_guest(
@@ -125,7 +122,7 @@ def run_plan_in_guest(
     uncounted: Sequence[Missing] = (),
     cache: Cache | None = None,
 ) -> FinishedTarget:
-    """Carry out this plan on one kernel under QEMU. Raises GuestError.
+    """Carry out this plan on one kernel under QEMU. Raises RunError.
 
     With a `cache` a storable guest is stored there with its probes attached, and the next run with
     these scripts and transports starts from there.
@@ -160,9 +157,8 @@ def keep(
     try:
         with progress.step(f"guest {machine.release}: preparing"), cache:
             return stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
-    except (guest.GuestError, OSError) as error:
-        why = getattr(error, "sentence", None) or getattr(error, "strerror", None) or error
-        progress.note(f"this guest boots in each run, as it cannot be stored: {why}")
+    except (RunError, OSError) as error:
+        progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
         return None
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from runners.box import disk, emulator, root
 from runners.cli import DONE, STATUS, Parser, run_main
-from runners.guest.errors import GuestError
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
 from runners.invoker import invoker
@@ -32,8 +31,6 @@ def _main(argv: list[str]) -> int:
             make(given.box.absolute(), given.guest)
         else:
             emulate(given.folder.absolute())
-    except GuestError as error:
-        raise RunError(error.sentence, error.console) from error
     except OSError as error:
         raise RunError(disk.refusal(error)) from error
     return DONE
@@ -60,7 +57,7 @@ def _parser() -> Parser:
 
 
 def emulate(folder: Path) -> None:
-    """Put QEMU where libvirt can start it. Raises UsageError, RunError, GuestError, OSError."""
+    """Put QEMU where libvirt can start it. Raises UsageError, RunError, RunError, OSError."""
     emulator.check_reachable(folder, "name another folder, e.g. /opt/pathcost-qemu")
     progress = Progress()
     with progress.step("box: emulator"):
@@ -69,7 +66,7 @@ def emulate(folder: Path) -> None:
 
 
 def make(box: Path, with_guest: bool) -> None:
-    """Write the box. Raises UsageError, RunError, GuestError, OSError."""
+    """Write the box. Raises UsageError, RunError, RunError, OSError."""
     instead = "name a box elsewhere"
     if box.is_dir():
         raise UsageError(f"{box} is a folder: name a file, e.g. {box.name}.box.")

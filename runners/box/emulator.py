@@ -34,7 +34,7 @@ SPACE = 1 << 30  # QEMU has 96 MB, and the cache may have to make it first
 def install(folder: Path, cache: Path, say: Say) -> Path:
     """Fill the new `folder`. Returns the program for libvirt, which needs nothing of this machine.
 
-    Raises UsageError, RunError, GuestError, OSError.
+    Raises UsageError, RunError, RunError, OSError.
     """
     instead = "name another folder"
     if folder.exists():

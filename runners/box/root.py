@@ -33,7 +33,7 @@ HOME_CACHE = Path("home/vagrant/.cache/pathcost")
 
 
 def install(root: Path, scratch: Path, say: Say) -> None:
-    """Fill the folder `root`. Needs root. Raises RunError, GuestError."""
+    """Fill the folder `root`. Needs root. Raises RunError, RunError."""
     say("box: fetching the Python packages")
     wheels = _fetch_wheels(scratch / "wheels")
     payload = scratch / "payload.tar"

@@ -27,8 +27,7 @@ def main(argv: list[str]) -> int:
     work = job["kernel"], job["cpus"], chosen
     with session.journal() as journal:
         if what == "machine":
-            with exact.told():
-                exact.Station(Path(), session.invoker, kept, session.progress).prepare(work, {})
+            exact.Station(Path(), session.invoker, kept, session.progress).prepare(work, {})
             return cli.DONE
         with own_cpu():
             run = Path("runs", name).absolute()

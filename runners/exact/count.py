@@ -19,7 +19,7 @@ from runners.exact.machine.boot import RefusedError, boot, digest
 from runners.exact.machine.checkpoints import Checkpoints, CountedCell
 from runners.exact.machine.guest import ExactGuest, scratch
 from runners.exact.machine.symbols import Symbols, read_symbols
-from runners.guest import GuestError
+from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
 RECORD = ("trace", "blocks", "tasks")
@@ -41,7 +41,7 @@ def count_cells(
 
     The folder describes `guest`; each cell comes with the guest in which it is counted. As many
     cells run at once as there are processors. The line of a cell that fails has the error, and the
-    others go on. Cells in `checkpoints` are not counted again. Raises GuestError.
+    others go on. Cells in `checkpoints` are not counted again. Raises RunError.
     """
     refused: dict[ExactCell, str] = {}
     for name in TABLES:
@@ -82,15 +82,15 @@ def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
     try:
         window, result, runs = measure(guest, cell)
     except RefusedError as error:
-        return CountedCell(line, "", "", error.sentence)
-    except (GuestError, RecordError) as error:
+        return CountedCell(line, "", "", str(error))
+    except (RunError, RecordError) as error:
         guest.blame_cache()
         return CountedCell(line | {"error": str(error)}, "", "")
     line |= describe(cell, window, result) | runs.fields() | {"result": result}
     if payload_is_followed(cell):
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, cell))
-        except (GuestError, RecordError) as error:
+        except (RunError, RecordError) as error:
             guest.blame_cache()
             line["payload_error"] = str(error)
     return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
@@ -132,7 +132,7 @@ def _shortened(cell: ExactCell) -> ExactCell:
 
 
 def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
-    """Run the cell again with a short window, and follow its payload. Raises GuestError."""
+    """Run the cell again with a short window, and follow its payload. Raises RunError."""
     short = _shortened(cell)
     plugin = guest.plugin | {"memory": "on"}
     with scratch() as folder:
@@ -165,7 +165,7 @@ def measure(
 
     The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
     runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs must give the same
-    steady iteration. Raises GuestError, RecordError.
+    steady iteration. Raises RunError, RecordError.
     """
     records: list[str] = []
     replayed: dict[str, ReplayedWindow] = {}  # by record
@@ -182,7 +182,7 @@ def measure(
         if guest.machine.cpus == 1 or tree in steady:
             return window, result, Runs(tuple(records))
         steady.add(tree)
-    raise GuestError(f"no two of {RUNS} runs of the cell had the same steady iteration")
+    raise RunError(f"no two of {RUNS} runs of the cell had the same steady iteration")
 
 
 def _replay(guest: ExactGuest, cell: ExactCell, folder: Path) -> ReplayedWindow:
@@ -197,6 +197,6 @@ def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
 
 
 def _record(guest: ExactGuest, cell: ExactCell, folder: Path, stored: Path | None) -> str:
-    """Run the cell once, into `folder`; the record's sha256. Raises GuestError."""
+    """Run the cell once, into `folder`; the record's sha256. Raises RunError."""
     boot(guest.machine, cell.order, folder, guest.plugin, stored, guest.files)
     return digest(b"".join((folder / name).read_bytes() for name in RECORD))

@@ -3,19 +3,16 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from probes import reasons
 from probes.reasons import Reason, reason
-from runners import guest as guests
 from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
 from runners.exact.count import count_cells
 from runners.exact.decode.payload import LEAST_SIZE
 from runners.exact.knobs import Knob, find
-from runners.exact.machine.boot import UnknownCpuError
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
@@ -204,17 +201,16 @@ class Station:
         cells = work[2]
         progress, name = self.progress, machine(work)
         absent = {cell: cell.impossible for cell in cells if cell.impossible}
-        with told():
-            with progress.step(f"exact {name}: preparing"):
-                guest, todo, lacking = self.prepare(work, absent)
-            release = guest.machine.kernel.release
-            out = self.raw / folder_of(cells[0], release)
-            total = len(todo)
-            with progress.step(f"exact {name}: counting"):
-                refused = count_cells(
-                    *(guest, todo, out, self.kept),
-                    lambda number, cell: progress.count(number, total, str(cell)),
-                )
+        with progress.step(f"exact {name}: preparing"):
+            guest, todo, lacking = self.prepare(work, absent)
+        release = guest.machine.kernel.release
+        out = self.raw / folder_of(cells[0], release)
+        total = len(todo)
+        with progress.step(f"exact {name}: counting"):
+            refused = count_cells(
+                *(guest, todo, out, self.kept),
+                lambda number, cell: progress.count(number, total, str(cell)),
+            )
         absent |= {cell: reason("exact-refused", said=why) for cell, why in refused.items()}
         runs = total - len(refused)
         return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
@@ -224,7 +220,7 @@ class Station:
     ) -> tuple[ExactGuest, list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
         """The machine's guest, its cells each with their own; knob → why it is missing.
 
-        A cell whose transport needs what the kernel lacks goes to `absent`. Raises GuestError.
+        A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
         kernel, cpus, cells = work
         around = (self.progress.say, self.progress.note)
@@ -236,9 +232,9 @@ class Station:
                 guest, turned = guest_with_knob(self.who.cache, base, knob, *around, *needs)
             except LackingError as error:
                 if knob.name:
-                    lacking[knob.name] = error.sentence
+                    lacking[knob.name] = str(error)
                 else:
-                    why = reason("exact-refused", said=error.sentence)
+                    why = reason("exact-refused", said=str(error))
                     absent |= dict.fromkeys(group, why)
                 continue
             for cell in group:
@@ -250,17 +246,6 @@ class Station:
 def folder_of(cell: ExactCell, release: str) -> str:
     """The folder of the machine that counts a cell, in raw/."""
     return f"exact-{release}{'' if cell.cpus == 1 else f'-{cell.cpus}cpus'}"
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """What a guest fails at, as UsageError or RunError."""
-    try:
-        yield
-    except (guests.UnknownKernelError, UnknownCpuError) as error:
-        raise UsageError(f"{error}.") from error
-    except guests.GuestError as error:
-        raise RunError(error.sentence, error.console) from error
 
 
 def _by_needs(

@@ -15,19 +15,19 @@ from probes.paths import every_module, read_paths
 from runners.guest.boot import DRIVER, Guest, kvm_boots
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
-from runners.guest.errors import CommandError, GuestError, NotCachedError, UnknownKernelError
+from runners.guest.errors import LackingError
 from runners.guest.image import prepare_image
 from runners.guest.kernels import DEFAULT, SERIES, check_name, prepare_kernel
 from runners.guest.modules import module_files
 from runners.guest.qemu import prepare_qemu
+from runners.process import RunError, UsageError
 
 __all__ = [
     "SERIES",
-    "CommandError",
     "Guest",
-    "GuestError",
-    "NotCachedError",
-    "UnknownKernelError",
+    "LackingError",
+    "RunError",
+    "UsageError",
     "check_name",
     "prepare",
 ]
@@ -49,10 +49,10 @@ def prepare(
     Needs no root, and for KVM the right to /dev/kvm. The guest gets the kernel modules of
     `transports`, and a `storable` one what `stored_guest` needs, but not under KVM, where it boots
     at once. Without `may_build` only what is cached already is used.
-    Raises UnknownKernelError, NotCachedError, GuestError.
+    Raises UsageError, LackingError, RunError.
     """
     if platform.machine() != "x86_64":
-        raise GuestError(f"guests are x86_64 only, and this machine is {platform.machine()}")
+        raise RunError(f"guests are x86_64 only, and this machine is {platform.machine()}")
     with Cache(cache, say, note, may_build=may_build) as store, PackageSources(store) as sources:
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)

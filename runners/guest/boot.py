@@ -25,12 +25,12 @@ from typing import BinaryIO
 
 from runners.guest import initramfs
 from runners.guest.cache import Cache
-from runners.guest.errors import CommandError, GuestError
 from runners.guest.image import INIT_PATH, MEBI, ROOT_OPTION, Image
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
 from runners.guest.sealed import blame_cache, read_sealed, write_sealed
 from runners.host.late import START, WAITING
+from runners.process import RunError, last_words
 
 OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = START
@@ -98,13 +98,13 @@ class Guest:
         Returns the command's `stderr` and the `kernel.log`.
 
         Meanwhile there is a sibling `.<name>.partial` of `out`. A SIGKILL leaves it behind, and the
-        next run removes it. Without success there is no `out`: CommandError if the command fails,
-        GuestError for anything else.
+        next run removes it. Without success there is no `out`: RunError if the command fails,
+        RunError for anything else.
         """
         if out.exists():
-            raise GuestError(f"{out} exists already")
+            raise RunError(f"{out} exists already")
         if not tarfile.is_tarfile(input_tar):
-            raise GuestError(f"{input_tar} is not a tar file")
+            raise RunError(f"{input_tar} is not a tar file")
         partial = out.parent / f".{out.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "out").mkdir(parents=True)
@@ -123,7 +123,7 @@ class Guest:
                 texts = _harvest(disks[-1].writer, partial / "out", ended)
             (partial / "out").rename(out)
             return texts
-        except GuestError:
+        except RunError:
             blame_cache(
                 *(self.qemu.root, self.kernel.file, self.image.file, *self.modules),
                 *([stored] if stored else []),
@@ -135,7 +135,7 @@ class Guest:
     def store(
         self, folder: Path, input_tar: Path, command: Sequence[str], memory: int, cpus: int
     ) -> None:
-        """Boot, and store the machine in `folder` as soon as `command` waits. Raises GuestError."""
+        """Boot, and store the machine in `folder` as soon as `command` waits. Raises RunError."""
         drivers = {f"{n}.ko": file.read_bytes() for n, file in enumerate(self.drivers)}
         first = {"init": FIRST.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
         (folder / INITRAMFS).write_bytes(initramfs.archive(first | drivers))
@@ -234,8 +234,8 @@ def _try_kvm(machine: Guest) -> tuple[bool, str]:
         if "pathcost: trial" in ended.lines:
             return True, f"a trial boot took {ended.seconds:.1f} s"
         raise explain(ended)
-    except GuestError as error:
-        return False, f"a trial boot failed: {error.sentence}"
+    except RunError as error:
+        return False, f"a trial boot failed: {error!s}"
 
 
 def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
@@ -248,7 +248,7 @@ def stored_guest(
 ) -> Path:
     """The folder of the guest, from the cache or booted and stored there.
 
-    Raises GuestError, OSError.
+    Raises RunError, OSError.
     """
 
     def build(partial: Path) -> dict[str, object]:
@@ -278,10 +278,10 @@ def _digest(tar: Path) -> str:
 
 
 def order(argv: Sequence[str]) -> bytes:
-    """The start of the output disk: a script that sets "$@" for init. Raises GuestError."""
+    """The start of the output disk: a script that sets "$@" for init. Raises RunError."""
     text = f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
     if len(text) > ORDER_SIZE:
-        raise GuestError(f"the guest's command is longer than {ORDER_SIZE} bytes")
+        raise RunError(f"the guest's command is longer than {ORDER_SIZE} bytes")
     return text
 
 
@@ -308,13 +308,16 @@ def _harvest(disk: BinaryIO | None, out: Path, ended: Ended) -> dict[str, str]:
     except tarfile.TarError:
         texts = {}
     except OSError as error:
-        raise GuestError(f"cannot write the guest's output to {out}: {error.strerror}") from None
+        raise RunError(f"cannot write the guest's output to {out}: {error.strerror}") from None
     if "status" not in texts:  # the last member: the guest got no further
         if shutil.disk_usage(out).free < MEBI:
-            raise GuestError(f"there is no room for the guest's output in {out}", ended.lines)
+            raise RunError(f"there is no room for the guest's output in {out}", ended.tail)
         raise explain(ended)
     if status := int(texts["status"]):
-        raise CommandError(status, texts["stderr"], ended.lines)
+        raise RunError(
+            f"the guest's command ended with status {status}: {last_words(texts['stderr'])}",
+            ended.tail,
+        )
     return texts
 
 
@@ -329,7 +332,7 @@ def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
         for member in tar:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise GuestError(f"the guest's output has an impossible name: {member.name}")
+                raise RunError(f"the guest's output has an impossible name: {member.name}")
             top, *below = path.parts
             target = out.joinpath(*below)
             if member.isdir() and top == "out":

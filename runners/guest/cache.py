@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Self
 
 from runners.guest.contents import kept, remove_old, total
-from runners.guest.errors import GuestError, InUseError, NotCachedError
+from runners.guest.errors import LackingError
 from runners.guest.sealed import MANIFEST, damage, open_regular, read_manifest, remove, seal_entry
+from runners.process import RunError
 
 __all__ = ["Cache", "Say", "hold", "read_manifest"]
 
@@ -33,7 +34,7 @@ _held: dict[Path, int] = {}
 def hold(folder: Path, say: Say = lambda _: None, *, alone: bool = False) -> None:
     """Keep others from clearing this cache until our process ends. Where it lacks, it is made.
 
-    To clear it, be `alone`. Raises InUseError, OSError.
+    To clear it, be `alone`. Raises RunError, OSError.
     """
     if folder in _held:
         return
@@ -44,7 +45,7 @@ def hold(folder: Path, say: Say = lambda _: None, *, alone: bool = False) -> Non
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         if alone:
-            raise InUseError(f"another run uses the cache {folder}: wait for its end") from None
+            raise RunError(f"another run uses the cache {folder}: wait for its end.") from None
         say(f"waiting: somebody clears {folder}")
         fcntl.flock(descriptor, how)
     _held[folder] = descriptor
@@ -90,14 +91,14 @@ class Cache(AbstractContextManager["Cache"]):
 
         What `build` returns is stored as the entry's manifest, with the recipe; `what` in it tells
         a user what the entry is. A damaged entry is built anew.
-        Raises NotCachedError where there is none and this cache may not build.
+        Raises LackingError where there is none and this cache may not build.
         """
         if found := self.find(kind, recipe):
             return found
         path = self._path(kind, recipe)
         if not self._may_build:
             lack = "whole" if os.path.lexists(path) else "there yet"
-            raise NotCachedError(f"no {kind} is {lack} in {self.folder}")
+            raise LackingError(f"no {kind} is {lack} in {self.folder}")
         self.lock()
         if found := self.find(kind, recipe):  # another process built it while we waited
             return found
@@ -129,7 +130,7 @@ class Cache(AbstractContextManager["Cache"]):
     def lock(self, *, wait: bool = True) -> None:
         """Take the sole right to build, until the block ends; remove what is old or unfinished.
 
-        Raises GuestError; BlockingIOError where another process has it and we do not `wait`.
+        Raises RunError; BlockingIOError where another process has it and we do not `wait`.
         """
         if self._lock is not None:
             return
@@ -139,7 +140,7 @@ class Cache(AbstractContextManager["Cache"]):
             self._lock = open_regular(lock, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             where = error.filename or self.folder
-            raise GuestError(f"cannot write to the cache {where}: {error.strerror}") from None
+            raise RunError(f"cannot write to the cache {where}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -159,7 +160,7 @@ class Cache(AbstractContextManager["Cache"]):
         """Give the right to build back; what is old goes even if nothing was built."""
         try:
             if self._may_build and failed is None:
-                with suppress(BlockingIOError, GuestError):
+                with suppress(BlockingIOError, RunError):
                     self.lock(wait=False)
                 everything = kept(self.folder)
                 if sum(row.size for row in everything if row.path in self._built) > MUCH:

@@ -18,9 +18,8 @@ from urllib.parse import unquote
 
 from runners import process
 from runners.guest.cache import Cache, Say
-from runners.guest.errors import GuestError
 from runners.guest.process import attempt, environment, failed, find_program, run
-from runners.process import command
+from runners.process import RunError, command
 
 TRIXIE = ("trixie", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -80,7 +79,7 @@ class Package:
 def find_mirror() -> Mirror:
     """The mirror that this machine's apt uses or, on another distribution, mmdebstrap's default.
 
-    Raises GuestError if neither has a mirror.
+    Raises RunError if neither has a mirror.
     """
     lines = run(
         ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"], "read apt's sources"
@@ -96,9 +95,7 @@ def find_mirror() -> Mirror:
     sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", said, re.MULTILINE)
     if mirror := choose_mirror(sources):
         return mirror
-    raise GuestError(
-        "no Debian mirror is known here: neither apt's sources nor mmdebstrap name one"
-    )
+    raise RunError("no Debian mirror is known here: neither apt's sources nor mmdebstrap name one")
 
 
 def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
@@ -129,7 +126,7 @@ class Archive:
         for tool in TOOLS:  # now, rather than after a minute of downloads
             find_program(tool)
         if not KEYRING.exists():
-            raise GuestError(
+            raise RunError(
                 "Debian's keys are missing on this machine: apt-get install debian-archive-keyring"
             )
         for name in ("lists/partial", "archives/partial", "empty/partial", "parts"):
@@ -223,7 +220,7 @@ class PackageSources(ExitStack):
     def archive(self, suites: Sequence[str]) -> Archive:
         """The packages of these suites. For builders only, which hold the lock.
 
-        Raises GuestError.
+        Raises RunError.
         """
         key = tuple(suites)
         if key not in self._archives:

@@ -58,7 +58,7 @@ class Image:
 
 
 def prepare_image(cache: Cache, sources: PackageSources) -> Image:
-    """The root image from the cache; it is built there first if need be. Raises GuestError."""
+    """The root image from the cache; it is built there first if need be. Raises RunError."""
     recipe = {
         "version": 2,
         "suites": TRIXIE,

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.errors import UnknownKernelError
 from runners.guest.process import environment
 from runners.guest.qemu import NEEDS, Qemu
-from runners.process import LONGEST_SECONDS, command
+from runners.process import LONGEST_SECONDS, UsageError, command
 
 DEFAULT = "6.12"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -57,7 +56,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
     `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels,
     or the path of a bzImage with what the guest needs built in.
-    Raises UnknownKernelError if nobody offers it, GuestError if it cannot be had.
+    Raises UsageError if nobody offers it, RunError if it cannot be had.
     """
     if own := check_name(name):
         return own
@@ -85,7 +84,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
 
 def check_name(name: str) -> Kernel | None:
-    """The user's own kernel, where `name` is one; else None. Raises UnknownKernelError.
+    """The user's own kernel, where `name` is one; else None. Raises UsageError.
 
     Asks no archive: of Debian's kernels only what is older than the newest series is refused here,
     since only backports move on to another series, which is newer.
@@ -98,11 +97,11 @@ def check_name(name: str) -> Kernel | None:
     return None
 
 
-def unknown(name: str) -> UnknownKernelError:
+def unknown(name: str) -> UsageError:
     """The error for a kernel that nobody offers; it lists what is offered."""
-    return UnknownKernelError(
+    return UsageError(
         f'no Debian suite offers a kernel "{name}": '
-        f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage"
+        f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage."
     )
 
 
@@ -131,19 +130,19 @@ def _numbers(version: str) -> list[int]:
 
 
 def own_kernel(path: Path) -> Kernel:
-    """The user's own bzImage. Raises UnknownKernelError if the file is no bzImage."""
+    """The user's own bzImage. Raises UsageError if the file is no bzImage."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UnknownKernelError(f"cannot read the kernel {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
     if data[0x202:0x206] != b"HdrS":
-        raise UnknownKernelError(
-            f"{path} is not a bzImage (arch/x86/boot/bzImage of a build with {NEEDS} built in)"
+        raise UsageError(
+            f"{path} is not a bzImage (arch/x86/boot/bzImage of a build with {NEEDS} built in)."
         )
     (offset,) = struct.unpack_from("<H", data, 0x20E)
     release = data[offset + 0x200 :].split(b"\0", 1)[0].split(b" ")[0].decode("ascii", "replace")
     if not RELEASE.fullmatch(release):
-        raise UnknownKernelError(f"{path} is a damaged bzImage: it names no kernel release")
+        raise UsageError(f"{path} is a damaged bzImage: it names no kernel release.")
     return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import PackageSources, unpack
-from runners.guest.errors import GuestError, LackingError
+from runners.guest.errors import LackingError
 from runners.guest.kernels import PACKAGE, SUITES, Kernel, read_offers
+from runners.process import RunError
 
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
@@ -27,7 +28,7 @@ def module_files(
     Of names with a bar between them the first is meant that the kernel has.
     What is built into the kernel has no file. All the `offered` modules are unpacked together.
     A kernel may come without a wanted module: where the caller wants `all_or_none`, that raises
-    LackingError. Raises GuestError.
+    LackingError. Raises RunError.
     """
     if not wanted:
         return ()
@@ -73,7 +74,7 @@ def _packages(sources: PackageSources, kernel: Kernel) -> list[Path]:
                 parts = [f"linux-{part}-{offer.release}" for part in ("modules", "base")]
                 names = parts if split else [offer.package]
                 return archive.fetch(names, f"guest: modules of {offer.release}", False)[0]
-    raise GuestError(
+    raise RunError(
         f"no Debian suite offers {kernel.release} {kernel.version} any more, so its modules "
         f"cannot be had: delete {kernel.file.parent} to take a newer one"
     )

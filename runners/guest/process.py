@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from runners import process
-from runners.guest.errors import GuestError
+from runners.process import RunError
 
 PACKAGE_OF = {
     "apt-cache": "apt",
@@ -24,11 +24,11 @@ SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/
 
 
 def find_program(name: str) -> str:
-    """The path of a host program. Raises GuestError naming its package when it is missing."""
+    """The path of a host program. Raises RunError naming its package when it is missing."""
     path = shutil.which(name, path=SEARCH)
     if path is None:
         package = PACKAGE_OF.get(name, name)
-        raise GuestError(f"{name} is missing on this machine: apt-get install {package}")
+        raise RunError(f"{name} is missing on this machine: apt-get install {package}")
     return path
 
 
@@ -48,7 +48,7 @@ def environment(**extra: str) -> dict[str, str]:
 def run(
     argv: Sequence[str], purpose: str, env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> str:
-    """What a host program printed. Raises GuestError, with its last message, if it fails."""
+    """What a host program printed. Raises RunError, with its last message, if it fails."""
     done = attempt([find_program(argv[0]), *argv[1:]], env, cwd)
     if done.returncode != 0:
         raise failed(argv[0], purpose, done.returncode, done.stderr)
@@ -62,12 +62,10 @@ def attempt(
     return process.attempt(argv, env=environment() if env is None else env, cwd=cwd)
 
 
-def failed(program: str, purpose: str, status: int, stderr: str) -> GuestError:
+def failed(program: str, purpose: str, status: int, stderr: str) -> RunError:
     """The error for a program that failed: its purpose and what it complained of last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E: ")] or lines[-1:]
     causes = [line for line in lines if line[2:].startswith(" Failed to fetch")]  # apt's, best
     because = [*causes, *reversed(errors), f"status {status}"][0]
-    return GuestError(
-        f"cannot {purpose}: {program} failed: {re.sub('^[EW]: ', '', because)}", lines
-    )
+    return RunError(f"cannot {purpose}: {program} failed: {re.sub('^[EW]: ', '', because)}", lines)

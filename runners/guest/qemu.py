@@ -24,10 +24,10 @@ from typing import IO, Any, BinaryIO
 from probes.bcc.people import stat_fields
 from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.errors import GuestError, HangError
+from runners.guest.errors import HangError
 from runners.guest.process import attempt, environment
 from runners.lock import inherited
-from runners.process import command
+from runners.process import RunError, command
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
 UNUSED = (
@@ -59,6 +59,7 @@ TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 IDLE_TICKS = TICKS // 20  # QEMU's own house-keeping takes less
 MONITOR_SECONDS = 60.0
 POLL = 0.01
+CONSOLE_LINES = 15  # of an error
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Qemu:
 
 
 def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
-    """QEMU from the cache; it is unpacked there first if need be. Raises GuestError."""
+    """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
 
     def build(partial: Path) -> dict[str, object]:
         packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: QEMU")
@@ -94,7 +95,7 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
         for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
             done = attempt([*program, "--version"])
             if done.returncode != 0:
-                raise GuestError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
+                raise RunError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
         return {"packages": versions, "what": versions["qemu-system-x86"]}
 
     entry = cache.entry("qemu", RECIPE, build)
@@ -151,6 +152,11 @@ class Ended:
     seconds: float = 0.0
     stored: bool = False
 
+    @property
+    def tail(self) -> list[str]:
+        """The console's last lines, for an error."""
+        return self.lines[-CONSOLE_LINES:]
+
     def panic(self) -> str | None:
         """The kernel's reason, if it panicked."""
         return next((match[1] for line in self.lines if (match := PANIC.search(line))), None)
@@ -167,7 +173,7 @@ def watch(
 ) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
-    It inherits the disks. Beyond a limit it is killed, and GuestError raised, HangError for any but
+    It inherits the disks. Beyond a limit it is killed, and RunError raised, HangError for any but
     the total. Once `stopping` is set, it is killed, and KeyboardInterrupt raised. It dies with the
     thread that called, whatever kills it.
     """
@@ -196,8 +202,8 @@ def watch(
                     monitor.save(snapshot)
                     ended.stored = True
             ended.status = process.wait(timeout=5)
-        except GuestError as error:
-            raise type(error)(error.sentence, ended.lines) from None
+        except RunError as error:
+            raise type(error)(str(error), ended.tail) from None
         finally:
             process.kill()
             process.wait()
@@ -210,7 +216,7 @@ def watch(
 def _lines(
     process: subprocess.Popen[bytes], console: BinaryIO | None, limits: Limits
 ) -> Iterator[str]:
-    """Lines as they come, until the end of the file. Raises GuestError beyond a limit."""
+    """Lines as they come, until the end of the file. Raises RunError beyond a limit."""
     assert process.stdout is not None
     rest, began, spoke = b"", time.monotonic(), False
     silence = _Silence(process.pid, limits)
@@ -221,7 +227,7 @@ def _lines(
             if stopping.is_set():
                 raise KeyboardInterrupt
             if seconds > limits.total:
-                raise GuestError(f"the guest did not finish within {limits.total:.0f} s")
+                raise RunError(f"the guest did not finish within {limits.total:.0f} s")
             if not ready:
                 if why := silence.too_long():
                     nothing = "" if spoke else "printed nothing and "
@@ -289,7 +295,7 @@ class _Monitor:
         )  # fmt: skip
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write the machine to a file once it has stopped, and end it. Raises GuestError."""
+        """Write the machine to a file once it has stopped, and end it. Raises RunError."""
         self._command("qmp_capabilities")
         if snapshot.stop:
             self._command("stop")
@@ -299,7 +305,7 @@ class _Monitor:
         while (progress := self._command("query-migrate")).get("status") != "completed":
             if progress.get("status") == "failed":
                 why = progress.get("error-desc", "it gave no reason")
-                raise GuestError(f"QEMU could not store the machine in {snapshot.file}: {why}")
+                raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
             time.sleep(POLL)
         self._command("quit")
 
@@ -311,37 +317,37 @@ class _Monitor:
             try:
                 line = self._stream.readline()
             except TimeoutError:
-                raise GuestError(
+                raise RunError(
                     f"QEMU's monitor gave no answer in {MONITOR_SECONDS:.0f} s"
                 ) from None
             if not line:
-                raise GuestError("QEMU ended while its machine was being stored")
+                raise RunError("QEMU ended while its machine was being stored")
             answer = json.loads(line)
             if "error" in answer:
-                raise GuestError(f"QEMU refused {name}: {answer['error']}")
+                raise RunError(f"QEMU refused {name}: {answer['error']}")
             if "return" in answer:
                 return dict(answer["return"])
 
 
-def explain(ended: Ended) -> GuestError:
+def explain(ended: Ended) -> RunError:
     """Why a guest ended before its work was done."""
     if reason := ended.panic():
         if "Unable to mount root" in reason:
             reason += f" (the guest needs {NEEDS} built in)"
-        return GuestError(f"the guest's kernel panicked: {reason}", ended.lines)
+        return RunError(f"the guest's kernel panicked: {reason}", ended.tail)
     for line in ended.lines:
         if line.startswith("pathcost: failed: "):
-            return GuestError(line.removeprefix("pathcost: failed: "), ended.lines)
+            return RunError(line.removeprefix("pathcost: failed: "), ended.tail)
     if ended.status < 0:
         name = signal.Signals(-ended.status).name
-        return GuestError(f"QEMU ended by {name}", ended.lines)
+        return RunError(f"QEMU ended by {name}", ended.tail)
     if ended.status != 0:
         lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
         last = lines[-1].rpartition("qemu-system-x86_64: ")[2] if lines else "it gave no reason"
-        return GuestError(f"QEMU ended with status {ended.status}: {last}", ended.lines)
+        return RunError(f"QEMU ended with status {ended.status}: {last}", ended.tail)
     if not any(ended.lines):
-        return GuestError(
+        return RunError(
             "the kernel ended its machine without a word on the console: is its file whole, and "
             "for x86-64?"
         )
-    return GuestError("the guest stopped before its command ended", ended.lines)
+    return RunError("the guest stopped before its command ended", ended.tail)

@@ -24,10 +24,7 @@ def accept(options: Options) -> Path:
     for kernel in options.kernels:
         if options.exact and is_tree(kernel):
             continue
-        try:
-            guest.check_name(kernel)
-        except guest.UnknownKernelError as error:
-            raise UsageError(f"{error}.") from error
+        guest.check_name(kernel)
     if options.exact:
         exact.plan_cells(options)
     return destination

@@ -15,11 +15,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from runners import cli
-from runners.guest import GuestError
 from runners.guest.cache import Say
 from runners.host.workload import private_directory
 from runners.invoker import invoker
-from runners.process import RunError, UsageError
+from runners.process import UsageError
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as
 from runners.programs.program import Case, Program, find
@@ -47,10 +46,7 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
 
 def prepared(program: Program, cache: Path, say: Say, note: Say | None = None) -> Path | None:
     """The program's packages, unpacked in the cache. Raises RunError."""
-    try:
-        return packages.unpacked(program, cache, say, note)
-    except GuestError as error:
-        raise RunError(error.sentence, error.console) from error
+    return packages.unpacked(program, cache, say, note)
 
 
 @contextmanager

@@ -11,10 +11,9 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources, unpack
-from runners.process import attempt, last_words
+from runners.process import RunError, attempt, last_words
 from runners.programs.program import Program, Values, symbolic
 
 SUITES = ("bookworm", "bookworm-security")
@@ -41,7 +40,7 @@ BUILD_SECONDS = 600
 def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -> Path | None:
     """The folder with the program's packages, from the cache or made now; None: it has none.
 
-    Raises GuestError.
+    Raises RunError.
     """
     if not program.packages and not program.build:
         return None
@@ -125,4 +124,4 @@ def _build(program: Program, command: Sequence[str], root: Path, say: Say) -> No
     )
     if done.returncode != 0:
         said = last_words(done.stderr or done.stdout)
-        raise GuestError(f"{program.name} cannot be built: {said}")
+        raise RunError(f"{program.name} cannot be built: {said}")

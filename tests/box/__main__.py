@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 
 from runners.cli import DONE, STATUS, run_main
-from runners.guest.errors import GuestError
-from runners.process import RunError
 from tests.box.prove import PATIENCE_MINUTES, prove
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -30,10 +28,7 @@ def _main(argv: list[str]) -> int:
     end = argv.index("--") if "--" in argv else len(argv)
     given = _parser().parse_args(argv[:end])
     box, out = given.box.absolute(), given.out.absolute()
-    try:
-        prove(box, out, given.driver, argv[end + 1 :], given.patience)
-    except GuestError as error:
-        raise RunError(error.sentence, error.console) from error
+    prove(box, out, given.driver, argv[end + 1 :], given.patience)
     return DONE
 
 

@@ -134,7 +134,7 @@ def prove(
     """Add the box, boot it, measure in it, and fetch the report to the new folder `out`.
 
     `options` go to run.sh in the machine. A boot or a run.sh that takes more than `patience`
-    minutes counts as hanging. Raises UsageError, RunError, GuestError, OSError, KeyboardInterrupt.
+    minutes counts as hanging. Raises UsageError, RunError, RunError, OSError, KeyboardInterrupt.
     """
     _check(box, out, patience)
     who = invoker()
@@ -179,7 +179,7 @@ def _check(box: Path, out: Path, patience: float) -> None:
     for program in PROGRAMS:
         try:
             find_program(program)
-        except guest.GuestError:
+        except RunError:
             raise RunError(f"{program} is missing: apt-get install {' '.join(PACKAGES)}.") from None
     disk.check_room(box.parent, SPACE, "a proof", "copy the box to another folder")
 

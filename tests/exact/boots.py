@@ -19,9 +19,9 @@ from runners.exact.decode.digest import steady_lines
 from runners.exact.knobs import NOTHING
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
-from runners.guest import GuestError
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
+from runners.process import RunError
 
 # How often a boot and the stored machine are measured: on two CPUs each time until two runs agree.
 TIMES = {1: {True: 2, False: 1}, 2: {True: 1, False: 1}}
@@ -39,8 +39,8 @@ def repeated(base: ExactGuest, cell: ExactCell) -> str:
                 window, _, runs = measure(guest, replace(cell, knob=knob), fresh=fresh)
                 trees.add("".join(steady_lines(window)))
                 records.setdefault(fresh, []).extend(runs.records)
-    except GuestError as error:
-        return error.sentence
+    except RunError as error:
+        return str(error)
     found = [
         f"{'boots' if fresh else 'stored'} {len(digests)}: {len(set(digests))}"
         for fresh, digests in records.items()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from runners.exact.machine.guest import ExactGuest, prepare_guest
-from runners.guest import GuestError
 from runners.guest.errors import HangError
 from runners.invoker import invoker
+from runners.process import RunError
 from tests.build import make
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -52,5 +52,5 @@ def _prepare(cpus: int) -> ExactGuest:
         return prepare_guest(invoker().cache, "6.12", lambda _: None, cpus=cpus)
     except HangError:
         raise  # it was prepared, and hangs: a defect
-    except GuestError as error:
-        pytest.skip(error.sentence)
+    except RunError as error:
+        pytest.skip(str(error))

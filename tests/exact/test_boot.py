@@ -20,7 +20,7 @@ from runners.exact.decode.digest import describe, steady_lines
 from runners.exact.machine import boot as booting
 from runners.exact.machine import snapshot
 from runners.exact.machine.guest import ExactGuest
-from runners.guest import GuestError
+from runners.process import RunError
 
 pytestmark = pytest.mark.emulated
 BOOTS = int(os.environ.get("PATHCOST_EXACT_BOOTS", "2"))
@@ -109,9 +109,9 @@ def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
     exact_guest: ExactGuest, tmp_path: Path
 ) -> None:
     machine = replace(exact_guest.machine, knobs="init=/absent rdinit=/absent")
-    with pytest.raises(GuestError) as caught:
+    with pytest.raises(RunError) as caught:
         booting.boot(machine, CELL.order, tmp_path, exact_guest.plugin)
-    assert "panicked" in caught.value.sentence
+    assert "panicked" in str(caught.value)
     assert caught.value.console
 
 
@@ -119,7 +119,7 @@ def test_a_kernel_that_says_nothing_is_not_waited_for(
     exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "SILENCE", 0.2)  # it boots, but not as fast as that
-    with pytest.raises(GuestError, match="printed nothing in 0 s"):
+    with pytest.raises(RunError, match="printed nothing in 0 s"):
         snapshot.store(exact_guest.machine, tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
@@ -129,7 +129,7 @@ def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
     exact_guest: ExactGuest, small_disk: Path
 ) -> None:
     (small_disk / "filler").write_bytes(bytes(100 << 20))
-    with pytest.raises(GuestError, match=r"could not store the machine .*No space left on device"):
+    with pytest.raises(RunError, match=r"could not store the machine .*No space left on device"):
         snapshot.store(exact_guest.machine, small_disk / "state")
 
 
@@ -144,7 +144,7 @@ def test_a_recorder_for_another_plugin_api_is_a_sentence(
     subprocess.run(["cc", "-shared", "-fPIC", "-o", newer, source], check=True)
     monkeypatch.setattr(booting, "PLUGIN", newer)
     said = "QEMU does not take the recorder: .*API version 99.*only up to version"
-    with pytest.raises(GuestError, match=said):
+    with pytest.raises(RunError, match=said):
         booting.boot(exact_guest.machine, CELL.order, tmp_path, {}, exact_guest.stored)
 
 
@@ -153,11 +153,11 @@ def test_a_workload_that_fails_in_the_guest_is_its_own_sentence(
 ) -> None:
     *setup, workload = CELL.order
     order = [*setup, (*workload, "--transport", "pigeon")]
-    with pytest.raises(GuestError, match="unknown transport"):
+    with pytest.raises(RunError, match="unknown transport"):
         booting.boot(exact_guest.machine, order, tmp_path, exact_guest.plugin, exact_guest.stored)
 
 
 def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: ExactGuest) -> None:
-    with pytest.raises(GuestError, match="cannot write /dev/full/trace"):
+    with pytest.raises(RunError, match="cannot write /dev/full/trace"):
         out = Path("/dev/full")
         booting.boot(exact_guest.machine, CELL.order, out, exact_guest.plugin, exact_guest.stored)

@@ -18,10 +18,10 @@ from runners.exact.machine.boot import EmulatedMachine
 from runners.exact.machine.checkpoints import Checkpoints, CountedCell
 from runners.exact.machine.guest import ExactGuest
 from runners.exact.machine.symbols import Symbols
-from runners.guest import GuestError
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Qemu
+from runners.process import RunError
 
 CELL = ExactCell(1, "unix", 64, "fifo")
 
@@ -190,7 +190,7 @@ def test_a_full_cache_is_a_sentence(machine: EmulatedMachine, small_disk: Path) 
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while True:
             filler.write(bytes(1 << 20))
-    with pytest.raises(GuestError, match=r"cannot keep .*No space left on device; make room"):
+    with pytest.raises(RunError, match=r"cannot keep .*No space left on device; make room"):
         Checkpoints(small_disk).get_or_count(_guest(machine), CELL, Counting(size=1 << 20))
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 

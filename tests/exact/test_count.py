@@ -13,7 +13,7 @@ import pytest
 
 from runners.exact import count
 from runners.exact.cells import ExactCell
-from runners.guest import GuestError
+from runners.process import RunError
 
 CELL = ExactCell(1, "unix", 64, "fifo", messages=46, warmup=400)
 
@@ -59,5 +59,5 @@ def test_on_two_cpus_two_runs_have_one_steady_iteration_and_differing_records_ar
 
 
 def test_runs_that_never_agree_are_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(GuestError, match="no two of 6 runs"):
+    with pytest.raises(RunError, match="no two of 6 runs"):
         measured(monkeypatch, "abcdef", 2)

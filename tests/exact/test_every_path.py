@@ -15,6 +15,7 @@ from runners.exact.knobs import NOTHING
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.invoker import invoker
+from runners.process import RunError
 
 pytestmark = [pytest.mark.emulated, pytest.mark.matrix]
 SIZES = [1, 64, 4 << 10, 64 << 10]
@@ -29,8 +30,8 @@ CANNOT = (
 def prepared(kernel: str) -> ExactGuest:
     try:
         return prepare_guest(invoker().cache, kernel, lambda _: None)
-    except guests.GuestError as error:
-        pytest.skip(error.sentence)
+    except RunError as error:
+        pytest.skip(str(error))
 
 
 def valid_or_refused(base: ExactGuest, cell: ExactCell) -> None:

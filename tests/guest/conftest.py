@@ -12,7 +12,7 @@ import pytest
 from runners import guest, options, targets
 from runners.guest.kernels import DEFAULT
 from runners.invoker import invoker
-from runners.process import Progress
+from runners.process import Progress, RunError
 from tests.collected import Collected
 from tests.guest import exactness
 
@@ -31,8 +31,8 @@ def machine(cache_folder: Path) -> guest.Guest:
     """A guest with the default kernel; skips where none can be had, with the reason."""
     try:
         return guest.prepare(cache_folder, DEFAULT, storable=True)
-    except guest.GuestError as error:
-        pytest.skip(error.sentence)
+    except RunError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session", params=[DEFAULT, *MATRIX])

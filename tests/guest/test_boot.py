@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners import guest
+from runners.process import RunError
 
 pytestmark = pytest.mark.guest
 
@@ -77,14 +78,14 @@ def _is_private(file: Path) -> bool:
 
 
 def test_a_panic_is_named(machine: guest.Guest, input_tar: Path) -> None:
-    with pytest.raises(guest.GuestError, match="kernel panicked: sysrq triggered crash") as error:
+    with pytest.raises(RunError, match="kernel panicked: sysrq triggered crash") as error:
         boot(machine, input_tar, "echo c >/proc/sysrq-trigger")
     assert error.value.console
     assert nothing_left(input_tar.parent)
 
 
 def test_a_command_that_hangs_is_stopped(machine: guest.Guest, input_tar: Path) -> None:
-    with pytest.raises(guest.GuestError, match="did not finish within 12 s") as error:
+    with pytest.raises(RunError, match="did not finish within 12 s") as error:
         boot(machine, input_tar, "echo busy; sleep 60; echo ended", timeout=12)
     assert "busy" in error.value.console
     assert "ended" not in error.value.console
@@ -92,20 +93,19 @@ def test_a_command_that_hangs_is_stopped(machine: guest.Guest, input_tar: Path) 
 
 
 def test_a_command_that_fails_says_why(machine: guest.Guest, input_tar: Path) -> None:
-    with pytest.raises(guest.CommandError, match="ended with status 7: no such probe") as error:
+    with pytest.raises(RunError, match="ended with status 7: no such probe"):
         boot(machine, input_tar, "echo half >out/file; echo no such probe >&2; exit 7")
-    assert (error.value.status, error.value.stderr) == (7, "no such probe\n")
     assert nothing_left(input_tar.parent)
 
 
 def test_an_output_that_does_not_fit_is_named(machine: guest.Guest, input_tar: Path) -> None:
-    with pytest.raises(guest.GuestError, match="cannot write its output: No space left"):
+    with pytest.raises(RunError, match="cannot write its output: No space left"):
         boot(machine, input_tar, "head -c 20M /dev/urandom >out/file")
     assert nothing_left(input_tar.parent)
 
 
 def test_a_machine_that_cannot_start_is_named(machine: guest.Guest, input_tar: Path) -> None:
-    with pytest.raises(guest.GuestError, match=r"QEMU ended with status 1: .*memory"):
+    with pytest.raises(RunError, match=r"QEMU ended with status 1: .*memory"):
         machine.run(
             input_tar,
             input_tar.parent / "out",
@@ -120,6 +120,8 @@ RUNNER = """
 import sys
 from pathlib import Path
 from runners import guest
+from runners.process import RunError
+from runners.process import RunError
 machine = guest.prepare(Path(sys.argv[1]), "6.12")
 source = Path(sys.argv[2])
 machine.run(source, source.parent / "out", ["sh", "-c", "echo up; sleep 600"], timeout=600,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners.guest.cache import Cache, read_manifest
-from runners.guest.errors import GuestError
+from runners.process import RunError
 
 RECIPE = {"packages": ["a"], "version": 1}
 
@@ -55,10 +55,10 @@ def test_another_recipe_is_another_entry(tmp_path: Path, other: dict[str, object
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     def fail(folder: Path) -> dict[str, object]:
         build(folder)
-        raise GuestError("no mirror")
+        raise RunError("no mirror")
 
     with Cache(tmp_path, silent) as cache:
-        with pytest.raises(GuestError, match="no mirror"):
+        with pytest.raises(RunError, match="no mirror"):
             cache.entry("image", RECIPE, fail)
         assert {path.name for path in tmp_path.iterdir()} == {"lock", "in-use"}
         assert cache.find("image", RECIPE) is None
@@ -103,5 +103,5 @@ def test_a_finished_cache_is_read_without_the_lock(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(GuestError, match=r"cannot write to the cache .*: \w"):
+    with pytest.raises(RunError, match=r"cannot write to the cache .*: \w"):
         Cache(tmp_path / "file", silent).lock()

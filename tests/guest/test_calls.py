@@ -13,6 +13,7 @@ import pytest
 
 from runners import guest, process, targets
 from runners.guest.kernels import DEFAULT
+from runners.process import RunError
 from tests import alone
 from tests.alone import FUNCTIONS, MESSAGES
 
@@ -32,8 +33,8 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("calls")
     try:
         machine = guest.prepare(cache_folder, kernel)
-    except guest.GuestError as error:
-        pytest.skip(error.sentence)
+    except RunError as error:
+        pytest.skip(str(error))
     with tarfile.open(folder / "in.tar", "w") as tar:
         for name in targets.PAYLOAD:
             tar.add(process.REPOSITORY / name, name, filter=targets.source_only)

@@ -19,14 +19,15 @@ from runners.exact.machine import guest as exact_guests
 from runners.exact.machine.boot import EmulatedMachine
 from runners.exact.machine.guest import ExactGuest, ready_guest
 from runners.exact.machine.symbols import Symbols
-from runners.guest import GuestError, sealed
 from runners.guest import boot as booting
+from runners.guest import sealed
 from runners.guest.boot import Guest
 from runners.guest.cache import Cache
-from runners.guest.errors import DamagedError, NotCachedError
+from runners.guest.errors import DamagedError, LackingError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Qemu
+from runners.process import RunError
 
 RECIPE: dict[str, object] = {"version": 1, "packages": ("a",)}
 CONTENT = "0123456789"
@@ -136,7 +137,7 @@ def test_a_damaged_entry_is_no_guest_for_who_may_not_build(tmp_path: Path) -> No
     _flipped(entry)
     with (
         Cache(tmp_path, lambda _: None, may_build=False) as cache,
-        pytest.raises(NotCachedError),
+        pytest.raises(LackingError),
     ):
         cache.entry("image", RECIPE, build)
 
@@ -207,7 +208,7 @@ def test_a_cell_that_fails_on_a_damaged_machine_blames_the_cache(
     rotten: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:
-        raise GuestError("the guest stopped before its command ended")
+        raise RunError("the guest stopped before its command ended")
 
     monkeypatch.setattr(counting, "measure", fail)
     cell = ExactCell(1, "unix", 64, "fifo")
@@ -235,7 +236,7 @@ def test_a_guest_that_fails_blames_the_cache(
     rotten: Callable[[str], Path], tmp_path: Path, input_tar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> Any:
-        raise GuestError("the guest's kernel panicked: Unable to mount root")
+        raise RunError("the guest's kernel panicked: Unable to mount root")
 
     monkeypatch.setattr("runners.guest.boot.watch", fail)
     machine = _machine(tmp_path)
@@ -297,9 +298,9 @@ def test_a_lock_that_is_no_file_is_a_sentence(tmp_path: Path, what: str) -> None
     }
     make[what](lock)
     cache = Cache(lock.parent, lambda _: None)
-    with pytest.raises(GuestError, match=f"{lock}") as caught:
+    with pytest.raises(RunError, match=f"{lock}") as caught:
         cache.lock()
-    assert "\n" not in caught.value.sentence
+    assert "\n" not in str(caught.value)
     assert target.read_text() == "kept"
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from runners.guest.boot import order, unpack_output
-from runners.guest.errors import GuestError
 from runners.guest.image import DISK_ID, ROOT_OPTION, partition_table
+from runners.process import RunError
 
 
 def disk(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = "") -> io.BytesIO:
@@ -40,7 +40,7 @@ def test_files_come_back(tmp_path: Path) -> None:
 def test_nothing_comes_out_beside_the_folder(tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    with pytest.raises(GuestError, match="impossible name"):
+    with pytest.raises(RunError, match="impossible name"):
         unpack_output(disk((name, b"x")), out)
     assert list(tmp_path.rglob("evil")) == []
 
@@ -65,7 +65,7 @@ def test_a_tar_that_was_cut_off_has_no_status(tmp_path: Path) -> None:
 
 def test_the_order_keeps_odd_arguments_whole() -> None:
     assert order(["echo", "a b", "it's"]) == b"#pathcost\nset -- echo 'a b' 'it'\"'\"'s'\n"
-    with pytest.raises(GuestError, match="longer than"):
+    with pytest.raises(RunError, match="longer than"):
         order(["x" * 70000])
 
 

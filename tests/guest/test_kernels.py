@@ -11,9 +11,9 @@ import pytest
 
 from runners.guest.cache import Cache
 from runners.guest.debian import PackageSources
-from runners.guest.errors import UnknownKernelError
 from runners.guest.kernels import choose, own_kernel, prepare_kernel, read_offers
 from runners.guest.qemu import Qemu
+from runners.process import UsageError
 
 PACKAGES = {
     "linux-image-5.10.0-45-cloud-amd64": "5.10.259-1",
@@ -65,12 +65,12 @@ def test_an_unknown_kernel_is_one_sentence_with_what_is_offered(tmp_path: Path, 
     sources = cast(PackageSources, NoSources())
     with (
         Cache(tmp_path, lambda _: None) as cache,
-        pytest.raises(UnknownKernelError) as error,
+        pytest.raises(UsageError) as error,
     ):
         prepare_kernel(cache, sources, Qemu(tmp_path, "", ""), name)
     assert str(error.value) == (
         f'no Debian suite offers a kernel "{name}": '
-        "take 5.10, 6.1, 6.12, 7.2, a release of theirs, or the path of a bzImage"
+        "take 5.10, 6.1, 6.12, 7.2, a release of theirs, or the path of a bzImage."
     )
 
 
@@ -88,14 +88,14 @@ def test_a_bzimage_of_ones_own_is_known_by_its_release(tmp_path: Path) -> None:
 def test_a_damaged_bzimage_is_refused_before_it_is_booted(tmp_path: Path) -> None:
     path = tmp_path / "bzImage"
     path.write_bytes(bytes(0x202) + b"HdrS" + b"\xff\x1b[31m" * 1000)
-    with pytest.raises(UnknownKernelError, match="is a damaged bzImage: it names no kernel"):
+    with pytest.raises(UsageError, match="is a damaged bzImage: it names no kernel"):
         own_kernel(path)
 
 
 def test_what_is_not_a_bzimage_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(b"\x7fELF")
-    with pytest.raises(UnknownKernelError, match="is not a bzImage"):
+    with pytest.raises(UsageError, match="is not a bzImage"):
         own_kernel(path)
-    with pytest.raises(UnknownKernelError, match="No such file"):
+    with pytest.raises(UsageError, match="No such file"):
         own_kernel(tmp_path / "nothing")

@@ -10,6 +10,7 @@ import pytest
 from analysis.predict.pairs import pairs
 from analysis.raw.watch import Watched
 from runners import guest, targets
+from runners.process import RunError
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 
@@ -32,8 +33,8 @@ wait $watcher
 def test_function_probes_count_every_turn(cache_folder: Path, tmp_path: Path, series: str) -> None:
     try:
         machine = guest.prepare(cache_folder, series)
-    except guest.GuestError as error:
-        pytest.skip(error.sentence)
+    except RunError as error:
+        pytest.skip(str(error))
     payload = tmp_path / "in.tar"
     targets.pack(payload)
     commands = "\n".join(

@@ -8,16 +8,15 @@ from typing import NoReturn
 import pytest
 
 from runners.cli import UNTOLD, run_main
-from runners.exact.run import told
 from runners.gate import told_apart
-from runners.guest import GuestError
+from runners.process import RunError
 
 LINES = ("[    0.1] starting", "[    0.2] a bell \a")
 
 
 def fail() -> NoReturn:
-    with told_apart(), told():
-        raise GuestError("the guest's kernel hangs", LINES)
+    with told_apart():
+        raise RunError("the guest's kernel hangs", LINES)
 
 
 def test_the_console_is_shown_below_the_sentence(capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact.knobs import NAME_LENGTH
-from runners.guest import GuestError, initramfs
+from runners.guest import initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.process import run
 from runners.guest.qemu import Ended, Limits, Qemu, Snapshot, explain, watch
-from runners.process import REPOSITORY, WORKLOAD
+from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
@@ -95,12 +95,8 @@ class EmulatedMachine:
         }
 
 
-class RefusedError(GuestError):
+class RefusedError(RunError):
     """The workload cannot run such a cell; the sentence is the workload's."""
-
-
-class UnknownCpuError(GuestError):
-    """QEMU does not emulate this CPU; the sentence tells what of it."""
 
 
 def cpu_option(knob: str) -> str:
@@ -153,7 +149,7 @@ def run_qemu(
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's.
 
-    The guest has `files` (path → contents) before it carries out its order. Raises GuestError
+    The guest has `files` (path → contents) before it carries out its order. Raises RunError
     beyond a limit; a machine that skips its idle time never does nothing for IDLE_SECONDS.
     """
     brought = files or {}
@@ -186,7 +182,7 @@ def boot(
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
     The machine starts from the state in `stored`, or from power-on with the same result. Raises
-    GuestError, with the console's last lines, when the order was not carried out.
+    RunError, with the console's last lines, when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
     ended = run_qemu(machine, [*options, *recorder_options(out, plugin)], order, files)
@@ -224,22 +220,22 @@ def _with_symbols(path: Path) -> bytes:
         return Path(out.name).read_bytes()
 
 
-def failure(ended: Ended) -> GuestError:
+def failure(ended: Ended) -> RunError | UsageError:
     """Why a machine that ended did not carry out its order."""
     if lacking := NOT_EMULATED.findall(ended.complaints):
         off = "".join(f"+{name}=off" for name in lacking)
         said = (
             f"QEMU does not emulate {', '.join(lacking)}; leave it out, or in MODEL switch it off"
         )
-        return UnknownCpuError(f"{said}: --knob cpu=MODEL{off}")
+        return UsageError(f"{said}: --knob cpu=MODEL{off}.")
     if unknown := NO_SUCH_CPU.search(ended.complaints):
-        return UnknownCpuError(f"QEMU knows no {unknown[1] or f'CPU feature {unknown[2]}'}")
+        return UsageError(f"QEMU knows no {unknown[1] or f'CPU feature {unknown[2]}'}.")
     for line in ended.lines:
         if line.startswith(REFUSED):
             return RefusedError(line.removeprefix(REFUSED).strip())
     for line in ended.complaints.splitlines():
         if line.startswith("pathcost: "):  # from the recorder
-            return GuestError(line.removeprefix("pathcost: "), ended.lines)
+            return RunError(line.removeprefix("pathcost: "), ended.tail)
         if match := PLUGIN_REFUSED.search(line):
-            return GuestError(f"QEMU does not take the recorder: {match[1]}", ended.lines)
+            return RunError(f"QEMU does not take the recorder: {match[1]}", ended.tail)
     return explain(ended)

@@ -57,7 +57,7 @@ class Checkpoints:
     def get_or_count(self, guest: ExactGuest, cell: ExactCell, count: Count) -> CountedCell:
         """The cell's checkpoint. Without it, count the cell, and keep the result unless it failed.
 
-        A damaged checkpoint is none. Raises GuestError where a result cannot be kept.
+        A damaged checkpoint is none. Raises RunError where a result cannot be kept.
         """
         inputs = [guest.recipe, self._code, asdict(cell), cell.order]
         key = digest(json.dumps(inputs, sort_keys=True).encode())

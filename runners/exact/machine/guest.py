@@ -21,13 +21,13 @@ from runners.exact.machine.boot import (
 from runners.exact.machine.snapshot import WORK, store
 from runners.exact.machine.symbols import Symbols, read_symbols
 from runners.exact.machine.tree import build_tree, is_tree
-from runners.guest import GuestError
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
 from runners.guest.errors import HangError
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import Limits, prepare_qemu
 from runners.guest.sealed import blame_cache
+from runners.process import RunError
 
 SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
@@ -61,11 +61,11 @@ class ExactGuest:
 
     @property
     def plugin(self) -> dict[str, str]:
-        """What the recorder has to know about this kernel. Raises GuestError."""
+        """What the recorder has to know about this kernel. Raises RunError."""
         try:
             start, end = self.symbols.extent(SWITCH)
         except ValueError:
-            raise GuestError(
+            raise RunError(
                 f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
             ) from None
         return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
@@ -93,7 +93,7 @@ def prepare_guest(
     note: Say | None = None,
     cpus: int = 1,
 ) -> ExactGuest:
-    """Everything that counting needs, from the cache or made and put there. Raises GuestError."""
+    """Everything that counting needs, from the cache or made and put there. Raises RunError."""
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
@@ -117,14 +117,14 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     if FIRST_PROGRAM in said and CONSOLE not in said:
         why = "its first program runs, but has no console: CONFIG_SERIAL_8250_CONSOLE"
         raise type(hung)(f"the guest's kernel lacks an option: {why}", lines)
-    raise type(hung)(hung.sentence, lines)
+    raise type(hung)(str(hung), lines)
 
 
 def last_words(machine: EmulatedMachine) -> list[str]:
     """The console of a machine that printed nothing, booted once more with every message on it."""
     lines: list[str] = []
     loud = replace(machine, knobs=f"{machine.knobs} {LOUD}".strip())
-    with suppress(GuestError):
+    with suppress(RunError):
         run_qemu(
             *(loud, []), on_line=lines.append,
             limits=Limits(LOUD_SECONDS, LOUD_SECONDS, IDLE_SECONDS, LOUD_WORK),
@@ -136,7 +136,7 @@ def _ready(cache: Cache, machine: EmulatedMachine, work: float | None = WORK) ->
     """The machine, stored when its kernel is quiet, and its symbols.
 
     A stored machine is found by everything that decides its state, so an outdated machine is never
-    used. Raises GuestError, and UnknownCpuError where QEMU does not emulate the machine's CPU.
+    used. Raises RunError, and UsageError where QEMU does not emulate the machine's CPU.
     """
     recipe = machine.recipe()
     cpus = "1 CPU" if machine.cpus == 1 else f"{machine.cpus} CPUs"
@@ -159,7 +159,7 @@ def _ready(cache: Cache, machine: EmulatedMachine, work: float | None = WORK) ->
         used.append(entry)
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
-    except (GuestError, ValueError):
+    except (RunError, ValueError):
         _blame_cache(machine, *used)
         raise
     return ExactGuest(machine, symbols, version, stored / "state", recipe)
@@ -175,7 +175,7 @@ def symbols_entry(
     """The folder with `symbols` and `version` of a stored machine, after `steps` that load modules.
 
     No cell reads them itself: half a second of an emulated CPU, and the same each time. Raises
-    GuestError.
+    RunError.
     """
 
     def read_once(partial: Path) -> dict[str, object]:
@@ -197,11 +197,11 @@ def _blame_cache(machine: EmulatedMachine, *used: Path) -> None:
 
 @contextmanager
 def room_in_cache(what: str, folder: Path) -> Iterator[None]:
-    """Raises GuestError where `what` cannot be written to the cache."""
+    """Raises RunError where `what` cannot be written to the cache."""
     try:
         yield
     except OSError as error:
-        raise GuestError(
+        raise RunError(
             f"cannot keep {what} in {folder}: {error.strerror}; make room there, or set "
             "PATHCOST_CACHE to another folder"
         ) from error

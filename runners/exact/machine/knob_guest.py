@@ -17,14 +17,13 @@ from runners.exact.knobs import KNOB, TEXT, Knob, module_names
 from runners.exact.machine.boot import Order, cpu_option, digest
 from runners.exact.machine.guest import ExactGuest, ready_guest, symbols_entry
 from runners.exact.machine.symbols import read_symbols
-from runners.guest import GuestError
 from runners.guest.cache import Cache, Say, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.initramfs import strip_elf
 from runners.guest.modules import module_files
 from runners.guest.process import attempt, run
 from runners.guest.qemu import LIBRARIES
-from runners.process import REPOSITORY
+from runners.process import REPOSITORY, RunError
 
 PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Program → its package, and its path in the package.
@@ -46,7 +45,7 @@ def guest_with_knob(
     """The guest in which cells with `knob` are counted, and the knob with all its steps.
 
     `base` is the guest without the knob; the transport needs `modules` and `programs`. Raises
-    GuestError, and LackingError where this kernel cannot give what the knob needs.
+    RunError, and LackingError where this kernel cannot give what the knob needs.
     """
     with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
         kernel = base.machine.kernel
@@ -94,17 +93,17 @@ def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
 
 
 def _with_loaded_symbols(cache: Cache, guest: ExactGuest, load: Order) -> ExactGuest:
-    """The guest with the functions of the modules that `load` brings. Raises GuestError."""
+    """The guest with the functions of the modules that `load` brings. Raises RunError."""
     try:
         entry = symbols_entry(cache, guest.machine, guest.stored, load, guest.files)
-    except GuestError:
+    except RunError:
         guest.blame_cache()
         raise
     return replace(guest, symbols=read_symbols(entry / "symbols"))
 
 
 def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
-    """A program and all that it loads: path in the guest → file. Raises GuestError."""
+    """A program and all that it loads: path in the guest → file. Raises RunError."""
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
@@ -135,7 +134,7 @@ def _closure(root: Path, program: str) -> list[str]:
     listing = [loader, "--library-path", libraries, "--list", root / program]
     done = attempt([str(word) for word in listing])
     if done.returncode != 0:
-        raise GuestError(f"{program} does not load: {done.stderr.strip()}")
+        raise RunError(f"{program} does not load: {done.stderr.strip()}")
     found = re.findall(r"=> (\S+) \(", done.stdout)
     inside = [f"{LIBRARIES}/{Path(path).name}" for path in found if str(root) in path]
     return [program, f"{LIBRARIES}/{loader.name}", *sorted(set(inside))]

@@ -28,7 +28,7 @@ WORK = 15.0  # seconds of processor time: Debian's kernels take 6 to 8 on a crow
 
 
 def store(machine: EmulatedMachine, state: Path, work: float | None = WORK) -> None:
-    """Boot until the kernel is quiet, and write the machine to `state`. Raises GuestError.
+    """Boot until the kernel is quiet, and write the machine to `state`. Raises RunError.
 
     Raises HangError where it says nothing in `work` seconds of processor time, or in SILENCE.
 

@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runners.guest.cache import Say
-from runners.guest.errors import GuestError
 from runners.guest.process import SEARCH
 from runners.guest.sealed import remove
-from runners.process import REPOSITORY, command
+from runners.process import REPOSITORY, RunError, command
 
 CONFIG = REPOSITORY / "runners/kernel/minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
@@ -37,7 +36,7 @@ FIXED = {
 }
 
 
-class BuildError(GuestError):
+class BuildError(RunError):
     """The tree does not build; `console` has the compiler's last lines."""
 
 
