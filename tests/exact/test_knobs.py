@@ -198,7 +198,7 @@ def test_a_kernel_without_the_module_lacks_the_knob(
 def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(said: str, sentence: str) -> None:
     error = failure(Ended(1, [], said))
     assert isinstance(error, UsageError)
-    assert re.fullmatch(sentence.replace("+", r"\+"), str(error).rstrip('.'))
+    assert re.fullmatch(sentence.replace("+", r"\+"), str(error).rstrip("."))
 
 
 def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently() -> None:
