@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run has on disk, and whose it is: its user, its lock, its temporary folders, its report.
+
+A folder of ours is locked by flock(2) as long as its run lives, so one that nobody holds belongs to
+a dead run, and the next start removes it. Processes need no such care: the kernel kills them with
+their parent (runners.process), and eBPF programs and private mounts go with them.
+"""
+
+import datetime
+import fcntl
+import json
+import os
+import pwd
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from probes.bcc.frame import TRACEFS
+from probes.messages import shown
+from runners.process import RunError, UsageError, User, version
+
+NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
+ROOT = Path("/run/pathcost")  # root's own, where no other user can write
+OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
+LOCK = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number
+HOLDER = "holder"
+FREE_SECONDS = 10  # a killed run's probes take a moment to go
+DYING = "its first process has died, and another has not ended yet"
+FORMAT = 2  # of run.json
+# A run with its figures is some 5 MB; the guest's disk with the results is sparse.
+LEAST_FREE = 100 << 20
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """The user behind sudo, or ourselves. `drop` is the (uid, gid) to change to, if any.
+
+    `named`: the user has an entry in passwd(5), and so perhaps further groups.
+    """
+
+    uid: int
+    home: Path
+    drop: User | None
+    named: bool
+
+    @property
+    def cache(self) -> Path:
+        """The folder, outside the repository, for everything that can be made again."""
+        if given := os.environ.get("PATHCOST_CACHE"):
+            return Path(given).absolute()
+        base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
+        return Path(base or self.home / ".cache") / "pathcost"
+
+    def own(self, folder: Path) -> None:
+        """Give a folder with all in it to the user behind sudo, if there is one."""
+        if self.drop is not None:
+            descriptor = open_folder(folder)
+            try:
+                give(descriptor, self.drop)
+            finally:
+                os.close(descriptor)
+
+
+def invoker() -> Invoker:
+    """Read SUDO_UID and SUDO_GID, which mean nothing unless we are root. Raises UsageError."""
+    uid, drop = os.getuid(), None
+    if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        given = os.environ["SUDO_UID"], os.environ.get("SUDO_GID", "")
+        if not all(re.fullmatch("[0-9]{1,10}", n) and int(n) < NOBODY_AT_ALL for n in given):
+            raise UsageError(
+                f"SUDO_UID is {shown(given[0])} and SUDO_GID {shown(given[1])}, which are no user "
+                "and group: unset both, or run it with sudo, which sets them."
+            )
+        drop = int(given[0]), int(given[1])
+        uid = drop[0]
+    try:
+        return Invoker(uid, Path(pwd.getpwuid(uid).pw_dir), drop, True)
+    except KeyError:
+        return Invoker(uid, Path(os.environ.get("HOME", "/")), drop, False)
+
+
+def open_folder(path: Path | str, above: int | None = None) -> int:
+    """Open a folder, and never what a link in its place leads to. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+
+
+def give(folder: int, user: User) -> None:
+    """Change the owner of an open folder and of all in it.
+
+    Children come before their parents, and no path is looked up twice: so the new owner cannot put
+    another file in the place of one whose turn comes later.
+    """
+    for name in os.listdir(folder):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            child = open_folder(name, folder)
+            try:
+                give(child, user)
+            finally:
+                os.close(child)
+        else:
+            os.chown(name, *user, dir_fd=folder, follow_symlinks=False)
+    os.fchown(folder, *user)
+
+
+def make_folder(above: Path, name: str, mode: int = 0o777) -> tuple[Path, int]:
+    """Make a folder that nobody else has; the descriptor holds its lock. Raises OSError."""
+    while True:
+        path = above / f"{name}.pathcost-{secrets.token_hex(4)}"
+        path.mkdir(mode)
+        with suppress(FileNotFoundError):  # another start has taken it before we could lock it
+            descriptor = open_folder(path)
+            with suppress(OSError):  # a file system without locks, or another start holds it
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists():
+                return path, descriptor
+            os.close(descriptor)
+
+
+def sweep(above: Path) -> list[str]:
+    """Remove our folders in `above` that no living run holds; the names of all that is removed."""
+    removed = []
+    for path in sorted(above.iterdir()):
+        if OURS.fullmatch(path.name):
+            with suppress(OSError):  # somebody holds it, or it is another user's, or no folder
+                descriptor = open_folder(path)
+                try:
+                    if os.fstat(descriptor).st_uid == os.geteuid():
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        removed += _remove_dead(path)
+                finally:
+                    os.close(descriptor)
+    return removed
+
+
+def _remove_dead(path: Path) -> list[str]:
+    """Remove a dead run's folder, and those elsewhere to which it has links."""
+    links = [entry.readlink() for entry in path.iterdir() if entry.is_symlink()]
+    removed = []
+    for folder in [link for link in links if OURS.fullmatch(link.name)] + [path]:
+        status = folder.lstat() if os.path.lexists(folder) else None
+        if status and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(str(folder))
+    return removed
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """Root's folder for a run: other users may traverse it but not list it. Raises RunError."""
+    try:
+        ROOT.mkdir(mode=0o711, exist_ok=True)
+        status = ROOT.lstat()
+    except OSError as error:
+        raise RunError(f"{ROOT} cannot be made ({error.strerror}): probes need it.") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
+        raise RunError(f"{ROOT} is not a folder in which only root can write: remove it.")
+    try:
+        folder, descriptor = make_folder(ROOT, "run", 0o711)
+    except OSError as error:
+        raise RunError(f"root cannot write in {ROOT} ({error.strerror}).") from error
+    try:
+        folder.chmod(0o711)  # whatever the umask is
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # follows no link, whoever owns what is below
+        os.close(descriptor)
+
+
+class Scratch:
+    """The temporary folders of one run, for its user; `scratch` removes them."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._held: list[tuple[Path, int]] = []
+
+    def folder(self, above: Path, name: str = "", mode: int = 0o777) -> Path:
+        """Make a folder in `above`, from which what dead runs left goes first. Raises OSError."""
+        for removed in sweep(above):
+            self._say(f"removed what a killed run had left: {removed}")
+        path, descriptor = make_folder(above, name, mode)
+        self._held.append((path, descriptor))
+        if len(self._held) > 1:  # a link, by which a later start with another --out finds it
+            (self._held[0][0] / f"link{len(self._held)}").symlink_to(path.absolute())
+        return path
+
+    def close(self) -> None:
+        """Remove what is still there under the name that it was made with."""
+        for path, descriptor in reversed(self._held):
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
+
+
+@contextmanager
+def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
+    """Temporary folders until the block ends; tempfile's own are in the first of them."""
+    folders, before = Scratch(say), tempfile.tempdir
+    try:
+        # Others may traverse but not list: what root starts as nobody has a folder below.
+        tempfile.tempdir = str(folders.folder(Path(tempfile.gettempdir()), "run", 0o711))
+        yield folders
+    finally:
+        tempfile.tempdir = before
+        folders.close()
+
+
+@contextmanager
+def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
+    """Hold the lock of the one run that may measure. Raises RunError, naming who has it.
+
+    It is a flock(2) on the root folder of tracefs, which only root can open and of which a kernel
+    has one: so it also holds between containers. A kernel without tracefs, or a container that may
+    not mount it, has a file of its own, and there is no lock between such containers. Every process
+    that measures inherits the descriptor, so the lock is free when the last of them has ended.
+    """
+    notes.mkdir(mode=0o711, exist_ok=True)
+    holder = notes / HOLDER
+    if (place / "events").is_dir():
+        descriptor = open_folder(place)
+    else:
+        descriptor = os.open(holder, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        _take(descriptor, holder)
+        holder.write_text(str(os.getpid()), encoding="ascii")
+        os.environ[LOCK] = str(descriptor)
+        yield
+    finally:
+        if os.environ.pop(LOCK, ""):
+            holder.write_text("", encoding="ascii")
+        os.close(descriptor)
+
+
+def _take(descriptor: int, holder: Path) -> None:
+    deadline = time.monotonic() + FREE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            name = _holder_name(holder)
+            if name != DYING or time.monotonic() > deadline:
+                raise RunError(
+                    f"another run is measuring on this machine ({name}), and two at once would "
+                    "spoil both: wait until it has ended."
+                ) from None
+            time.sleep(0.05)
+
+
+def _holder_name(holder: Path) -> str:
+    try:
+        pid = int(holder.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return "in another container"
+    try:
+        started = Path(f"/proc/{pid}").stat().st_mtime
+    except OSError:
+        return DYING
+    return f"process {pid}, for {max(0, int((time.time() - started) // 60))} min"
+
+
+def inherited() -> tuple[int, ...]:
+    """The lock's descriptor, for the processes that we start; nothing where there is no lock."""
+    return tuple(int(number) for number in os.environ.get(LOCK, "").split())
+
+
+def place(out: Path | None, reports: Path) -> Path:
+    """Where the run's folder will be. Raises UsageError where it cannot be there."""
+    destination = out.absolute() if out else reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    if destination.is_dir():
+        if any(destination.iterdir()):
+            raise UsageError(
+                f"--out {destination} holds files already: name a new or an empty folder."
+            )
+    elif destination.exists():
+        raise UsageError(f"--out {destination} is not a folder: name a new or an empty one.")
+    above = next(folder for folder in destination.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise UsageError(f"--out {destination} cannot be made, as {above} is not a folder.")
+    total, _, free = shutil.disk_usage(above)
+    # A file system of no size, such as /proc, refuses with a better sentence when it is written to.
+    if total and free < LEAST_FREE:
+        raise UsageError(
+            f"{above} has only {free >> 20} MiB free, and a run needs "
+            f"{LEAST_FREE >> 20}: make room, or choose another place with --out."
+        )
+    return destination
+
+
+class RunFolder:
+    """The folder while it is being filled: `commit` moves it to its destination."""
+
+    def __init__(self, destination: Path, temporary: Scratch) -> None:
+        self.destination = destination
+        above = destination.parent
+        try:
+            above.mkdir(parents=True, exist_ok=True)
+            self.path = temporary.folder(above, f".{destination.name}")
+        except OSError as error:
+            raise UsageError(
+                f"the run's folder cannot be made in {above} ({error.strerror}): "
+                "choose another place with --out."
+            ) from error
+        self.raw = self.path / "raw"
+        self.raw.mkdir()
+
+    def commit(self, manifest: str) -> None:
+        """Write run.json, and move the folder."""
+        self.write_manifest(manifest)
+        self.path.rename(self.destination)
+
+    def write_manifest(self, manifest: str) -> None:
+        """Write run.json, so that the analysis can read what is there so far."""
+        (self.path / "run.json").write_text(manifest, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """run.json: made when the measuring begins, written when it is complete."""
+
+    options: Mapping[str, Any]
+    argv: Sequence[str]
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
+    began: float = field(default_factory=time.monotonic)
+
+    def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:
+        """The whole file. `parts`: targets, exact, preflight and missing, where there are any."""
+        entries = {
+            "format": FORMAT,
+            "name": destination.name,
+            "pathcost": version(),
+            "command": ["./runners/run.sh", *self.argv],
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - self.began, 1),
+            "seconds_by_step": seconds_by_step,
+            "options": {**self.options, "out": str(destination)},
+            **{"targets": [], "preflight": [], "missing": []},
+            **parts,
+        }
+        return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
