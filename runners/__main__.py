@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""run.sh, which under sudo is two processes (see runners.monitor)."""
+"""run.sh, which under sudo is two processes (see runners.host.root)."""
 
 import os
 import signal
 import sys
 
 from runners import cli
-from runners.root import CHANNEL
+from runners.host.root import CHANNEL
 
 if __name__ == "__main__":
     # All imports come first, while run.sh still holds signals back: Python would remember an
     # interrupt in the middle of one, and end by it whatever we do.
     if os.geteuid() == 0 and CHANNEL not in os.environ:
-        from runners.monitor import main
+        from runners.host.root import main
     else:
         from runners.main import main
     status = cli.run_main(lambda: main(sys.argv[1:]))

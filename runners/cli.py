@@ -5,10 +5,8 @@ import argparse
 import select
 import signal
 import sys
-import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import NoReturn
 
 from probes.messages import SentenceError, complain, drop_output, failure, open_streams, shown
@@ -21,7 +19,6 @@ STATUS = (
 )
 WIDTH = 100
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,12 +49,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see ./runners/{self.prog} --help).")
-
-
-def version() -> str:
-    """The version of pathcost, which pyproject.toml has."""
-    text = PROJECT.read_text(encoding="utf-8")
-    return str(tomllib.loads(text)["project"]["version"])
 
 
 def run_main(work: Callable[[], int]) -> int:

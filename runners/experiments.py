@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
+from runners.host.root import Root
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS
 from runners.programs.experiment import experiment
 from runners.programs.probes import Probes
-from runners.root import Root
 
 
 def durations(names: Iterable[str]) -> dict[str, int]:

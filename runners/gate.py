@@ -42,12 +42,12 @@ def gate(options: Options, argv: list[str]) -> int:
     with told_apart():
         with session.progress.step("set-up"):
             python = session.set_up("--exact")
-        with session.journal() as journal:
-            # Until both are there, a folder that the journal clears: half a pair judges nothing.
-            pair = journal.add(destination.parent, f".{destination.name}")
+        with session.scratch() as scratch:
+            # Until both are there, a folder that is cleared: half a pair judges nothing.
+            pair = scratch.folder(destination.parent, f".{destination.name}")
             for name, kernel in kernels.items():
                 counting = replace(session, options=replace(options, kernels=(kernel,)))
-                exact.run(counting, pair / name, journal, argv, destination / name)
+                exact.run(counting, pair / name, scratch, argv, destination / name)
             pair.rename(destination)
         base = stored or destination / BASE
         shown = [options.shown] if options.shown else []

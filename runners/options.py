@@ -10,10 +10,10 @@ from typing import Any
 
 from runners import cell as factors
 from runners import guest
-from runners.cli import STATUS, Parser, version
+from runners.cli import STATUS, Parser
 from runners.guest.kernels import DEFAULT
 from runners.host.scripts import instruments, read_scripts
-from runners.process import UsageError
+from runners.process import UsageError, version
 from runners.values import (
     MILLIONS,
     allowance,

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import IO, Any
 from probes.messages import SentenceError
 
 REPOSITORY = Path(__file__).parent.parent
+PROJECT = REPOSITORY / "pyproject.toml"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
@@ -27,6 +29,11 @@ OVERDUE = 124  # the status of what took longer, as of timeout(1)
 # Without a terminal no line can change: each step prints a line, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
 BAR = 20  # characters
+
+
+def version() -> str:
+    """The version of pathcost, which pyproject.toml has."""
+    return str(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 
 class UsageError(SentenceError):

@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import missing, reason
-from runners import guest, preflight, targets
+from runners import guest, targets
 from runners.cell import Plan
 from runners.exact import run as exact
 from runners.experiments import Experiments
-from runners.folder import Manifest, RunFolder
 from runners.guest.cache import Cache
 from runners.guest.qemu import stopping
+from runners.host import preflight
+from runners.host.root import Root
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, planner_of
 from runners.plan.planner import OptionsPlanner, plans_of, targets_of
 from runners.plan.refusals import accept, refuse_cells
 from runners.process import RunError, attempt
-from runners.root import Root
 from runners.session import Session
 from runners.show import intention
+from runners.store import Manifest, RunFolder
 
 ANSWER_SECONDS = 10  # of a tool whose options claims name
 COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
@@ -78,8 +79,8 @@ def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Pat
     """Count the instructions of an emulated machine. This kernel and its probes take no part."""
     with session.progress.step("set-up"):
         python = session.set_up("--exact")
-    with session.journal() as journal:
-        exact.run(session, destination, journal, argv)
+    with session.scratch() as scratch:
+        exact.run(session, destination, scratch, argv)
     return python
 
 
@@ -87,11 +88,12 @@ def measure_with_probes(session: Session, destination: Path, argv: list[str]) ->
     """Everything that only one run at a time may do."""
     root = session.need_root()
     root.mounts()
-    removed = root.lock()
-    with session.journal(removed) as journal:
-        folder = RunFolder(destination, journal)
+    for name in root.lock():
+        session.note_removed(name)
+    with session.scratch() as scratch:
+        folder = RunFolder(destination, scratch)
         prepared = prepare(session)
-        manifest = Manifest(session.options, argv)
+        manifest = Manifest(session.options.effective(), argv)
         parts = collect(session, prepared, root, folder, manifest)
         folder.commit(manifest.text(destination, session.progress.seconds, **parts))
     return prepared.python

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from runners import leftovers, preflight
 from runners.guest.cache import hold
+from runners.host import preflight
+from runners.host.root import OwnProgram, Root, RootProgram
 from runners.host.workload import MAKE_AGAIN
-from runners.invoker import Invoker, invoker
-from runners.leftovers import Journal
 from runners.options import Options
 from runners.process import (
     ANSWER_SECONDS,
@@ -28,7 +27,7 @@ from runners.process import (
     command,
     last_line,
 )
-from runners.root import OwnProgram, Root, RootProgram
+from runners.store import Invoker, Scratch, invoker, scratch
 
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
@@ -51,17 +50,16 @@ class Session:
         return self.root
 
     @contextmanager
-    def journal(self, removed: Sequence[str] = ()) -> Iterator[Journal]:
-        """Clear what dead runs left, and have temporary files where the next run finds them."""
+    def scratch(self) -> Iterator[Scratch]:
+        """Temporary folders, and a cache that nobody clears meanwhile; what dead runs left goes."""
         with suppress(OSError):  # what cannot be locked cannot be cleared either
             hold(self.invoker.cache.resolve(), self.progress.say)
-        with leftovers.journal(self.invoker.cache) as journal:
-            for name in (*removed, *leftovers.sweep(self.invoker.cache)):
-                self.progress.note(f"removed what a killed run had left: {name}")
-            tempfile.tempdir = str(journal.add(Path(tempfile.gettempdir()), "run"))
-            # Others may traverse but not list: what root starts as nobody has a folder below.
-            Path(tempfile.tempdir).mkdir(mode=0o711)
-            yield journal
+        with scratch(self.note_removed) as folders:
+            yield folders
+
+    def note_removed(self, name: str) -> None:
+        """Name a thing that a dead run had left."""
+        self.progress.note(f"removed what a killed run had left: {name}")
 
     def set_up(self, *arguments: str) -> Path:
         """Run setup.sh; the Python of the analysis, whose environment is its last line.

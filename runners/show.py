@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from runners import cell as factors
-from runners import experiments, preflight
+from runners import experiments
 from runners.cell import Plan
 from runners.cli import WIDTH
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
+from runners.host import preflight
 from runners.host.scripts import instruments
 from runners.options import Options
 from runners.plan.claims import ClaimsPlanner, Needs, planner_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from runners.cli import WIDTH
 from runners.guest.cache import hold
 from runners.guest.contents import foreign, kept, megabytes, total
-from runners.invoker import invoker
 from runners.options import Options
 from runners.process import RunError, UsageError
+from runners.store import invoker
 
 COLUMNS = "{:20}{:52}{:>9}  {}"
 

@@ -127,7 +127,11 @@ def make_folder(above: Path, name: str, mode: int = 0o777) -> tuple[Path, int]:
 def sweep(above: Path) -> list[str]:
     """Remove our folders in `above` that no living run holds; the names of all that is removed."""
     removed = []
-    for path in sorted(above.iterdir()):
+    try:
+        entries = sorted(above.iterdir())
+    except OSError:  # it may be written to and not read
+        return []
+    for path in entries:
         if OURS.fullmatch(path.name):
             with suppress(OSError):  # somebody holds it, or it is another user's, or no folder
                 descriptor = open_folder(path)

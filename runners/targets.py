@@ -18,10 +18,10 @@ from runners import guest
 from runners.cell import Cell, CellRun, Pass, Plan
 from runners.guest.boot import stored_guest
 from runners.guest.cache import Cache
-from runners.invoker import Invoker
+from runners.host.root import Root
 from runners.options import Options
 from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, last_line
-from runners.root import Root
+from runners.store import Invoker
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from probes.messages import shown
-from runners import folder, prices
+from runners import prices
 from runners.cli import Parser
-from runners.invoker import invoker
+from runners.host.root import Root
 from runners.options import parse as parse_run
 from runners.process import RunError, UsageError, last_line
-from runners.root import Root
 from runners.session import Session
+from runners.store import invoker, place
 from runners.values import duration, path, size, whole_number
 
 SECONDS, LONGEST = 10, 3600
@@ -132,7 +132,7 @@ def watch(argv: list[str]) -> int:
     for pid in given.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
-    destination = folder.place(given.out, Path("reports"))
+    destination = place(given.out, Path("reports"))
     session = session_of(given)
     if session.root is None:
         raise RunError("watching needs root, for its probes: sudo ./runners/run.sh --watch")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runners.invoker import invoker
 from runners.process import REPOSITORY, RunError
 from runners.programs import engine
+from runners.store import invoker
 
 
 def make(folder: Path, *targets: str) -> None:

@@ -10,9 +10,8 @@ from runners.box import disk, emulator, root
 from runners.cli import DONE, STATUS, Parser, run_main
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
-from runners.invoker import invoker
-from runners.leftovers import journal, sweep
 from runners.process import Progress, RunError, UsageError
+from runners.store import invoker, scratch
 
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes
 # Bytes beside the box: root, disk, and their packed form.
@@ -78,23 +77,21 @@ def make(box: Path, with_guest: bool) -> None:
     who, progress = invoker(), Progress()
     # Root's own cache: what lies in the user's may not be what it was.
     cache = who.cache if who.drop is None else Path(pwd.getpwuid(0).pw_dir, ".cache/pathcost")
-    with journal(cache) as notes:
-        sweep(cache)
+    with scratch(progress.note) as folders:
         # Beside the box: /tmp may be too small, or allow no devices.
-        scratch = notes.add(box.parent, ".box")
         with disk.written(box.parent, instead):
-            scratch.mkdir()
-        scratch.chmod(0o755)
-        system = scratch / "root"
+            made = folders.folder(box.parent, ".box")
+        made.chmod(0o755)
+        system = made / "root"
         with progress.step("box: root"):
-            root.install(system, scratch, progress.say)
+            root.install(system, made, progress.say)
         if with_guest:
             with progress.step("box: guest"):
                 root.add_guest(system, cache, DEFAULT_KERNEL, progress.say)
         with progress.step("box: disk"):
-            disk.write_bootable(system, scratch / "disk.raw")
+            disk.write_bootable(system, made / "disk.raw")
         with progress.step("box: packing"):
-            disk.pack(scratch / "disk.raw", box, scratch)
+            disk.pack(made / "disk.raw", box, made)
     if who.drop:
         os.chown(box, *who.drop, follow_symlinks=False)
     progress.note(f"{box}: {box.stat().st_size >> 20} MiB")

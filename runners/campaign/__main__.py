@@ -17,11 +17,10 @@ from runners.campaign.jobs import Wanted, find_counted, jobs_for, wanted_cells
 from runners.campaign.plan import read
 from runners.cli import Parser
 from runners.exact.run import plan_cells
-from runners.folder import Manifest, RunFolder
-from runners.leftovers import Journal
 from runners.plan.refusals import accept
 from runners.process import REPOSITORY, RunError
 from runners.session import Session
+from runners.store import Manifest, RunFolder, Scratch
 from runners.values import choice, path, whole_number
 
 DESCRIPTION = """\
@@ -50,10 +49,10 @@ class Campaign:
         lacking = sum(map(len, self.jobs.values()))
         counted = len(self.wanted) - lacking
         progress.note(f"{len(self.wanted)} cells, {counted} counted already; {len(self.jobs)} jobs")
-        with self.session.journal() as journal:
+        with self.session.scratch() as scratch:
             self.count(lacking)
             times = self.time()
-            found, lost = self.gather(journal)
+            found, lost = self.gather(scratch)
         run, status = self.folder / "run", cli.FAILED
         if found.entries and found.raw:
             status = self.session.analyse(python, str(run))
@@ -101,11 +100,11 @@ class Campaign:
                 self.engine.run(self.folder, lack, lambda: None)
         return [self.folder / what / host for host in timed.hosts]
 
-    def gather(self, journal: Journal) -> tuple[Gathered, list[str]]:
+    def gather(self, scratch: Scratch) -> tuple[Gathered, list[str]]:
         """Make the run of all that was counted, in place of the last one; what is lost, and why."""
         counted = find_counted(self.folder / "jobs")
-        run = RunFolder(self.folder / "run", journal)
-        manifest = Manifest(self.session.options, self.engine.plan.argv)
+        run = RunFolder(self.folder / "run", scratch)
+        manifest = Manifest(self.session.options.effective(), self.engine.plan.argv)
         with self.session.progress.step("gathering"):
             found = gather(run.path, "run", self.wanted, counted)
         lost = [f"{cell}: {error.splitlines()[0]}" for cell, error in found.failed.items()]
@@ -123,7 +122,7 @@ class Campaign:
         seconds = self.session.progress.seconds
         text = manifest.text(run.destination, seconds, exact=entries, missing=found.missing)
         if run.destination.exists():
-            run.destination.rename(journal.add(self.folder, ".earlier"))
+            run.destination.rename(scratch.folder(self.folder, ".earlier"))
         run.commit(text)
         return found, lost
 

@@ -25,13 +25,13 @@ def main(argv: list[str]) -> int:
     (cells,) = [cells for _, cpus, cells in every if cpus == job["cpus"]]
     chosen = tuple(cell for cell in cells if str(cell.id) in job["cells"])
     work = job["kernel"], job["cpus"], chosen
-    with session.journal() as journal:
+    with session.scratch() as scratch:
         if what == "machine":
             exact.Station(Path(), session.invoker, kept, session.progress).prepare(work, {})
             return cli.DONE
         with own_cpu():
             run = Path("runs", name).absolute()
-            exact.run(session, run, journal, job["argv"], part=(work, kept))
+            exact.run(session, run, scratch, job["argv"], part=(work, kept))
     kept.forget()
     return cli.DONE
 

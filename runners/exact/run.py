@@ -16,13 +16,11 @@ from runners.exact.knobs import Knob, find
 from runners.exact.machine.checkpoints import Checkpoints
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
-from runners.folder import Manifest, RunFolder
 from runners.guest.errors import LackingError
-from runners.invoker import Invoker
-from runners.leftovers import Journal
 from runners.options import Options
 from runners.process import Progress, RunError, UsageError
 from runners.session import Session
+from runners.store import Invoker, Manifest, RunFolder, Scratch
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
@@ -39,7 +37,7 @@ Counted = tuple[dict[str, Any], dict[ExactCell, Reason]]
 def run(
     session: Session,
     destination: Path,
-    journal: Journal,
+    scratch: Scratch,
     argv: list[str],
     moved_to: Path | None = None,
     part: tuple[Work, Checkpoints] | None = None,
@@ -51,8 +49,8 @@ def run(
     """
     options = session.options
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
-    folder = RunFolder(destination, journal)
-    manifest = Manifest(options, argv)
+    folder = RunFolder(destination, scratch)
+    manifest = Manifest(options.effective(), argv)
     (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
     station = Station(folder.raw, session.invoker, kept, session.progress)
     try:

@@ -60,7 +60,7 @@ KINDS = (
         0,
     ),
 )
-LOCKS = {"lock", "in-use", "running"}  # ours, and never removed: a lock holds for one file only
+LOCKS = {"lock", "in-use"}  # ours, and never removed: a lock holds for one file only
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from runners.guest.cache import Cache, read_manifest
 from runners.guest.debian import TRIXIE, PackageSources, unpack
 from runners.guest.errors import HangError
 from runners.guest.process import attempt, environment
-from runners.lock import inherited
 from runners.process import RunError, command
+from runners.store import inherited
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
 UNUSED = (

@@ -14,8 +14,8 @@ from probes.reasons import ReasonError, missing, reason
 from runners.cell import CellRun
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.host.programs import Program, Programs
-from runners.lock import inherited
 from runners.process import command, stop
+from runners.store import inherited
 
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60

@@ -10,10 +10,10 @@ from runners import guest
 from runners.cell import Cell, Plan
 from runners.exact import run as exact
 from runners.exact.machine.tree import is_tree
-from runners.folder import place
 from runners.host.workload import MAKE_AGAIN
 from runners.options import Options
 from runners.process import OVERDUE, REPOSITORY, WORKLOAD, RunError, UsageError, attempt
+from runners.store import place
 
 CHECK_SECONDS = 10
 

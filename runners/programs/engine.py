@@ -17,12 +17,12 @@ from pathlib import Path
 from runners import cli
 from runners.guest.cache import Say
 from runners.host.workload import private_directory
-from runners.invoker import invoker
 from runners.process import UsageError
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as
 from runners.programs.program import Case, Program, find
 from runners.programs.service import Service
+from runners.store import invoker
 
 __all__ = ["Service", "find", "prepared", "running", "serving"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from probes.reasons import add
-from runners.root import Root, RootProgram
+from runners.host.root import Root, RootProgram
 
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat

@@ -22,12 +22,9 @@ from typing import TextIO
 
 from runners import guest
 from runners.box import disk, emulator
-from runners.folder import place
 from runners.guest.process import find_program
-from runners.invoker import Invoker, invoker
-from runners.leftovers import journal, sweep
-from runners.lock import measuring
 from runners.process import REPOSITORY, RunError, UsageError, command, stop
+from runners.store import Invoker, invoker, measuring, place, scratch
 from tests.box.libvirt import NAME, libvirt
 
 # libvirt writes this file, where it may write; at the end it is moved beside the transcript.
@@ -138,14 +135,12 @@ def prove(
     """
     _check(box, out, patience)
     who = invoker()
-    with measuring(), journal(who.cache) as notes, ExitStack() as stack:
-        sweep(who.cache)
-        home = notes.add(box.parent, f".{NAME}")
+    with measuring(), scratch() as folders, ExitStack() as stack:
         with disk.written(out, "choose another place with --out"):
             out.mkdir(exist_ok=True)
         stack.callback(_give_away, who, out)
         with disk.written(box.parent, "copy the box to another folder"):
-            home.mkdir()
+            home = folders.folder(box.parent, f".{NAME}")
         home.chmod(0o755)  # libvirt's own user starts the emulator in it
         chosen = _prepare(home, driver, who)
         try:

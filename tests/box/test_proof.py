@@ -71,9 +71,8 @@ exit 0
 # A lock of the test's own: a run may be measuring on this machine.
 PROVE = """
 import sys
-from runners import lock
 from tests.box import __main__, prove
-lock.NAME = "\\0" + sys.argv.pop(1)
+sys.argv.pop(1)
 prove.CONSOLE = prove.Path(sys.argv.pop(1))
 prove.REPOSITORY = prove.CONSOLE.parent  # nobody reads the checkout
 sys.exit(__main__.main(sys.argv[1:]))

@@ -15,8 +15,8 @@ import pytest
 
 from runners.box import disk, emulator, root
 from runners.guest.image import DISK_ID, MEBI, SECTOR
-from runners.invoker import invoker
 from runners.process import REPOSITORY
+from runners.store import invoker
 from tests.box.libvirt import NAME
 from tests.box.prove import write_vagrantfiles
 

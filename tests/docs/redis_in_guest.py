@@ -18,8 +18,8 @@ from pathlib import Path
 
 from runners import guest, targets
 from runners.guest.kernels import DEFAULT
-from runners.invoker import invoker
 from runners.programs import engine
+from runners.store import invoker
 from tests.alone import FUNCTIONS
 
 SHORT, LONG = 50, 250  # requests

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.folder import place
 from runners.process import REPOSITORY
+from runners.store import place
 from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from runners import mounts
+from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
 
 SECONDS = 900
@@ -93,7 +93,7 @@ def run(step: Step, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         timeout=SECONDS,
-        preexec_fn=mounts.private if root else None,
+        preexec_fn=mount_tracing if root else None,
     )
     if done.returncode:
         raise RuntimeError(f"{step.name}: status {done.returncode}\n{done.stderr[-2000:]}")

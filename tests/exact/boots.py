@@ -20,8 +20,8 @@ from runners.exact.knobs import NOTHING
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
 from runners.guest.kernels import DEFAULT
-from runners.invoker import invoker
 from runners.process import RunError
+from runners.store import invoker
 
 # How often a boot and the stored machine are measured: on two CPUs each time until two runs agree.
 TIMES = {1: {True: 2, False: 1}, 2: {True: 1, False: 1}}

@@ -10,8 +10,8 @@ import pytest
 
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.guest.errors import HangError
-from runners.invoker import invoker
 from runners.process import RunError
+from runners.store import invoker
 from tests.build import make
 
 REPOSITORY = Path(__file__).parent.parent.parent

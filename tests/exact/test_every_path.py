@@ -14,8 +14,8 @@ from runners.exact.count import count, payload_is_followed
 from runners.exact.knobs import NOTHING
 from runners.exact.machine.guest import ExactGuest, prepare_guest
 from runners.exact.machine.knob_guest import guest_with_knob
-from runners.invoker import invoker
 from runners.process import RunError
+from runners.store import invoker
 
 pytestmark = [pytest.mark.emulated, pytest.mark.matrix]
 SIZES = [1, 64, 4 << 10, 64 << 10]

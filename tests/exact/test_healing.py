@@ -12,8 +12,8 @@ import pytest
 
 from runners.exact.machine.guest import ExactGuest
 from runners.guest import sealed
-from runners.invoker import invoker
 from runners.process import REPOSITORY
+from runners.store import invoker
 
 pytestmark = pytest.mark.emulated
 ONE_CELL = (

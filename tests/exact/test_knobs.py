@@ -28,8 +28,8 @@ from runners.guest.errors import LackingError
 from runners.guest.kernels import Kernel
 from runners.guest.modules import module_files
 from runners.guest.qemu import Ended
-from runners.invoker import invoker
 from runners.process import RunError, UsageError
+from runners.store import invoker
 from tests.exact.conftest import REPOSITORY
 
 CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)

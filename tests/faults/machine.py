@@ -31,7 +31,7 @@ ROLES = {
     "perf": "perf",
     "bcc": "bcc",
     "setup.sh": "set-up",
-    "runners.preflight": "preflight",
+    "runners.host.preflight": "preflight",
     "analysis": "analysis",
     "runners": "runner",
     "run.sh": "runner",

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from runners.invoker import invoker
+from runners.store import invoker
 from tests.faults.campaign import Results, latest
 from tests.faults.machine import Places, difference, role, snapshot
 from tests.faults.sandbox import CHECKOUT

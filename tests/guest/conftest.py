@@ -11,8 +11,8 @@ import pytest
 
 from runners import guest, options, targets
 from runners.guest.kernels import DEFAULT
-from runners.invoker import invoker
 from runners.process import Progress, RunError
+from runners.store import invoker
 from tests.collected import Collected
 from tests.guest import exactness
 

@@ -19,9 +19,9 @@ from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import options, process, targets
 from runners.cell import CellRun, Pass
-from runners.invoker import invoker
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
+from runners.store import invoker
 from tests.analysis.make_run import manifest
 from tests.collected import Collected
 from tests.guest import test_counts

@@ -16,9 +16,9 @@ from probes.paths import Place, read_paths
 from runners import guest, options, targets
 from runners.cell import CellRun, Pass, Plan
 from runners.guest.kernels import DEFAULT
-from runners.invoker import invoker
 from runners.plan import cells
 from runners.process import Progress
+from runners.store import invoker
 from tests.collected import Collected, datagrams, segments_again
 from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
 

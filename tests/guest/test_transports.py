@@ -9,10 +9,10 @@ import pytest
 
 from runners import options, targets
 from runners.cell import PATTERNS, TRANSPORTS, CellRun, Pass, Plan
-from runners.invoker import invoker
 from runners.plan import cells
 from runners.plan.planner import OptionsPlanner
 from runners.process import Progress
+from runners.store import invoker
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,12 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from runners import mounts
 from runners.host import ftrace
-from runners.invoker import invoker
-from runners.lock import HOLDER
+from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
-from runners.workspace import ROOT
+from runners.store import ROOT, invoker, open_folder
 
 PATIENCE = 120
 
@@ -38,6 +39,7 @@ class RunSh:
     out: Path
     process: subprocess.Popen[str]
     word: str
+    temporary: Path
     seen: list[int] = field(default_factory=list)
 
     def descendants(self, name: str = "") -> list[int]:
@@ -67,34 +69,50 @@ class RunSh:
     def left_behind(self) -> list[str]:
         """Processes, temporary folders, tracing and half reports of this run."""
         found = [f"process {pid}" for pid in self.descendants()]
-        found += map(str, Path("/tmp").glob("run.pathcost-*"))
-        found += [str(path) for path in ROOT.glob("*") if path.name != HOLDER]
+        found += map(str, self.temporary.iterdir())
+        found += [str(path) for path in ROOT.glob("run.*") if not is_held(path)]
         found += map(str, ftrace.stale())
         found += map(str, self.out.parent.glob(f".{self.out.name}*"))
         return found
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a living run has this folder: then it is not ours."""
+    descriptor = open_folder(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 @pytest.fixture
 def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
-    """Start run.sh with `--out` in a fresh folder."""
-    mounts.private()  # to see what is left in tracefs
+    """Start run.sh with `--out` and temporary files in folders of this test."""
+    mount_tracing()  # to see what is left in tracefs
     started: list[RunSh] = []
+    temporary = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/tmp"))  # of a short name
+    temporary.chmod(0o711)
 
     def start(*arguments: str, out: Path = tmp_path) -> RunSh:
         word = f"PATHCOST_TEST={uuid.uuid4()}"
         out = out / f"run{len(started)}"
+        own = {"PATHCOST_CACHE": str(invoker().cache), "TMPDIR": str(temporary)}
         process = subprocess.Popen(
             [REPOSITORY / "runners/run.sh", "--out", out, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | dict([word.split("=")]) | {"PATHCOST_CACHE": str(invoker().cache)},
+            env=os.environ | dict([word.split("=")]) | own,
         )
-        started.append(RunSh(out, process, word))
+        started.append(RunSh(out, process, word, temporary))
         return started[-1]
 
     yield start
     for run in started:
         run.process.kill()
         run.process.wait()
+    shutil.rmtree(temporary)

@@ -20,8 +20,8 @@ import pytest
 from runners import guest
 from runners.guest import image
 from runners.guest.kernels import DEFAULT
-from runners.invoker import invoker
 from runners.process import REPOSITORY
+from runners.store import invoker
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runners.invoker import invoker
+from runners.store import invoker
 from tests.main.conftest import RunSh, wait_for
 
 pytestmark = pytest.mark.guest

@@ -19,8 +19,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from runners.invoker import invoker
 from runners.process import REPOSITORY
+from runners.store import invoker
 from tests.analysis.contract import check_contract
 
 pytestmark = pytest.mark.guest
@@ -180,5 +180,4 @@ def test_nothing_is_left_on_the_machine(job: Job) -> None:
         if str(job.home) in line
     ]
     assert running == []
-    assert not list((job.cache / "running").iterdir())
     assert not list(job.clone.glob("reports/.*"))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import options, preflight, session, show
+from runners import options, session, show
 from runners.cell import PATTERNS, TRANSPORTS
+from runners.host import preflight
 from runners.process import REPOSITORY
 from tests.build import make
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.invoker import invoker
 from runners.process import REPOSITORY
+from runners.store import invoker
 
 pytestmark = pytest.mark.guest
 USER = 12345
@@ -88,7 +88,7 @@ class Place:
 
     def check_untouched(self) -> None:
         """Root's folder is as it was, and no file of the user's has its contents."""
-        for path in (self.victim, self.victim / "secret", self.victim / "folder"):
+        for path in (self.victim, self.victim / "secret", self.victim / "folder.pathcost-01234567"):
             status = path.lstat()
             assert (status.st_uid, status.st_gid) == (0, 0), path
         assert (self.victim / "secret").read_text() == SECRET
@@ -128,9 +128,9 @@ def place(base: Path) -> Iterator[Place]:
     home, victim = base / "home", base / "root"
     home.mkdir()
     subprocess.run(["cp", "--archive", "--link", base / "cache", home / "cache"], check=True)
-    for folder in (home / "cache/running", home / "tmp", victim / "folder"):
+    for folder in (home / "tmp", victim / "folder.pathcost-01234567"):
         folder.mkdir(parents=True)
-    for folder in (home, home / "cache/running", home / "tmp"):
+    for folder in (home, home / "tmp"):
         os.chown(folder, USER, USER)
     (victim / "secret").write_text(SECRET)
     (victim / "secret").chmod(0o600)
@@ -180,10 +180,10 @@ def test_the_caches_qemu_never_runs_as_root(place: Place) -> None:
 
 def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
     """S2, S3, S4, S5, S8, all at once, in a run that ends well or in a sentence."""
-    running = place.cache / "running"
-    for number, text in enumerate((f"{place.victim}\n", f'"{place.victim}"\n')):
-        place.user("sh", "-c", f"printf '%s' '{text}' >'{running}/9999{number}'")
-    place.user("mkfifo", running / "1")
+    dead = place.home / "tmp/run.pathcost-01234567"
+    place.user("mkdir", dead)
+    place.user("ln", "-s", place.victim / "folder.pathcost-01234567", dead / "link1")
+    place.user("mkfifo", place.home / "tmp/run.pathcost-01234568")
     with socket.socket(socket.AF_UNIX) as holder:
         holder.bind("\0pathcost-is-measuring")
         holder.listen()

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from runners.host import bcc
+from runners.host.root import mount_tracing
 from runners.host.scripts import PROBES, TRACEFS
-from runners.mounts import private
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 
@@ -28,7 +28,7 @@ REQUESTS = 4000
 @pytest.fixture(scope="module", autouse=True)
 def tracefs() -> None:
     if not (TRACEFS / "events").is_dir():
-        private()
+        mount_tracing()
     if not (TRACEFS / "events/sock/sock_send_length").is_dir():
         pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import mounts, preflight, process
+from runners import process
+from runners.host import preflight
+from runners.host.root import mount_tracing
 from runners.host.scripts import PROBES, Script, read_scripts
 from tests import alone
 
@@ -49,7 +51,7 @@ def test_a_header_shows_what_the_script_prints(row: Script) -> None:
 
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
-    mounts.private()
+    mount_tracing()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     return str(process.WORKLOAD)

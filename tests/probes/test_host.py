@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from runners import mounts, options, preflight, process
+from runners import options, process
+from runners.host import preflight
+from runners.host.root import mount_tracing
 from runners.plan import cells, planner
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
@@ -23,7 +25,7 @@ HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 
 @pytest.fixture(scope="module")
 def probe_level() -> str:
-    mounts.private()
+    mount_tracing()
     found = preflight.probe_level(preflight.checks())
     if found == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")

@@ -23,7 +23,9 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import mounts, options, preflight, process
+from runners import options, process
+from runners.host import preflight
+from runners.host.root import mount_tracing
 from runners.plan import cells, planner
 from tests.analysis.make_run import manifest
 
@@ -34,7 +36,7 @@ TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, 
 
 @pytest.fixture(scope="module", autouse=True)
 def probe_level() -> None:
-    mounts.private()
+    mount_tracing()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
 

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from runners import mounts, preflight
-from runners.invoker import invoker
-from runners.monitor import Monitor
+from runners.host import preflight
+from runners.host.root import Monitor, Root, mount_tracing
 from runners.programs import client, engine, probes
 from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch
 from runners.programs.service import Service
-from runners.root import Root
+from runners.store import invoker
 from tests.build import packages_or_skip
 
 pytestmark = pytest.mark.root
@@ -46,7 +45,7 @@ def root() -> Iterator[Root]:
 
 @pytest.fixture(scope="module")
 def watch(root: Root) -> Iterator[Watch]:
-    mounts.private()
+    mount_tracing()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     with Probes(root).attached() as attached:

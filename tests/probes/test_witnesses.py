@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from probes.paths import holding
-from runners import mounts, process
+from runners import process
+from runners.host.root import mount_tracing
 from runners.host.scripts import TRACEFS
 
 pytestmark = pytest.mark.root
@@ -90,7 +91,7 @@ def test_strace_counts_the_calls_of_each_message(transport: str, tmp_path: Path)
 
 @pytest.mark.parametrize("transport", EVENTS)
 def test_perf_counts_the_events_of_each_message(transport: str, tmp_path: Path) -> None:
-    mounts.private()
+    mount_tracing()
     wanted = EVENTS[transport]
     absent = [name for name in wanted if not (TRACEFS / "events" / name.replace(":", "/")).exists()]
     if absent or not shutil.which("perf"):
@@ -107,7 +108,7 @@ def test_perf_counts_the_events_of_each_message(transport: str, tmp_path: Path) 
 
 def test_perf_sees_only_futex_calls_behind_shared_memory(tmp_path: Path) -> None:
     """How many there are is the scheduler's: a reader that finds its message makes none."""
-    mounts.private()
+    mount_tracing()
     if not shutil.which("perf") or not (TRACEFS / "events/syscalls").exists():
         pytest.skip("no perf, or a kernel without events of system calls")
     texts = []

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from runners import preflight
-from runners.host import loopback, programs
+from runners.host import loopback, preflight, programs
 from runners.host.environment import environment
 from runners.process import REPOSITORY
 from tests.runners import bpf_programs

@@ -19,12 +19,12 @@ from probes.reasons import missing, reason
 from runners import options
 from runners.experiments import Experiments
 from runners.host import bcc
+from runners.host.root import Root
 from runners.process import Progress, RunError, UsageError
 from runners.programs import PROGRAMS, client, counters, engine, probes, watch
 from runners.programs.experiment import Experiment
 from runners.programs.probes import Probes, Watch
 from runners.programs.program import HERE, Program
-from runners.root import Root
 
 
 def ask_in_fastcgi(path: str) -> str:

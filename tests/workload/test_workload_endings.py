@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import leftovers
+from runners import store
 
 from .workload import PATIENCE, SOURCE, TRANSPORTS, InWindow, child_of, is_gone, run
 
@@ -77,29 +77,26 @@ def test_client_killed(program: Path, private: Path, transport: str) -> None:
 KILLED = """
 import sys, tempfile
 from pathlib import Path
-from runners import leftovers
+from runners import store
 from runners.plan.cells import HOST, cells
 from runners.cell import CellRun, Plan
 from runners.host.workload import Execution, run_cell
 from runners.options import parse
 
-cache, scratch, workload = map(Path, sys.argv[1:])
+workload = sys.argv[1]
 asked = ["--transports", "unix", "--patterns", "connect", "--placements", "same-cpu"]
 (cell,) = cells(parse([*asked, "--messages", "100000000"]), HOST)
-with leftovers.journal(cache) as journal:
-    tempfile.tempdir = str(journal.add(scratch))
-    Path(tempfile.tempdir).mkdir()
-    run_cell(Execution(str(workload)), Plan(()), CellRun(1, cell, 0), None, [])
+with store.scratch():
+    run_cell(Execution(workload), Plan(()), CellRun(1, cell, 0), None, [])
 """
 
 
 def test_connect_is_swept(program: Path, tmp_path: Path) -> None:
-    """Its socket has a path for the whole of the window; the journal names the folder above."""
-    cache, scratch = tmp_path / "cache", tmp_path.parents[2] / f"s{os.getpid()}"  # a short path
-    for folder in (cache / "running", scratch):
-        folder.mkdir(parents=True)
+    """Its socket has a path for the whole of the window; a start removes the folder above."""
+    scratch = tmp_path.parents[2] / f"s{os.getpid()}"  # a short path
+    scratch.mkdir()
     runner = subprocess.Popen(
-        [sys.executable, "-c", KILLED, cache, scratch, program],
+        [sys.executable, "-c", KILLED, program],
         env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(SOURCE.parents[1])},
     )
     deadline = time.monotonic() + PATIENCE
@@ -110,7 +107,7 @@ def test_connect_is_swept(program: Path, tmp_path: Path) -> None:
     runner.wait()
     assert is_gone(client), "setpriv --pdeathsig"
     assert sockets[0].is_socket()
-    assert leftovers.sweep(cache) == [str(sockets[0].parents[1])]
+    assert store.sweep(scratch) == [str(sockets[0].parents[1])]
     scratch.rmdir()  # which is empty
 
 

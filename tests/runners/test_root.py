@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from runners import monitor, workspace
-from runners.invoker import Invoker
-from runners.monitor import Monitor, Program
-from runners.root import LARGEST
+from runners import store
+from runners.host import root
+from runners.host.root import LARGEST, Monitor, Program
+from runners.store import Invoker
 
 pytestmark = pytest.mark.root
 USER = (12345, 12345)
@@ -25,9 +25,9 @@ USER = (12345, 12345)
 @pytest.fixture
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The user's end, where `collect` makes its folder and no more."""
-    monkeypatch.setattr(workspace, "ROOT", tmp_path / "run")
+    monkeypatch.setattr(store, "ROOT", tmp_path / "run")
     made = Program(lambda _, out, __: ["mkdir", str(out)])
-    monkeypatch.setitem(monitor.PROGRAMS, "collect", made)
+    monkeypatch.setitem(root.PROGRAMS, "collect", made)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     who = Invoker(USER[0], tmp_path, USER, named=False)
     serving = Thread(target=Monitor(who).serve, args=(ours,))

@@ -7,6 +7,7 @@ run's folder, the report. So root opens nothing in a place in which a user can w
 process asks for programs by name, over a socket pair; its requests are not trusted.
 """
 
+import ctypes
 import itertools
 import json
 import os
@@ -20,18 +21,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from runners import mounts
 from runners.cli import SIGNALS
 from runners.host import bcc, ftrace
-from runners.host.scripts import PROBES
-from runners.invoker import Invoker, invoker
-from runners.lock import inherited, measuring
-from runners.process import ANSWER_SECONDS, REPOSITORY, WORKLOAD, RunError, command, stop
-from runners.root import CHANNEL, LARGEST
-from runners.workspace import sweep, workspace
+from runners.host.scripts import PROBES, TRACEFS
+from runners.process import ANSWER_SECONDS, REPOSITORY, WORKLOAD, RunError, attempt, command, stop
+from runners.store import LOCK, ROOT, Invoker, inherited, invoker, measuring, sweep, workspace
 
+CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
+LARGEST = 1 << 16  # bytes of a message
+GONE = "root's process has ended, so nothing more can be measured."
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
 MODULE = (sys.executable, "-B", "-P", "-m")
@@ -44,6 +44,137 @@ MEASURING = (
 )  # fmt: skip
 # What transports and schedulers need of these: to know what is possible here.
 TRYING = ("net_admin", "bpf", "sys_nice")
+CLONE_NEWNS = 0x00020000
+# File system type → where the tools look for it, and a file that is there once it is mounted.
+MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
+
+
+def mount_tracing() -> None:
+    """Mount what tracing needs where it is not mounted, in a mount namespace of our own.
+
+    Nothing is mounted for the rest of the machine: the namespace (mount_namespaces(7)) ends with
+    our last process. Raises RunError, needs root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise RunError(
+            f"no private mount namespace ({reason}): in a container, run it with --privileged."
+        )
+    attempt(["mount", "--make-rslave", "/"])
+    for kind, where, sign in MOUNTS:
+        if where.is_dir() and not (where / sign).exists():
+            # Of a kernel without tracefs or securityfs, the preflight says more.
+            attempt(["mount", "-t", kind, kind, where])
+
+
+@dataclass
+class OwnProgram:
+    """The same of a program that we have started ourselves."""
+
+    process: subprocess.Popen[bytes]
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def wait(self) -> tuple[int, None]:
+        """Its status."""
+        return self.process.wait(), None
+
+
+@dataclass
+class RootProgram:
+    """A program that root's process has started: what it prints, and what it is told."""
+
+    root: "Root"
+    number: int
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+    def wait(self) -> tuple[int, Path | None]:
+        """Its status, and the folder with its results, which is ours by now. Raises RunError."""
+        self.stdin.close()
+        self.stdout.close()
+        answer = self.root.answer(self.number)
+        return answer["status"], Path(answer["out"]) if answer["out"] else None
+
+
+class Root:
+    """The channel to root's process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._channel = socket.socket(fileno=descriptor)
+        self._channel.set_inheritable(False)
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, list[dict[str, Any]]] = {}
+
+    @classmethod
+    def found(cls) -> "Root | None":
+        """Root's process, where one has started us."""
+        number = os.environ.pop(CHANNEL, "")
+        return cls(int(number)) if number else None
+
+    def close(self) -> None:
+        """Let root's process end what it still runs for us."""
+        self._channel.close()
+
+    def mounts(self) -> None:
+        """Mount what tracing needs, for root's programs. Raises RunError."""
+        self._ask("mounts")
+
+    def lock(self) -> list[str]:
+        """Take the lock until the end; what dead runs had left and is removed. Raises RunError."""
+        removed: list[str] = self._ask("lock")["removed"]
+        return removed
+
+    def start(
+        self, name: str, words: Sequence[str] = (), stderr: int = subprocess.DEVNULL
+    ) -> RootProgram:
+        """Start a program of runners.monitor.PROGRAMS. Raises RunError."""
+        (stdin, told), (heard, stdout) = os.pipe(), os.pipe()
+        errors = os.open(os.devnull, os.O_WRONLY) if stderr == subprocess.DEVNULL else stderr
+        try:
+            number = self._ask(name, words, (stdin, stdout, errors))["number"]
+        finally:
+            for descriptor in {stdin, stdout, errors} - {stderr}:
+                os.close(descriptor)
+        return RootProgram(self, number, os.fdopen(told, "wb"), os.fdopen(heard, "rb"))
+
+    def _ask(
+        self, what: str, words: Sequence[str] = (), descriptors: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        number = next(self._numbers)
+        request = {"number": number, "what": what, "words": list(words)}
+        try:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+        except OSError as error:
+            raise RunError(GONE) from error
+        return self.answer(number)
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The next answer to this request. Raises RunError."""
+        while not self._answers.get(number):
+            message, descriptors, _, _ = socket.recv_fds(self._channel, LARGEST, 1)
+            if not message:
+                raise RunError(GONE)
+            self._keep(descriptors)
+            said = json.loads(message)
+            self._answers.setdefault(said["number"], []).append(said)
+        found = self._answers[number].pop(0)
+        if "error" in found:
+            raise RunError(found["error"])
+        return found
+
+    @staticmethod
+    def _keep(descriptors: Sequence[int]) -> None:
+        """Keep the lock, which ends with the last process that measures."""
+        for descriptor in descriptors:
+            if LOCK in os.environ:
+                os.close(descriptor)
+            else:
+                os.environ[LOCK] = str(descriptor)
 
 
 @dataclass(frozen=True)
@@ -79,7 +210,7 @@ PROGRAMS = {
         ],
         None,
     ),
-    "preflight": Program(lambda *_: [*MODULE, "runners.preflight"]),
+    "preflight": Program(lambda *_: [*MODULE, "runners.host.preflight"]),
     "collect": Program(_collect),
     "watch": Program(
         lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
@@ -153,11 +284,11 @@ class Monitor:
         answer: dict[str, Any] = {}
         try:
             if request["what"] == "mounts":
-                mounts.private()
+                mount_tracing()
             elif request["what"] == "lock":
                 self._workspace()
                 self._held.enter_context(measuring())
-                answer["removed"] = sweep() + ftrace.remove_stale()
+                answer["removed"] = sweep(ROOT) + ftrace.remove_stale()
             else:
                 words = [str(word) for word in request["words"]]
                 self._start(number, PROGRAMS[request["what"]], words, descriptors)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run leaves on disk goes; one run measures at a time; root gives away only its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runners import store
+from runners.process import RunError
+from runners.store import Invoker, measuring, scratch, sweep
+
+USER = (12345, 12345)
+DIES = """
+import os, pathlib, signal, sys
+from runners.store import scratch
+with scratch() as folders:
+    folders.folder(pathlib.Path(sys.argv[1]), ".run")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+HOLDS = """
+import subprocess, sys, time
+from pathlib import Path
+from runners import store
+with store.measuring(Path(sys.argv[1]), Path(sys.argv[2])):
+    child = subprocess.Popen(["sleep", sys.argv[3]], pass_fds=store.inherited())
+    print(child.pid, flush=True)
+    time.sleep(60)
+"""
+# Puts a link to root's folder in the place of a sub-folder as soon as the folder above is its own.
+EXCHANGES = """
+import ctypes, os, sys
+folder, victim = sys.argv[1:]
+print("ready", flush=True)
+while True:
+    try:
+        os.symlink(victim, f"{folder}/link")
+    except PermissionError:
+        continue
+    names = f"{folder}/link".encode(), f"{folder}/sub".encode()
+    ctypes.CDLL(None).renameat2(-100, names[0], -100, names[1], 2)  # RENAME_EXCHANGE
+    break
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for temporary files, of this process and its children."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+def test_a_run_removes_its_own_and_keeps_what_was_moved(tmp_path: Path, temporary: Path) -> None:
+    with scratch() as folders:
+        (folders.folder(tmp_path, ".run") / "deep").mkdir()
+        folders.folder(tmp_path, ".report").rename(tmp_path / "report")
+        assert sweep(tmp_path) == sweep(temporary) == [], "it lives"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "tmp"]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["at the same place", "elsewhere"])
+def test_what_sigkill_leaves_goes_at_the_next_start(
+    tmp_path: Path, temporary: Path, elsewhere: bool
+) -> None:
+    """What a killed run left beside its --out is found by a start with another --out, too."""
+    subprocess.run([sys.executable, "-c", DIES, tmp_path], check=False)
+    left = {*temporary.glob("run.*"), *tmp_path.glob(".run.*")}
+    assert len(left) == 2
+    said: list[str] = []
+    with scratch(said.append) as folders:
+        if not elsewhere:
+            folders.folder(tmp_path, ".run")
+        assert not any(path.exists() for path in left)
+    assert all(str(path) in "".join(said) for path in left)
+
+
+def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None:
+    """Links and files in place of folders, and links to folders with other names."""
+    dead, kept = temporary / "run.pathcost-01234567", tmp_path / "kept"
+    for folder in (dead, kept, tmp_path / "a\nb.pathcost-01234567/kept"):
+        folder.mkdir(parents=True)
+    (dead / "link1").symlink_to(kept)
+    (dead / "link2").symlink_to(tmp_path / "a\nb.pathcost-01234567/kept")
+    (temporary / "run.pathcost-00000000").symlink_to(kept)
+    os.mkfifo(temporary / "run.pathcost-00000001")
+    assert sweep(temporary) == [str(dead)]
+    assert kept.is_dir() and (tmp_path / "a\nb.pathcost-01234567/kept").is_dir()
+
+
+@pytest.mark.root
+def test_another_users_folder_is_left_alone(temporary: Path) -> None:
+    folder = temporary / "run.pathcost-01234567"
+    folder.mkdir()
+    os.chown(folder, *USER)
+    assert sweep(temporary) == []
+
+
+@pytest.mark.root
+def test_who_is_given_a_folder_gets_nothing_else() -> None:
+    """The new owner of a folder exchanges what is in it while root still changes owners below."""
+    home = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+    try:
+        home.chmod(0o755)
+        folder, victim = home / "folder", home / "victim"
+        for sub in (folder / "sub", victim):
+            sub.mkdir(parents=True)
+            for number in range(2000):
+                (sub / str(number)).touch()
+        attack = ["/usr/bin/python3", "-c", EXCHANGES, str(folder), str(victim)]
+        with subprocess.Popen(
+            attack, stdout=subprocess.PIPE, user=USER[0], group=USER[1], extra_groups=[]
+        ) as attacker:
+            assert attacker.stdout and attacker.stdout.readline()
+            Invoker(USER[0], home, USER, named=False).own(folder)
+            attacker.wait()
+        assert {path.lstat().st_uid for path in (victim, *victim.iterdir())} == {0}
+        assert {path.lstat().st_uid for path in folder.rglob("*")} == {USER[0]}
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.fixture(params=["tracefs", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder to lock, or one without what tracefs has."""
+    folder = tmp_path / "tracing"
+    folder.mkdir()
+    if request.param == "tracefs":
+        (folder / "events").mkdir()
+    return folder
+
+
+def hold(place: Path, notes: Path, child_seconds: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", HOLDS, str(place), str(notes), child_seconds]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline()
+    return process
+
+
+@pytest.fixture
+def holder(place: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = hold(place, tmp_path, "0")
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_one_run_measures_until_it_ends_or_is_killed(
+    holder: subprocess.Popen[str], place: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        with pytest.raises(RunError, match=f"process {holder.pid}"), measuring(place, tmp_path):
+            pass
+    holder.kill()
+    holder.wait()
+    with measuring(place, tmp_path):
+        pass
+
+
+def test_the_lock_lasts_as_long_as_any_process_that_measures(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed run's probes may still be there."""
+    monkeypatch.setattr(store, "FREE_SECONDS", 0)
+    killed = hold(place, tmp_path, "60")
+    children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
+    killed.kill()
+    killed.wait()
+    with pytest.raises(RunError, match=store.DYING), measuring(place, tmp_path):
+        pass
+    os.kill(int(children[0]), 9)
+    monkeypatch.setattr(store, "FREE_SECONDS", 20)
+    with measuring(place, tmp_path):
+        pass
+
+
+def test_a_holder_in_another_container_is_not_the_last_one_here(
+    place: Path, tmp_path: Path
+) -> None:
+    """A container has notes of its own, and tracefs is the same."""
+    with measuring(place, tmp_path):
+        pass
+    elsewhere = place if (place / "events").is_dir() else tmp_path / store.HOLDER
+    descriptor = os.open(elsewhere, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(RunError, match="in another container"), measuring(place, tmp_path):
+        pass
+    os.close(descriptor)
+
+
+def test_a_link_in_place_of_the_locks_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / store.HOLDER).symlink_to(tmp_path / "other")
+    with pytest.raises(OSError), measuring(tmp_path / "none", tmp_path):
+        pass
+    assert (tmp_path / "other").read_text() == "kept"
