@@ -17,7 +17,6 @@ from analysis.counts.figures import draw_counts
 from analysis.diff.gate import UNTOLD
 from analysis.diff.report import make_diff, make_gate
 from analysis.drawing import Drawn
-from analysis.errors import RunError, UsageError, exit_status
 from analysis.exact.figures import draw_exact
 from analysis.functions.profile import draw_profiles
 from analysis.predict.report import show_watch
@@ -35,7 +34,16 @@ from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
 from analysis.verdicts.verdict import claims_table
-from probes.messages import complain, is_plain, reader_may_leave, shown
+from probes.messages import (
+    RunError,
+    SentenceError,
+    UsageError,
+    complain,
+    exit_status,
+    is_plain,
+    reader_may_leave,
+    shown,
+)
 
 EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible; "
@@ -90,8 +98,6 @@ def judge_runs(*what: Any) -> int:
     """The status of make_gate; what fails cannot be told."""
     try:
         return make_gate(*what)
-    except UsageError:
-        raise
     except RunError as error:
         complain(error)
         return UNTOLD
@@ -159,7 +165,7 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
 def show_first_answer(run: Path, descriptor: int | None = None) -> None:
     """Print what the times say already, if they do, or write it to a pipe and close that."""
     answer = None
-    with suppress(RunError):
+    with suppress(SentenceError):
         answer = Figures(read_run(run)).answer
     with os.fdopen(descriptor, "w", encoding="utf-8") if descriptor else nullcontext() as pipe:
         if answer and len(answer.names) > 1 and answer.decision:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tidy table: one row for each figure, whoever measured it."""
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -20,16 +21,21 @@ from analysis.exact import cells as exact
 from analysis.exact import files as exact_files
 from analysis.programs import records
 from analysis.raw.cells import Cell, Result
-from analysis.raw.failures import failures
-from analysis.raw.probe_files import (
+from analysis.raw.files import (
     BY_CELL,
+    Reader,
     Scripts,
+    delta,
+    device,
+    other_devices,
     read_ftrace,
     read_samples,
     read_scripts,
+    snmp,
+    softirq,
 )
-from analysis.raw.proc import Reader, delta, device, other_devices, snmp, softirq
 from analysis.raw.run import Missing, Run, Target
+from analysis.wording import counted, listed, size_text
 from probes.paths import TransportPath, forwarded, read_paths
 
 COLUMNS = (
@@ -59,6 +65,9 @@ TWO_ENDS = (
 )
 # Percentile → how many round trips there must be for it to be more than the maximum.
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
+
+
+NOT_THIS_SIZE = re.compile(r", not \d+$")
 
 
 class Invalid(NamedTuple):
@@ -186,9 +195,9 @@ def _from_machine(cell: Cell) -> Iterator[Counted]:
         return
     yield Counted("kernel", "others_ns", "", found.others_ns)
     yield Counted("kernel", "load", "", found.load)
-    for cpu, counted in found.cpus.items():
-        figures = ("steal_ns", counted.steal_ns), ("interrupts", counted.interrupts)
-        for quantity, value in (*figures, ("frequency_khz", counted.khz)):
+    for cpu, own in found.cpus.items():
+        figures = ("steal_ns", own.steal_ns), ("interrupts", own.interrupts)
+        for quantity, value in (*figures, ("frequency_khz", own.khz)):
             if value is not None:
                 yield Counted("kernel", quantity, cpu, value)
 
@@ -238,7 +247,7 @@ def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
 
 
 def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
-    """What a cell run should have brought and did not; for a whole cell: raw/failures.py."""
+    """What a cell run should have brought and did not; of a cell that failed see `failures`."""
     if cell.error is not None:
         return
     name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
@@ -246,3 +255,31 @@ def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
     for script in cell.scripts:
         if script not in BY_CELL and not scripts.of(cell.id, script):
             yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
+
+
+def failures(target: Target) -> Iterator[Missing]:
+    """Yield an entry for each transport and reason; `transport NAME` where all its cells failed."""
+    for transport in dict.fromkeys(cell.transport for cell in target.cells):
+        cells = [cell for cell in target.cells if cell.transport == transport]
+        reasons: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell.error is not None:
+                # Without the size: each reason is listed once.
+                why = NOT_THIS_SIZE.sub("", cell.error.removeprefix("pathcost-workload: "))
+                reasons.setdefault(why, []).append(cell)
+        for why, failed in reasons.items():
+            absent = transport if len(failed) == len(cells) else ""
+            name = f"transport {transport}" if absent else _cells_text(failed)
+            requested = any(not cell.extra for cell in failed)
+            yield Missing(name, target.folder, why, requested, transport=absent)
+
+
+def _cells_text(failed: list[Cell]) -> str:
+    """`unix: pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
+    patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
+    sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
+    placements = listed(list(dict.fromkeys(str(cell.conditions) for cell in failed)))
+    return (
+        f"{failed[0].transport}: {patterns} of {sizes}, {placements}, in "
+        f"{counted(len(failed), 'run')}"
+    )

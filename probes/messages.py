@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from reprlib import Repr
 
@@ -27,6 +27,14 @@ class SentenceError(Exception):
 
     def __str__(self) -> str:
         return one_line(super().__str__())
+
+
+class UsageError(SentenceError):
+    """The request is impossible: exit status 2."""
+
+
+class RunError(SentenceError):
+    """Something failed: exit status 1."""
 
 
 def shown(value: object) -> str:
@@ -98,3 +106,22 @@ def reader_may_leave() -> Iterator[None]:
 def drop_output() -> None:
     """Python flushes stdout once more when it ends, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def exit_status(command: Callable[[], object]) -> int:
+    """Run a command: its status if it returns one. An error of the user's is one sentence."""
+    try:
+        open_streams()
+        with reader_may_leave():
+            status = command()
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        return 130
+    except SentenceError as error:
+        complain(error)
+        return 2 if isinstance(error, UsageError) else 1
+    except OSError as error:
+        drop_output()
+        complain(failure(error))
+        return 1
+    return status if isinstance(status, int) else 0

@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from probes.messages import SentenceError
+from probes.messages import RunError as RunError
+from probes.messages import UsageError as UsageError
 
 REPOSITORY = Path(__file__).parent.parent
 PROJECT = REPOSITORY / "pyproject.toml"
@@ -34,14 +35,6 @@ BAR = 20  # characters
 def version() -> str:
     """The version of pathcost, which pyproject.toml has."""
     return str(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"])
-
-
-class UsageError(SentenceError):
-    """The request is impossible: exit status 2."""
-
-
-class RunError(SentenceError):
-    """Something failed: exit status 1."""
 
 
 class UntoldError(RunError):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
-from analysis.raw.probe_files import DIFFERENCE
+from analysis.raw.files import DIFFERENCE
 from probes.hooks import PROBES
 from probes.paths import TransportPath, read_paths
 from probes.tables import read_rows

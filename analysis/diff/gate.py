@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from analysis.diff.compare import Diff, ExactPair
 from analysis.diff.inlining import Parts, parts_of
-from analysis.errors import UsageError
 from analysis.exact.files import failed_cells
 from analysis.exact.knobs import Moved
 from analysis.raw.exact import ExactPlan
 from analysis.wording import counted, size_text
-from probes.messages import shown
+from probes.messages import UsageError, shown
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
 CELL = "exact cell "  # in run.json's missing

@@ -17,12 +17,12 @@ from analysis.diff.compare import BEYOND, Diff, compare
 from analysis.diff.figures import draw_diff, folded
 from analysis.diff.page import diff_page
 from analysis.drawing import Drawn
-from analysis.errors import UsageError
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.html import html
 from analysis.report.terminal import PLAIN_WIDTH
 from analysis.wording import counted
+from probes.messages import UsageError
 
 MOST_ROWS = 40  # in the terminal
 

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.exact.iteration import Span
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
-from analysis.raw.probe_files import NUMBER
-from analysis.raw.record import AGAIN, read_object, read_text
+from analysis.raw.files import NUMBER
+from analysis.raw.record import damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 
 Row = TypeVar("Row", Node, Span)
@@ -44,15 +43,13 @@ def _lines(run: Path, entry: ExactEntry) -> tuple[ExactLine | FailedExactLine, .
 
 
 def _read_target(run: Path, entry: ExactEntry) -> Iterator[ExactCell]:
-    raw = f"raw/{entry.folder}"
-    why = "without it no figure can say in which machine it was counted"
-    name = f"{raw}/environment.json"
-    environment = read_object(run / name, name, ExactEnvironment, why)
-    check_kernel(entry, environment.kernel, name)
+    raw = run / "raw" / entry.folder
+    environment = read_object(raw / "environment.json", ExactEnvironment)
+    check_kernel(entry, environment.kernel, raw)
     for line in _lines(run, entry):
         if isinstance(line, ExactLine):
-            nodes = _nodes(run, f"{raw}/tree/{line.id}.tsv")
-            iteration = _iteration(run, f"{raw}/iteration/{line.id}.tsv", nodes)
+            nodes = _nodes(raw / f"tree/{line.id}.tsv")
+            iteration = _iteration(raw / f"iteration/{line.id}.tsv", nodes)
             broken = tuple(_broken(line, nodes, iteration))
             where = environment.model_dump(include={"kernel", "qemu", "cpu"})
             yield ExactCell(**dict(line), **where, nodes=nodes, iteration=iteration, broken=broken)
@@ -67,45 +64,42 @@ def _broken(line: ExactLine, nodes: tuple[Node, ...], iteration: tuple[Span, ...
         yield "the stored iteration does not sum to the steady round trip"
 
 
-def _iteration(run: Path, name: str, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
+def _iteration(path: Path, nodes: tuple[Node, ...]) -> tuple[Span, ...]:
     """Older runs have none, or one in steps."""
-    if not (run / name).exists():
+    if not path.exists():
         return ()
 
     def span(cpu: str, line: str, instructions: str) -> Span:
-        return Span(_whole(cpu), nodes[_whole(line, least=1) - 1].path, _whole(instructions))
+        return Span(_count(cpu), nodes[_count(line, least=1) - 1].path, _count(instructions))
 
-    return _rows(run, name, "cpu\tline\tinstructions", span, "the order of what ran is lost")
+    return _rows(path, "cpu\tline\tinstructions", span)
 
 
-def _nodes(run: Path, name: str) -> tuple[Node, ...]:
-    def node(path: str, calls: str, steps: str, instructions: str) -> Node:
-        return Node(tuple(path.split(";")), _whole(calls), _whole(instructions), _whole(steps))
+def _nodes(path: Path) -> tuple[Node, ...]:
+    def node(calls: str, count: str, steps: str, instructions: str) -> Node:
+        return Node(tuple(calls.split(";")), _count(count), _count(instructions), _count(steps))
 
-    head = "path\tcalls\tsteps\tinstructions"
-    if not (nodes := _rows(run, name, head, node, "without it nothing is attributed")):
-        raise RunError(f"{name} is damaged. {AGAIN}")
+    if not (nodes := _rows(path, "path\tcalls\tsteps\tinstructions", node)):
+        raise damaged(path, "it holds no tree")
     return nodes
 
 
-def _whole(word: str, least: int = 0) -> int:
+def _count(word: str, least: int = 0) -> int:
     """Raises ValueError for what is no count."""
     if not NUMBER.fullmatch(word) or int(word) < least:
-        raise ValueError
+        raise ValueError(f"{word} is no count")
     return int(word)
 
 
-def _rows(
-    run: Path, name: str, head: str, parse: Callable[..., Row], breaks: str
-) -> tuple[Row, ...]:
+def _rows(path: Path, head: str, parse: Callable[..., Row]) -> tuple[Row, ...]:
     """What `parse` makes of the columns of each line below the head; nothing below another head."""
-    text = read_text(run / name, name, breaks)
+    text = read_text(path)
     first, *lines = text.splitlines() or [""]
     if first != head:
         return ()
     try:
         if not text.endswith("\n"):
-            raise ValueError
+            raise ValueError("its last line is not whole")
         return tuple(parse(*line.split("\t")) for line in lines)
-    except (TypeError, ValueError, IndexError):
-        raise RunError(f"{name} is damaged. {AGAIN}") from None
+    except (TypeError, ValueError, IndexError) as error:
+        raise damaged(path, error) from None

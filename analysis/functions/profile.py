@@ -60,8 +60,7 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
             what = (cell.pattern, cell.size, str(cell.conditions))
             where = (*what, target.kind, target.kernel, cell.transport)
             for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
-                name = f"raw/{target.folder}/{path.relative_to(target.path)}"
-                stacks = read_folded(read_text(path, name, "its flame graph is lost"))
+                stacks = read_folded(read_text(path))
                 profile = Profile(*where, target.accelerator == "tcg", Counter())
                 found.setdefault((target.folder, *where), profile).stacks.update(stacks)
     return tuple(sorted((profile for profile in found.values() if profile.samples), key=_order))

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.errors import UsageError
 from analysis.raw.record import read_object
 from analysis.raw.run import read_run
 from analysis.raw.watch import PricedCell, PriceList
-from probes.messages import shown
+from probes.messages import UsageError, shown
 
 NAME = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
-WHY = "without prices nothing can be predicted"
 ONE = "same-cpu"
 SMALL = 64  # bytes: of the cold cells
 
@@ -132,7 +130,7 @@ def read_prices(path: Path) -> Prices:
         if not (path / NAME).exists():
             return Prices(prices_of_run(path))
         path = path / NAME
-    return Prices(read_object(path, path.name, PriceList, WHY))
+    return Prices(read_object(path, PriceList))
 
 
 def prices_of_run(folder: Path) -> PriceList:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from analysis.errors import RunError
 from analysis.predict.model import Interval, Prediction, Verdict
 from analysis.predict.pairs import Pair
 from analysis.predict.prices import read_prices
@@ -42,6 +41,7 @@ from analysis.report.blocks import (
 from analysis.report.html import html
 from analysis.report.inline import above, code, joined, say
 from analysis.wording import DASH, counted
+from probes.messages import RunError
 
 PREDICTION, PAGE = "prediction.json", "watch.html"
 SEEN = (

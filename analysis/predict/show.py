@@ -23,7 +23,7 @@ Found = tuple[Pair, Prediction | None]
 
 def read_watch(folder: Path) -> Watched:
     """Raises RunError."""
-    return read_object(folder / WATCH, WATCH, Watched, "nothing says what was watched")
+    return read_object(folder / WATCH, Watched)
 
 
 def predictions(watched: Watched, prices: Prices) -> list[Found]:

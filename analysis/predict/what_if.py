@@ -48,7 +48,7 @@ class Described(Model):
 
 def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     """Print the prediction. Raises RunError."""
-    described = read_object(folder / FILE, FILE, Described, "nothing is described")
+    described = read_object(folder / FILE, Described)
     prices = read_prices(priced)
     found = predict(described.observed(prices), prices, read_fitted())
     if how == "json":

@@ -27,9 +27,8 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     rows: list[Row] = []
     missing = []
     for target in run.targets:
-        path, name = target.path / FILE, f"raw/{target.folder}/{FILE}"
-        why = "the claims that need it cannot be settled"
-        lines = parse_lines(path, name, programs.PROGRAM_LINES, why) if path.exists() else ()
+        path = target.path / FILE
+        lines = parse_lines(path, programs.PROGRAM_LINES) if path.exists() else ()
         for number, line in enumerate(lines, 1):
             if isinstance(line, programs.FailedRun):
                 what = f"{line.program}, {line.transport}, {line.variant}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A line of raw/<target>/cells.jsonl: one run of a cell, and what the workload counted in it."""
+"""Lines that a target left: runs of cells, and what its kernel and tools answered."""
 
 from dataclasses import fields
 from functools import cached_property
@@ -194,3 +194,21 @@ class Cell(Model):
     def probes(self) -> tuple[str, str]:
         """What was attached: instruments, scripts; empty words when nothing was."""
         return ", ".join(self.instruments), ", ".join(self.scripts)
+
+
+class CheckLine(Model):
+    """One circumstance under which a program of runners/checks ran."""
+
+    check: str
+    when: dict[str, str]  # circumstance → value: `{"umask": "022"}`, `{}`
+    facts: dict[str, str | int | bool]  # what it found; empty when it failed
+    error: str | None  # why it found nothing, in one sentence
+
+
+class ToolLine(Model):
+    """A tool that was asked about its options."""
+
+    tool: str
+    help: str  # what `--help` printed
+    options: dict[str, bool]  # option → whether the tool took it
+    error: str | None  # why it could not be asked, in one sentence

@@ -7,22 +7,21 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, model_validator
 
-from analysis.errors import RunError, UsageError
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
 from analysis.raw.record import (
-    AGAIN,
     Count,
     Model,
     Name,
     NotNegative,
     Positive,
     Word,
+    damaged,
     parse_lines,
     read_object,
 )
-from probes.messages import shown
-from probes.reasons import Reason, words
+from probes.messages import UsageError
+from probes.reasons import Reason
 
 FORMAT = 2
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
@@ -34,10 +33,7 @@ Option = Scalar | list[str | int] | dict[str, list[str]]
 def _known_format(number: int) -> int:
     """Refuse another format, which may differ in any field, at the first field that is read."""
     if number != FORMAT:
-        raise RunError(
-            f"run.json has format {number}, and this pathcost reads format {FORMAT} only, so the "
-            "run cannot be understood: use the pathcost that wrote it (run.json, 'pathcost')."
-        )
+        raise ValueError(f"use the pathcost that wrote it: this one reads format {FORMAT}")
     return number
 
 
@@ -206,54 +202,42 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run folder's manifest, environments and cells."""
+    """Read a run folder's manifest, environments and cells. Raises UsageError, RunError."""
     if not path.is_dir():
-        raise UsageError(
-            f"{shown(str(path))} is not a folder: name the folder of a run, such as reports/NAME."
-        )
-    why = "without the manifest nothing says what was measured, so no report can be made"
-    manifest = read_object(path / "run.json", "run.json", Manifest, why)
+        raise UsageError(f"{path} is not a folder: name the folder of a run, with its run.json.")
+    manifest = read_object(path / "run.json", Manifest)
     targets = tuple(_read_target(path, entry, manifest) for entry in manifest.targets)
-    missing = tuple(_missing(entry) for entry in manifest.missing)
+    missing = tuple(_missing(entry, path) for entry in manifest.missing)
     # Where a guest took part, it counted what needs its probes, or says itself why not.
     guest = any(target.probe_level == "function" for target in targets)
     missing = tuple(lack for lack in missing if not (guest and lack.guest_has))
     return Run(path, manifest.name, manifest, targets, missing)
 
 
-def _missing(entry: MissingEntry) -> Missing:
-    if entry.code not in words():
-        raise RunError(
-            f"run.json has the reason '{entry.code}', which this pathcost does not know: use the "
-            "pathcost that made the run (run.json, 'pathcost')."
-        )
+def _missing(entry: MissingEntry, run: Path) -> Missing:
     try:
         why = str(Reason(entry.code, entry.values))
     except KeyError as error:
-        raise RunError(
-            f"run.json has the reason '{entry.code}' without its value {error}."
-        ) from None
+        raise damaged(run / "run.json", f"the reason {entry.code!r} lacks {error}") from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what, code=entry.code)
 
 
 def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
-    path, name = run / "raw" / entry.folder, f"raw/{entry.folder}/environment.json"
-    why = "without it no figure can say on what machine it was taken"
-    environment = read_object(run / name, name, Environment, why)
-    check_kernel(entry, environment.kernel, name)
+    path = run / "raw" / entry.folder
+    environment = read_object(path / "environment.json", Environment)
+    check_kernel(entry, environment.kernel, path)
     cells = read_cells(path, entry, TypeAdapter(Cell))
     lacks = (lack for lack in manifest.missing if lack.target in ("", entry.folder))
     given_up = frozenset(lack.by.rpartition(" ")[2] for lack in lacks)
     return Target(**dict(entry), path=path, environment=environment, cells=cells, given_up=given_up)
 
 
-def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, name: str) -> None:
+def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, folder: Path) -> None:
     """Raise RunError where a target's own file names another kernel than the manifest does."""
     if kernel != entry.kernel:
-        raise RunError(
-            f"{name} is of kernel {shown(kernel)} and run.json names {shown(entry.kernel)}: no "
-            f"figure can say on what kernel it was taken. {AGAIN}"
+        raise damaged(
+            folder / "environment.json", f"it is of kernel {kernel}, and run.json of {entry.kernel}"
         )
 
 
@@ -261,19 +245,10 @@ def read_cells(
     path: Path, entry: TargetEntry | ExactEntry, adapter: TypeAdapter[Numbered]
 ) -> tuple[Numbered, ...]:
     """The lines of a target's cells.jsonl: as many as the manifest names, each cell once."""
-    name = f"raw/{entry.folder}/cells.jsonl"
-    breaks = "the file was cut off or damaged, and cells are lost"
-    cells = tuple(parse_lines(path / "cells.jsonl", name, adapter, breaks))
-    if len(cells) != entry.runs:
-        raise RunError(
-            f"{name} holds {len(cells)} runs of cells and run.json names {entry.runs}: {breaks}. "
-            f"{AGAIN}"
+    path /= "cells.jsonl"
+    cells = tuple(parse_lines(path, adapter))
+    if len(cells) != entry.runs or len({cell.id for cell in cells}) < len(cells):
+        raise damaged(
+            path, f"it has {len(cells)} lines, and {entry.runs} cells ran, each with an id"
         )
-    seen: set[int] = set()
-    for number, cell in enumerate(cells, 1):
-        if cell.id in seen:
-            raise RunError(
-                f"{name}, line {number}: cell {cell.id} is there twice, so its counts mix. {AGAIN}"
-            )
-        seen.add(cell.id)
     return cells

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from analysis.raw.cells import Cell
-from analysis.raw.checks import CheckLine, ToolLine
+from analysis.raw.cells import Cell, CheckLine, ToolLine
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment
 from analysis.raw.programs import PROGRAM_LINES
 from analysis.raw.record import Model

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.drawing import Drawn
-from analysis.errors import RunError
+from probes.messages import RunError
 
 Write = Callable[[Path], object]
 

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.analyse import analyse
-from analysis.errors import UsageError
 from analysis.raw.run import read_run
 from analysis.report.terminal import PLAIN_WIDTH
 from analysis.statistics import Estimate
 from analysis.times.words import conditions_text
 from analysis.wording import NOT_MEASURED, number
+from probes.messages import UsageError
 
 LEAST_RUNS = 2
 NORMAL = 1.96  # standard errors to either end of a 95 % interval

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from analysis.errors import exit_status
+from probes.messages import exit_status
 
 
 def print_result(result: Callable[[], str]) -> int:

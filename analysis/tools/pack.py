@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.errors import exit_status
 from analysis.exact.files import read_exact
 from analysis.raw.exact import EXACT_LINES
 from analysis.raw.run import ExactEntry, read_cells, read_run
 from analysis.tables import COLUMNS, build_tables
+from probes.messages import exit_status
 
 TEXT = ("environment", "line", "tree", "iteration")
 RUN = b"run.json"

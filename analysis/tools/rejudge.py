@@ -14,12 +14,12 @@ from pathlib import Path
 from analysis.analyse import judge_again
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import TIMES
-from analysis.errors import UsageError
 from analysis.raw.run import Run, read_run
 from analysis.tools import print_result
 from analysis.verdicts.files import Claim, load_claims
 from analysis.verdicts.verdict import NOT_MEASURED, Verdict, tally
 from analysis.wording import counted
+from probes.messages import UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

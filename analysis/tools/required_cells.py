@@ -22,11 +22,11 @@ from typing import Any
 
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import TIMES
-from analysis.errors import RunError, UsageError
 from analysis.tools import print_result
 from analysis.verdicts.files import FIGURE, Claim, load_claims
 from analysis.verdicts.rules import Across, CheckRule, Measured, Option
 from analysis.wording import listed
+from probes.messages import RunError, UsageError
 from runners.cell import Conditions
 
 USUAL_SIZE = 64  # where any size will do: that of the main job

@@ -15,10 +15,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.counts.measures import CALLS, measure_of
 from analysis.counts.quantities import MEASURE_BY_ID, program_of
-from analysis.errors import UsageError
 from analysis.raw.record import Model, Positive
 from analysis.verdicts.rules import FOLDER, Measured, Rule
-from probes.messages import shown
+from probes.messages import UsageError, shown
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")

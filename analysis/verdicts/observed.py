@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from analysis.raw.checks import CheckLine, ToolLine
+from analysis.raw.cells import CheckLine, ToolLine
 from analysis.raw.record import M, parse_lines
 from analysis.raw.run import Run, Target
 from analysis.verdicts.conditions import separating
@@ -77,9 +77,8 @@ def read_observed(run: Run) -> Observed:
 
 
 def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
-    path, lines = target.path / name, TypeAdapter(model)
-    why = "the claims that need it cannot be settled"
-    return parse_lines(path, f"raw/{target.folder}/{name}", lines, why) if path.exists() else ()
+    path = target.path / name
+    return parse_lines(path, TypeAdapter(model)) if path.exists() else ()
 
 
 def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:

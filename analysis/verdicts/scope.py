@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import measure_of
 from analysis.counts.quantities import Measure
-from analysis.raw.probe_files import NUMBER
+from analysis.raw.files import NUMBER
 from analysis.raw.run import Missing
 from analysis.statistics import LEAST_REPEATS
 from analysis.verdicts.files import Claim, Scope

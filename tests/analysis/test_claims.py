@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from analysis.analyse import analyse
-from analysis.errors import RunError
 from analysis.raw.run import read_run
 from analysis.verdicts.files import load_claims
 from analysis.verdicts.judge import DISTURBED
 from analysis.verdicts.verdict import Verdict, claims_table
+from probes.messages import RunError
 from probes.reasons import missing, reason
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run

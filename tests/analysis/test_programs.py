@@ -11,7 +11,6 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.counts.quantities import TIMES
-from analysis.errors import RunError
 from analysis.programs.records import INSTRUMENT
 from analysis.raw.run import read_run
 from analysis.report.brief import program_rows
@@ -19,6 +18,7 @@ from analysis.report.html import html
 from analysis.report.markdown import markdown
 from analysis.report.pages import report_page
 from analysis.statistics import Estimate
+from probes.messages import RunError
 from tests.analysis.made_programs import (
     analysed,
     both,
@@ -48,7 +48,7 @@ def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_program_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"programs.jsonl, line 1: 'size' is missing"):
+    with pytest.raises(RunError, match=r"programs.jsonl, line 1, 'size': Field required"):
         analysed(tmp_path, both(redis, program="made-up"))
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from analysis.analyse import analyse
-from analysis.errors import RunError
 from analysis.exact.cells import ExactCell, Node
 from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.main import main
 from analysis.raw.run import read_run
+from probes.messages import RunError
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
@@ -106,7 +106,7 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
     write_run(tmp_path)
     path = tmp_path / "raw/exact-6.12.0/cells.jsonl"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(RunError, match=r"holds 1 runs of cells and run.json names 2"):
+    with pytest.raises(RunError, match=r"has 1 lines, and 2 cells ran"):
         analyse(read_run(tmp_path))
 
 

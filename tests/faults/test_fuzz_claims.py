@@ -14,10 +14,10 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from analysis.errors import RunError, UsageError
 from analysis.tools.required_cells import needs
 from analysis.verdicts.files import Claim, load_claims
 from analysis.verdicts.judge import judge
+from probes.messages import RunError, UsageError
 from tests.analysis.made_claims import measured
 from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
 

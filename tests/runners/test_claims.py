@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import analysis.errors
 from analysis.tools.required_cells import cell_conditions, chosen, needs
 from probes.reasons import missing, reason
 from runners import options, show
@@ -135,7 +134,7 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
         claims.read_needs(Path(sys.executable), options.parse(["--claims", "made-up"]))
-    with pytest.raises(analysis.errors.UsageError, match="'go-afeco': did you mean 'go-af"):
+    with pytest.raises(UsageError, match="'go-afeco': did you mean 'go-af"):
         chosen(["go-afeco"])
 
 
