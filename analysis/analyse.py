@@ -16,13 +16,10 @@ from analysis.counts.kernels import compare_kernels
 from analysis.counts.ledger import build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
 from analysis.counts.quantities import of_programs, program_of
-from analysis.exact import cells as exact
-from analysis.exact.files import read_exact
-from analysis.exact.knobs import knob_tables
-from analysis.functions import wakeups
-from analysis.functions.crosscheck import crosschecks
-from analysis.functions.profile import profiles
-from analysis.functions.table import function_tables
+from analysis.paths import cells as exact
+from analysis.paths import functions
+from analysis.paths.cells import read_exact
+from analysis.paths.changes import knob_pairs
 from analysis.programs import records
 from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
@@ -85,15 +82,15 @@ class Analysis(Figures):
         self.switching = switch_modes(self.workload)
         self.atlas = build_atlas(self.ledgers, self.timings)
         self.disturbed = share_disturbed(run)
-        self.functions = function_tables(requested)
-        self.path = wakeups.latencies(tidy)
-        self.wakeups = wakeups.wakeups(tidy)
-        self.profiles = profiles(run, invalid)
+        self.functions = functions.function_tables(requested)
+        self.path = functions.latencies(tidy)
+        self.wakeups = functions.wakeups(tidy)
+        self.profiles = functions.profiles(run, invalid)
         self.kernels = compare_kernels(run, self.figures, requested, missing)
         kernel_rows = requested[requested["instrument"] != "exact"]
         self.costs = probe_costs(kernel_rows, self.tables.probes, self.folders)
-        self.crosschecks = crosschecks(requested)
-        self.knobs = knob_tables(self.cells)
+        self.crosscheck = functions.crosscheck(requested)
+        self.knobs = knob_pairs(self.cells)
         self.programs = program_rows(self.measured)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)

@@ -12,8 +12,8 @@ import pandas as pd
 
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
 from analysis.counts.quantities import ROUND_TRIP_PATTERNS
-from analysis.exact.cells import Comparison
 from analysis.machine import counter_text, kernel_text, machine_text
+from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, mean, quotient
 from analysis.tables import Tables

@@ -14,11 +14,11 @@ from analysis.analyse import Analysis, Figures, analyse
 from analysis.answer_plot import draw_answer
 from analysis.atlas_plot import draw_atlas
 from analysis.counts.figures import draw_counts
-from analysis.diff.gate import UNTOLD
 from analysis.diff.report import make_diff, make_gate
 from analysis.drawing import Drawn
-from analysis.exact.figures import draw_exact
-from analysis.functions.profile import draw_profiles
+from analysis.paths.export import exports
+from analysis.paths.figures import draw_exact, draw_profiles
+from analysis.paths.gate import UNTOLD
 from analysis.predict.report import show_watch
 from analysis.predict.what_if import show_what_if
 from analysis.processes import in_process
@@ -26,7 +26,6 @@ from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.brief import show_brief
 from analysis.report.document import document
-from analysis.report.exports import exports
 from analysis.report.html import html
 from analysis.report.markdown import markdown
 from analysis.report.pages import report_page

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
-from analysis.exact.cells import DEFAULT, Comparison
 from analysis.machine import is_virtual, machine_text
+from analysis.paths.cells import DEFAULT, Comparison
 from analysis.raw.run import Run
 from analysis.times.disturbed import Disturbed
 from analysis.times.timing import Latency, Times

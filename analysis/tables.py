@@ -17,8 +17,7 @@ from analysis.counts.quantities import (
     unit_of,
 )
 from analysis.counts.validity import Counted, invalid_reasons, sees
-from analysis.exact import cells as exact
-from analysis.exact import files as exact_files
+from analysis.paths import cells as exact
 from analysis.programs import records
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import (
@@ -117,7 +116,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     rows += exact.rows(run, cells)
     program_rows, program_failures = records.read_programs(run)
     rows += program_rows
-    missing += [*program_failures, *exact_files.failures(run)]
+    missing += [*program_failures, *exact.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {
         (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells

@@ -19,7 +19,7 @@ from analysis.counts.ledger import (
 )
 from analysis.counts.measures import round_trips
 from analysis.counts.quantities import MEASURES
-from analysis.functions.table import EXACT_TARGET, called
+from analysis.paths.functions import EXACT_TARGET, called
 from analysis.raw.run import Missing, Run
 from analysis.statistics import Estimate
 

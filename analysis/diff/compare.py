@@ -20,9 +20,8 @@ from analysis.conditions import Workload
 from analysis.counts.ledger import FIRST_PATTERNS, conditions_order, order, transport_order
 from analysis.counts.measures import WORKLOAD, groups, measure_of, round_trips
 from analysis.counts.quantities import TIMES, Measure
-from analysis.diff.renames import UNKNOWN_CALLER, Fates, callers, fates
-from analysis.exact.cells import ExactCell, scheduling_text
-from analysis.exact.knobs import Change, most_alike
+from analysis.paths.cells import ExactCell
+from analysis.paths.changes import UNKNOWN_CALLER, ExactPair, Fates, fates, most_alike
 from analysis.raw.run import Target
 from analysis.statistics import Values, change
 from analysis.wording import size_text
@@ -69,27 +68,6 @@ class Shift(Workload):
     @property
     def ratio(self) -> float | None:
         return self.after / self.before if self.before else None
-
-
-@dataclass(frozen=True)
-class ExactPair(Change):
-    """An exact cell in both runs: the most alike of their variants (analysis/exact/knobs.py)."""
-
-    @property
-    def more(self) -> int:
-        """Instructions that a round trip takes more in the second run."""
-        return self.after.total - self.before.total
-
-    @property
-    def words(self) -> str:
-        return (
-            f"{self.after.transport}, {size_text(self.after.size)}, {self.after.where}, "
-            f"{scheduling_text(self.after.scheduling)}"
-        )
-
-    def fates(self) -> Fates:
-        """Functions that only one of the two round trips calls."""
-        return fates(callers(self.before), callers(self.after))
 
 
 def of_first_conditions(pairs: Sequence[ExactPair]) -> list[ExactPair]:
@@ -260,8 +238,7 @@ def _exact_pairs(
     before: Analysis, after: Analysis, kernels: Kernels
 ) -> tuple[tuple[ExactPair, ...], list[tuple[str, str]]]:
     found, alone = _both(_exact_cells(before), _exact_cells(after), kernels)
-    changes = (most_alike(first, second) for _, _, first, second in found)
-    pairs = tuple(ExactPair(change.before, change.after) for change in changes)
+    pairs = tuple(most_alike(first, second) for _, _, first, second in found)
     return pairs, [(which, _exact_words(*key)) for which, key in alone]
 
 

@@ -12,10 +12,11 @@ from functools import partial
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-from analysis.diff.compare import ExactPair, of_first_conditions
+from analysis.diff.compare import of_first_conditions
 from analysis.drawing import Drawn, drawn
-from analysis.exact.cells import ExactCell, inclusive, summed
-from analysis.functions.flame import FlameFrame, Graph, Path, legend, painted
+from analysis.paths.changes import ExactPair
+from analysis.paths.plots import legend, painted
+from analysis.paths.tree import Box, Graph, Path, own_by_path
 
 UNIT = "instructions a round trip"
 # Told apart by colour-blind readers, and by lightness from what did not change.
@@ -48,14 +49,9 @@ def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn
     )  # fmt: skip
 
 
-def own(cell: ExactCell) -> Counter[Path]:
-    """What each path took itself; the two tasks' equal paths are one."""
-    return summed((node.path[1:], node.instructions) for node in cell.nodes)
-
-
 def folded(pair: ExactPair) -> tuple[str, str]:
     """A file's name and its lines, as difffolded.pl writes them: path, first count, second."""
-    before, after = own(pair.before), own(pair.after)
+    before, after = own_by_path(pair.before.tree), own_by_path(pair.after.tree)
     cell = pair.after
     name = f"{cell.transport}-{cell.size}-{cell.scheduling}-{cell.where.replace(' ', '-')}"
     lines = [f"{';'.join(p)} {before[p]} {after[p]}\n" for p in sorted({*before, *after})]
@@ -63,9 +59,9 @@ def folded(pair: ExactPair) -> tuple[str, str]:
 
 
 def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
-    changes = [own(pair.after) for pair in pairs]
+    changes = [own_by_path(pair.after.tree) for pair in pairs]
     for change, pair in zip(changes, pairs, strict=True):
-        change.subtract(own(pair.before))
+        change.subtract(own_by_path(pair.before.tree))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
     graphs = [_graph(pair, as_after) for pair in pairs]
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
@@ -76,11 +72,11 @@ def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
 def _graph(pair: ExactPair, as_after: bool) -> Graph:
     cell = pair.after if as_after else pair.before
     title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})"
-    return Graph(title, inclusive(cell.nodes))
+    return Graph(title, cell.tree)
 
 
-def _colour(changes: Counter[Path], most: int, frame: FlameFrame) -> str:
+def _colour(changes: Counter[Path], most: int, box: Box) -> str:
     """Small changes are seen too: the square root of the share."""
-    change = changes[frame.path]
+    change = changes[box.path]
     share = (abs(change) / most) ** 0.5
     return to_hex(SCALE(0.5 + (share if change > 0 else -share) / 2))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from analysis.diff import words
-from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, ExactPair, Shift, Traced
-from analysis.diff.renames import Fates
+from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, Shift, Traced
 from analysis.drawing import Drawn
+from analysis.paths.changes import ExactPair, Fates
 from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
 from analysis.report.sections.counts import FROM, Blocks

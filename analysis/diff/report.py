@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.analyse import analyse
-from analysis.diff import gate, words
+from analysis.diff import words
 from analysis.diff.compare import BEYOND, Diff, compare
 from analysis.diff.figures import draw_diff, folded
 from analysis.diff.page import diff_page
 from analysis.drawing import Drawn
+from analysis.paths import gate
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.html import html

@@ -3,9 +3,8 @@
 
 from collections.abc import Iterator
 
-from analysis.diff.compare import BEYOND, UNKNOWN, Diff, ExactPair, Shift, of_first_conditions
-from analysis.diff.renames import Fates
-from analysis.exact.knobs import Moved
+from analysis.diff.compare import BEYOND, UNKNOWN, Diff, Shift, of_first_conditions
+from analysis.paths.changes import ExactPair, Fates, Moved
 from analysis.report.inline import signed
 from analysis.wording import amount, counted, listed, number, place, size_text, source_text
 

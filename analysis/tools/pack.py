@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.exact.files import read_exact
+from analysis.paths.cells import read_exact
 from analysis.raw.exact import EXACT_LINES
 from analysis.raw.run import ExactEntry, read_cells, read_run
 from analysis.tables import COLUMNS, build_tables

@@ -12,7 +12,8 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
 from analysis.diff.figures import folded
-from analysis.diff.renames import (
+from analysis.main import main
+from analysis.paths.changes import (
     BY_CALLS,
     BY_PLACE,
     BY_SUFFIX,
@@ -20,7 +21,6 @@ from analysis.diff.renames import (
     Renamed,
     fates,
 )
-from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run

@@ -6,16 +6,15 @@ import json
 import os
 import shutil
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from analysis.exact.cells import ExactCell, copiers
-from analysis.exact.iteration import Span
-from analysis.exact.speedscope import speedscope
-from analysis.exact.timeline import trace
+from analysis.paths.cells import ExactCell, copiers
+from analysis.paths.export import speedscope
+from analysis.paths.export import timeline as trace
+from analysis.paths.tree import Span
 from tests.analysis.test_journey import a_cell, a_iteration
 
 SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
@@ -75,8 +74,8 @@ def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -
 
 
 def test_two_cpus_have_a_track_each() -> None:
-    iteration = tuple(replace(span, cpu=int(span.task == "server")) for span in a_iteration())
-    slices = read_back(trace(cell().model_copy(update={"iteration": iteration}), COPIERS))
+    iteration = tuple(span._replace(cpu=int(span.task == "server")) for span in a_iteration())
+    slices = read_back(trace(cell().model_copy(update={"order": iteration}), COPIERS))
     assert {name: outermost(slices[name]) for name in ("CPU 0", "CPU 1")} == {
         "CPU 0": TOTAL - 1056,
         "CPU 1": 1056,
@@ -129,15 +128,15 @@ def test_speedscope_holds_every_instruction_in_its_order() -> None:
 
 
 def test_speedscope_of_a_run_without_iterations_holds_the_tree() -> None:
-    file = json.loads(speedscope(cell().model_copy(update={"iteration": ()}), "made up"))
+    file = json.loads(speedscope(cell().model_copy(update={"order": ()}), "made up"))
     assert sum(profile["endValue"] for profile in file["profiles"]) == TOTAL
 
 
 def test_a_kernel_thread_has_a_track() -> None:
     iteration = (
         *a_iteration(),
-        Span(0, ("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9),
+        Span(("ksoftirqd/0", "smpboot_thread_fn", "handle_softirqs"), 9),
     )
-    slices = read_back(trace(cell().model_copy(update={"iteration": iteration}), COPIERS))
+    slices = read_back(trace(cell().model_copy(update={"order": iteration}), COPIERS))
     assert outermost(slices["ksoftirqd/0"]) == 9
     assert ("handle_softirqs", 0, 9) in slices["softirqs"]

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.diff.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, refused_name
-from analysis.diff.inlining import Inlined, Parts, parts
-from analysis.diff.renames import Renamed
-from analysis.exact.cells import Node
 from analysis.main import main
+from analysis.paths.changes import Inlined, Parts, Renamed, parts
+from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, refused_name
+from analysis.paths.tree import Span
 from tests.exact import test_analysis
 from tests.exact.test_analysis import BASE, write_run
 
@@ -22,8 +21,8 @@ Tree = dict[str, tuple[int, int]]  # path below `client` → calls, instructions
 SEND = {"write": (2, 100), "write;send": (2, 300)}
 
 
-def nodes(tree: Tree) -> list[Node]:
-    return [Node(("client", *path.split(";")), *row, row[1]) for path, row in tree.items()]
+def nodes(tree: Tree) -> list[Span]:
+    return [Span(("client", *path.split(";")), row[1], *row) for path, row in tree.items()]
 
 
 def found(before: Tree, after: Tree, *renamed: Renamed) -> Parts:

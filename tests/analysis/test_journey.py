@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import analyse
-from analysis.exact.cells import Comparison, ExactCell, Node
-from analysis.exact.iteration import Slice, Span, message, slices
-from analysis.exact.journey import journeys, table
 from analysis.main import main
+from analysis.paths.cells import Comparison, ExactCell
+from analysis.paths.journey import journeys, message, table
+from analysis.paths.tree import Box, Span, boxes
 from analysis.raw.exact import Payload
 from analysis.raw.run import read_run
 from probes.messages import RunError
@@ -46,15 +46,15 @@ PAYLOAD = Payload(
 
 
 def a_iteration() -> tuple[Span, ...]:
-    return tuple(Span(0, path, steps) for path, steps in ITERATION)
+    return tuple(Span(path, steps) for path, steps in ITERATION)
 
 
 def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Comparison:
-    nodes = tuple(Node(span.path, 1, span.instructions, span.instructions) for span in iteration)
+    tree = tuple(Span(span.path, span.instructions, 1, span.instructions) for span in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
-        scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, nodes=nodes,
-        broken=(), payload=payload, iteration=iteration,
+        scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, tree=tree,
+        broken=(), payload=payload, order=iteration,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
 
@@ -66,7 +66,7 @@ def test_a_message_is_from_the_senders_call_to_the_receivers_return() -> None:
 
 
 def test_a_receiver_that_was_woken_for_nothing_is_on_the_way() -> None:
-    idle = Span(0, SERVER, 4)  # it runs before it has read: that is no end
+    idle = Span(SERVER, 4)  # it runs before it has read: that is no end
     iteration = a_iteration()
     assert len(message((*iteration[:6], idle, *iteration[6:]))) == len(message(iteration)) + 1
 
@@ -90,8 +90,8 @@ def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
 
 def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
     """With messages of 64 KiB it runs within the reader's call too."""
-    readers = Span(0, (*SERVER, *READ, "tcp_recvmsg", *SOFTIRQ[1:]), 9)
-    nobodys = Span(0, (*SERVER, *SOFTIRQ[1:]), 4)
+    readers = Span((*SERVER, *READ, "tcp_recvmsg", *SOFTIRQ[1:]), 9)
+    nobodys = Span((*SERVER, *SOFTIRQ[1:]), 4)
     iteration = a_iteration()
     (journey,) = journeys(a_cell((*iteration[:11], readers, nobodys, *iteration[11:])))
     assert journey.softirq == {"the client's write()": 50, "the server's read()": 9, "server": 4}
@@ -99,7 +99,7 @@ def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
 
 def test_stages_are_whole_where_two_cpus_take_turns() -> None:
     """The server's CPU runs its idle task between the client's spans."""
-    idle = Span(1, ("swapper/1", "[user]", "do_idle"), 8)
+    idle = Span(("swapper/1", "[user]", "do_idle"), 8, cpu=1)
     iteration = tuple(part for span in a_iteration() for part in (span, idle))
     (journey,) = journeys(a_cell(iteration))
     assert {stage.name for stage in journey.stages if stage.name != "swapper/1: kernel"} == {
@@ -121,16 +121,23 @@ def test_marks_say_what_is_copied_who_is_woken_and_by_what() -> None:
 
 def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
     (journey,) = journeys(a_cell(a_iteration()))
-    assert [box.width for box in journey.boxes if box.depth == 0] == [155, 2, 60, 53]
-    (softirq,) = (box for box in journey.boxes if box.name == "softirq")
-    (tcp,) = (box for box in journey.boxes if box.name == "tcp" and box.start < 100)
+    assert [layer.box.width for layer in journey.boxes if layer.box.depth == 0] == [155, 2, 60, 53]
+    (softirq,) = (box for box in (layer.box for layer in journey.boxes) if box.name == "softirq")
+    (tcp,) = (
+        box
+        for box in (layer.box for layer in journey.boxes)
+        if box.name == "tcp" and box.start < 100
+    )
     assert (softirq.width, softirq.depth) == (50, tcp.depth + 1)
     assert tcp.start <= softirq.start <= softirq.start + softirq.width <= tcp.start + tcp.width
 
 
 def test_equal_names_of_two_tasks_are_two_slices() -> None:
-    iteration = (Span(0, CLIENT, 3), Span(0, CLIENT, 4), Span(0, SERVER, 5))
-    assert list(slices(iteration, lambda _: ("a",))) == [Slice("a", 0, 0, 7), Slice("a", 0, 7, 5)]
+    iteration = (Span(CLIENT, 3), Span(CLIENT, 4), Span(SERVER, 5))
+    assert list(boxes(iteration, lambda _: ("a",))) == [
+        Box("a", 0, 0, 7, ("a",)),
+        Box("a", 0, 7, 5, ("a",)),
+    ]
 
 
 def test_the_table_holds_all_that_is_drawn() -> None:
@@ -151,18 +158,18 @@ def with_iterations(folder: Path, *iterations: str) -> Path:
 def test_a_iteration_names_lines_of_its_tree(tmp_path: Path) -> None:
     analysis = analyse(read_run(with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")))
     unix, tcp = analysis.exact[0].cells
-    assert [(span.path[-1], span.instructions) for span in unix.iteration] == [
+    assert [(span.path[-1], span.instructions) for span in unix.order] == [
         ("unix_stream_sendmsg", 30),
         (ENTRY, 10),
     ]
-    assert (unix.broken, tcp.iteration) == ((), ())
+    assert (unix.broken, tcp.order) == ((), ())
 
 
 def test_an_older_iteration_in_steps_is_no_journey_in_instructions(tmp_path: Path) -> None:
     run = with_iterations(tmp_path, "0\t2\t30\n0\t1\t10\n")
     file = run / "raw/exact-6.12.0/iteration/1.tsv"
     file.write_text(file.read_text().replace("instructions", "steps"))
-    assert analyse(read_run(run)).exact[0].cells[0].iteration == ()
+    assert analyse(read_run(run)).exact[0].cells[0].order == ()
 
 
 def test_a_iteration_that_is_not_the_round_trip_is_invalid(tmp_path: Path) -> None:

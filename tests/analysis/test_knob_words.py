@@ -3,7 +3,7 @@
 
 import pytest
 
-from analysis.exact.knobs import cost_of_one
+from analysis.paths.changes import cost_of_one
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.main import main
+from analysis.paths.changes import ExactPair, costs_of_one, knob_name
 from analysis.raw.run import read_run
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 
@@ -69,9 +70,12 @@ def analysis(run: Path) -> Analysis:
     return analyse(read_run(run))
 
 
+def by_name(analysis: Analysis) -> dict[str, ExactPair]:
+    return {knob_name(pair): pair for pair in analysis.knobs}
+
+
 def test_the_difference_is_per_message_and_by_function(analysis: Analysis) -> None:
-    (table,) = analysis.knobs
-    rows = {row.name: row.changes[0] for row in table.rows}
+    rows = by_name(analysis)
     assert rows["nft=1"].difference == 13
     assert rows["nft=1"].share == 26 / 64
     (only,) = rows["nft=1"].functions()
@@ -87,18 +91,15 @@ def test_the_difference_is_per_message_and_by_function(analysis: Analysis) -> No
 
 
 def test_a_probe_costs_so_much_an_event(run: Path, analysis: Analysis) -> None:
-    (table,) = analysis.knobs
-    (probe,) = table.probes
-    assert probe.name == "probe"
-    assert (probe.changes[0].events, probe.changes[0].of_an_event) == (2, 25)
+    probe = by_name(analysis)["probe"]
+    assert (probe.events, probe.of_an_event) == (2, 25)
     assert main([str(run), "--quiet"]) == 0
     assert "| probe | 2.0 | 25 | +50 |" in (run / "report.md").read_text()
     assert "What the probes themselves cost" in (run / "report.html").read_text()
 
 
 def test_the_iterations_that_are_most_alike_are_compared(analysis: Analysis) -> None:
-    (table,) = analysis.knobs
-    idle = next(row for row in table.rows if row.name == "idle").changes[0]
+    idle = by_name(analysis)["idle"]
     assert idle.functions() == []
     assert idle.before.total == 56
 
@@ -113,16 +114,16 @@ def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
 
 
 def test_an_invalid_cell_gives_no_cost_of_one(analysis: Analysis) -> None:
-    (table,) = analysis.knobs
-    assert not next(row for row in table.rows if row.name == "nft=10").changes[0].valid
-    assert table.costs_of_one() == ["rule: a message over tcp takes +13.0 instructions with 1."]
+    assert not by_name(analysis)["nft=10"].valid
+    assert list(costs_of_one(analysis.knobs)) == [
+        "rule: a message over tcp takes +13.0 instructions with 1."
+    ]
 
 
 def test_what_one_more_costs(run: Path) -> None:
     path = run / "raw/exact-6.12.0/cells.jsonl"
     path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
-    (table,) = analyse(read_run(run)).knobs
-    assert table.costs_of_one() == [
+    assert list(costs_of_one(analyse(read_run(run)).knobs)) == [
         "rule: a message over tcp takes +13.0 instructions with 1, +10.0 for each more up to 10."
     ]
 

@@ -4,9 +4,10 @@
 from pathlib import Path
 
 from analysis.analyse import analyse
-from analysis.functions.flame import Graph, inclusive
-from analysis.functions.profile import draw_profiles, read_folded
 from analysis.main import main
+from analysis.paths.figures import draw_profiles
+from analysis.paths.functions import read_folded
+from analysis.paths.tree import Graph, Span, by_layer
 from analysis.raw.run import read_run
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -29,16 +30,17 @@ def test_user_space_is_one_frame() -> None:
 
 
 def test_a_frame_is_as_wide_as_all_below_it_and_stands_within_its_caller() -> None:
-    graph = Graph("made up", inclusive(read_folded(FOLDED)))
-    frames = {frame.name: frame for frame in graph.frames}
+    stacks = read_folded(FOLDED)
+    graph = Graph("made up", [Span(("", *path), count) for path, count in stacks.items()])
+    frames = {box.name: box for box in graph.boxes}
     assert graph.total == frames["[user]"].width == 48
     assert frames["made_up_send"].width == 40
-    assert (frames["tcp_v4_rcv"].width, frames["tcp_v4_rcv"].layer) == (30, "tcp")
+    assert frames["tcp_v4_rcv"].width == 30
     send, rcv = frames["made_up_send"], frames["tcp_v4_rcv"]
     assert rcv.depth == send.depth + 1
     assert send.start <= rcv.start <= rcv.start + rcv.width <= send.start + send.width
-    assert graph.layers().total() == 48
-    assert graph.layers()["tcp"] == 30
+    assert by_layer(graph.spans).total() == 48
+    assert by_layer(graph.spans)["tcp"] == 30
 
 
 def write_run(folder: Path, *, invalid: bool = False) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.exact.files import read_exact
+from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
 from analysis.tables import build_tables
 from analysis.tools.pack import pack
@@ -61,7 +61,7 @@ def test_a_gathered_run_is_a_run_whose_table_the_analysis_makes_again(tmp_path: 
     path, _ = gathered(tmp_path, {1: 11, 2: 2, 3: 1})
     run = read_run(path)
     cells = read_exact(run)
-    assert {cell.id: cell.nodes[0].path[-1] for cell in cells} == {
+    assert {cell.id: cell.tree[0].path[-1] for cell in cells} == {
         11: "made_up_1",
         2: "made_up_2",
         1: "made_up_3",

@@ -22,13 +22,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from analysis.diff.compare import ExactPair
-from analysis.diff.inlining import parts_of
 from analysis.drawing import MARKERS, OTHERS, axes_row, drawn
-from analysis.exact.cells import WHOLE, ExactCell
-from analysis.exact.files import read_exact
-from analysis.exact.knobs import Moved, most_alike
-from analysis.functions.layers import function_layer
+from analysis.paths.cells import WHOLE, ExactCell, read_exact
+from analysis.paths.changes import Moved, most_alike
+from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.report.inline import signed
 from analysis.wording import MINUS, listed, number, size_text
@@ -95,7 +92,7 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
         if not USUAL.items() <= dict(zip(WHERE, where(after), strict=True)).items():
             continue
         alike = most_alike(before, after)
-        parts = parts_of(ExactPair(alike.before, alike.after))
+        parts = alike.parts()
         for kind, moved in (("work", parts.work), ("compiler", parts.calls_saved)):
             shown = [row for row in moved if abs(row.difference) >= LEAST]
             small = [row for row in moved if abs(row.difference) < LEAST]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from analysis.analyse import analyse
-from analysis.exact.cells import ExactCell, Node
-from analysis.functions.layers import UNCLASSIFIED, layer_of, own_layer
 from analysis.main import main
+from analysis.paths.cells import ExactCell
+from analysis.paths.tree import UNCLASSIFIED, Span, layer_of, own_layer
 from analysis.raw.run import read_run
 from probes.messages import RunError
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
@@ -199,9 +199,7 @@ def test_bytes_loaded_and_stored_are_rows_of_the_ledger(tmp_path: Path) -> None:
     ],
 )
 def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntary: bool) -> None:
-    node = Node(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 1, 101, 101)
-    idle = Node(
-        ("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 1, 101, 101
-    )
-    cell = SimpleNamespace(nodes=(node, idle))
+    node = Span(("client", *path.split(";"), "__schedule", "__switch_to_asm"), 101, 1)
+    idle = Span(("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 101, 1)
+    cell = SimpleNamespace(tree=(node, idle))
     assert ExactCell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]

@@ -11,11 +11,10 @@ import pytest
 from analysis.analyse import analyse
 from analysis.counts.ledger import build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
-from analysis.exact.figures import branches, draw_exact
-from analysis.functions import crosscheck
-from analysis.functions.crosscheck import crosschecks, hits_text
+from analysis.paths import functions
+from analysis.paths.export import folded
+from analysis.paths.figures import branches, draw_exact
 from analysis.raw.run import read_run
-from analysis.report.exports import folded
 from tests.exact.test_analysis import write_run
 
 MESSAGES = 46
@@ -52,22 +51,22 @@ def tidy() -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("function", "verdict"),
     [
-        ("tcp_sendmsg", crosscheck.EQUAL),
-        ("schedule", crosscheck.CONDITIONS),
-        ("ip_rcv", crosscheck.EDGE),
-        ("tcp_ack", crosscheck.OPEN),
-        ("__tcp_select_window", crosscheck.AGE),
-        ("memset", crosscheck.UNSEEN),
-        ("tick_periodic", crosscheck.OUTSIDE),
+        ("tcp_sendmsg", functions.EQUAL),
+        ("schedule", functions.CONDITIONS),
+        ("ip_rcv", functions.EDGE),
+        ("tcp_ack", functions.OPEN),
+        ("__tcp_select_window", functions.AGE),
+        ("memset", functions.UNSEEN),
+        ("tick_periodic", functions.OUTSIDE),
     ],
 )
 def test_each_function_has_a_verdict(function: str, verdict: str) -> None:
-    (found,) = crosschecks(tidy())
-    assert {row.function: row.verdict for row in found.rows}[function] == verdict
+    rows = functions.crosscheck(tidy()).set_index("function")
+    assert rows["verdict"][function] == verdict
 
 
 def test_exact_mode_says_first_how_many_functions_there_are_and_what_ftrace_cannot_see() -> None:
-    told = hits_text(crosschecks(tidy()))
+    told = functions.hits_text(functions.crosscheck(tidy()))
     seen = "over TCP 6 (over 23 round trips in a guest ftrace counted 5: 5 of these and 0 others;"
     assert seen in told
 
@@ -85,7 +84,7 @@ def test_the_ledger_counts_functions_by_exact_mode_first() -> None:
 
 def test_nothing_is_compared_across_kernels() -> None:
     rows = tidy()
-    assert crosschecks(rows.assign(kernel=rows["instrument"])) == ()
+    assert functions.crosscheck(rows.assign(kernel=rows["instrument"])).empty
 
 
 def test_the_trees_stand_side_by_side_and_sum_to_the_round_trip(tmp_path: Path) -> None:

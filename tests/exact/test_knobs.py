@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.functions.layers import UNCLASSIFIED, layer_of
+from analysis.paths.tree import UNCLASSIFIED, layer_of
 from runners import options
 from runners.exact.cells import ExactCell
 from runners.exact.count import measure

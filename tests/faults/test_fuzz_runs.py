@@ -24,8 +24,8 @@ from hypothesis import event, given, seed, settings
 from hypothesis import strategies as st
 
 from analysis.analyse import analyse
-from analysis.exact.files import read_exact
 from analysis.main import main
+from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
 from analysis.verdicts.observed import read_observed

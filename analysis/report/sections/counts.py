@@ -8,9 +8,8 @@ from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE, Agreemen
 from analysis.counts.ledger import MOST_TOGETHER, Ledger
 from analysis.counts.ledger import Row as LedgerRow
 from analysis.drawing import Drawn
-from analysis.functions import crosscheck
-from analysis.functions.table import EXACT_TARGET, FunctionTable
 from analysis.machine import machine_text, target_text
+from analysis.paths.functions import EXACT_TARGET, FunctionTable, hits_text
 from analysis.report.blocks import Block, Column, Group, Items, Row, Table, Text, numbers
 from analysis.report.inline import (
     above,
@@ -161,7 +160,7 @@ def switches(analysis: Analysis, figures: Figures) -> Blocks:
 
 
 def kernel_functions(analysis: Analysis, figures: Figures) -> Blocks:
-    yield crosscheck.hits_text(analysis.crosschecks) or None
+    yield hits_text(analysis.crosscheck) or None
     yield figures.get("functions")
     for place, found in enumerate(analysis.functions):
         counter = "exact mode" if found.target == EXACT_TARGET else f"ftrace, {found.target}"

@@ -2,12 +2,17 @@
 """What exact mode counted: every instruction of a round trip, and what one thing changes."""
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
+
+import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.exact.cells import DEFAULT, Comparison, ExactCell, scheduling_text
-from analysis.exact.figures import LEAST_SHARE, branches, usual_first
-from analysis.exact.knobs import Change, KnobRow, KnobTable
-from analysis.functions.crosscheck import DIFFERENT, EQUAL, OUTSIDE, UNSEEN, Crosscheck
+from analysis.counts.ledger import transport_order
+from analysis.paths.cells import DEFAULT, Comparison, ExactCell, scheduling_text
+from analysis.paths.changes import TOP, ExactPair, costs_of_one, knob_name, same_table
+from analysis.paths.figures import LEAST_SHARE, branches, usual_first
+from analysis.paths.functions import CELL as SAME_CELL
+from analysis.paths.functions import DIFFERENT, EQUAL, OUTSIDE, UNSEEN
 from analysis.report.blocks import Cell, Group, Items, Table, Text, numbers
 from analysis.report.inline import above, code, joined, say, signed
 from analysis.report.sections.counts import Blocks, Figures
@@ -37,14 +42,15 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
     order = sorted(analysis.exact, key=lambda found: (found.kernel != kernel, *usual_first(found)))
     for place, comparison in enumerate(order):
         yield from _comparison(comparison, place == 0)
-    if analysis.crosschecks:
+    if not analysis.crosscheck.empty:
         yield Text("heading", "Function by function: probes against exact counts")
         yield (
             "The probes ran in another guest of the same kernel, with another CPU model and its "
             "own scheduling. Exact mode's calls are those of the steady round trip under the "
             "default scheduler."
         )
-        yield from map(_crosscheck, analysis.crosschecks)
+        for _, rows in analysis.crosscheck.groupby(SAME_CELL, sort=False):
+            yield _crosscheck(rows)
 
 
 def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table | Text]:
@@ -246,25 +252,28 @@ def _shapes(cell: ExactCell) -> Iterator[str]:
         yield f"{cell.transport}: {counted(len(cell.shapes) - MOST_SHAPES, 'other way')}"
 
 
-def _crosscheck(found: Crosscheck) -> Group:
-    words = [f"{len(told)}: {verdict}. " for verdict in DIFFERENT if (told := found.of(verdict))]
-    rows = []
-    for row in found.of(*DIFFERENT):
-        counts = (row.bpftrace, row.ftrace, row.exact)
-        figures = ["" if count is None else number(count) for count in counts]
-        rows.append((code(row.function), row.layer, *figures, row.verdict))
+def _crosscheck(rows: pd.DataFrame) -> Group:
+    first, verdicts = rows.iloc[0], rows["verdict"].value_counts()
+    words = [f"{verdicts[name]}: {name}. " for name in DIFFERENT if name in verdicts]
     table = Table(
         "Calls a message of every function that differs",
-        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"], rows,
-    )  # fmt: skip
-    text = (
-        f"{''.join(words)}Exact mode alone saw {len(found.of(UNSEEN))} ({UNSEEN}); the probes "
-        f"alone {len(found.of(OUTSIDE))} ({OUTSIDE})."
+        ["function", "layer", *numbers("bpftrace", "ftrace", "exact"), "verdict"],
+        [
+            (code(name), layer, *("" if pd.isna(n) else number(n) for n in counts), verdict)
+            for name, layer, *counts, verdict in rows[rows["verdict"].isin(DIFFERENT)][
+                ["function", "layer", "bpftrace", "ftrace", "exact", "verdict"]
+            ].itertuples(index=False)
+        ],
     )
+    text = (
+        f"{''.join(words)}Exact mode alone saw {verdicts.get(UNSEEN, 0)} ({UNSEEN}); the probes "
+        f"alone {verdicts.get(OUTSIDE, 0)} ({OUTSIDE})."
+    )
+    equal = verdicts.get(EQUAL, 0)
     summary = (
-        f"{found.transport} · {size_text(found.size)} · {found.conditions} · {found.kernel}: "
-        f"{len(found.of(EQUAL))} of the {len(found.both)} functions that both saw are called "
-        f"{EQUAL}"
+        f"{first.transport} · {size_text(first['size'])} · {first.conditions} · {first.kernel}: "
+        f"{equal} of the {equal + rows['verdict'].isin(DIFFERENT).sum()} functions that both saw "
+        f"are called {EQUAL}"
     )
     return Group("closed", summary, [text, table])
 
@@ -275,35 +284,35 @@ def knobs(analysis: Analysis, _: Figures) -> Blocks:
             "Exact mode counted the same cells without and with one change in the guest. A "
             "message is half of the steady round trip."
         )
-    for table in analysis.knobs:
-        yield Text(
-            "heading",
-            f"{table.kernel}, {size_text(table.size)}, {table.placement}: "
-            f"{scheduling_text(table.scheduling)}",
-        )
-        yield from table.costs_of_one()
-        yield from _knob_tables(table)
-        for row in table.rows:
-            for change in row.changes:
-                if change.difference or not change.valid:
-                    yield from _explained(row, change)
+    for key, group in groupby(analysis.knobs, lambda pair: same_table(pair.after)):
+        kernel, size, placement, scheduling = key
+        pairs = list(group)
+        words = scheduling_text(scheduling)
+        yield Text("heading", f"{kernel}, {size_text(size)}, {placement}: {words}")
+        yield from costs_of_one(pairs)
+        yield from _knob_tables(pairs)
+        for pair in pairs:
+            if pair.difference or not pair.valid:
+                yield from _explained(pair)
 
 
-def _knob_tables(found: KnobTable) -> Iterator[Table]:
+def _knob_tables(pairs: list[ExactPair]) -> Iterator[Table]:
+    transports = sorted({pair.transport for pair in pairs}, key=transport_order)
+
     def table(
-        caption: str, head: str, figures: tuple[str, ...], rows: tuple[KnobRow, ...],
-        cells: Callable[[Change], tuple[Cell, ...]],
+        caption: str, head: str, figures: tuple[str, ...], pairs: list[ExactPair],
+        cells: Callable[[ExactPair], tuple[Cell, ...]],
     ) -> Table:  # fmt: skip
         """A cell for each of the figures, by knob and transport."""
         lines: list[list[str | Cell]] = []
-        for row in rows:
-            by_transport = {change.transport: change for change in row.changes}
-            what = row.what if head == "knob" else ""
-            lines.append([above(code(row.name), what)])
-            for name in found.transports:
-                change = by_transport.get(name)
-                lines[-1] += cells(change) if change else (Cell(NOT_MEASURED, span=len(figures)),)
-        columns = [column for name in found.transports for column in numbers(*figures, group=name)]
+        for name, some in groupby(pairs, knob_name):
+            by_transport = {pair.transport: pair for pair in some}
+            knob = next(iter(by_transport.values())).after.knob
+            lines.append([above(code(name), knob.what if knob and head == "knob" else "")])
+            for transport in transports:
+                pair = by_transport.get(transport)
+                lines[-1] += cells(pair) if pair else (Cell(NOT_MEASURED, span=len(figures)),)
+        columns = [column for name in transports for column in numbers(*figures, group=name)]
         return Table(caption, [head, *columns], lines)
 
     caption = (
@@ -311,51 +320,54 @@ def _knob_tables(found: KnobTable) -> Iterator[Table]:
         "where a repeated string instruction counts each time"
     )
     heads = ("without → with", "difference", "share", "steps")
-    yield table(caption, "knob", heads, found.rows, _knob_cells)
-    if found.probes:
+    yield table(caption, "knob", heads, pairs, _knob_cells)
+    probes = {knob_name(pair) for pair in pairs if pair.events}
+    if shown := [pair for pair in pairs if knob_name(pair) in probes]:
         caption = (
             "What the probes themselves cost, in instructions. An event is a run of the probe's "
             "program, or an entry that a tracer writes"
         )
         events = ("events a message", "an event", "a message")
-        yield table(caption, "probe", events, found.probes, _probe_cells)
+        yield table(caption, "probe", events, shown, _probe_cells)
 
 
-def _knob_cells(change: Change) -> tuple[Cell, ...]:
-    before, after = change.per_message()
+def _knob_cells(change: ExactPair) -> tuple[Cell, ...]:
+    before, after = change.before.of_message, change.after.of_message
     share = f"{change.share:+.1%}".replace("-", MINUS)
     difference = _difference(change, "<strong>{}</strong>{}")
     steps = Cell(signed(change.steps), "faint")
     return Cell(f"{before:,.0f} → {after:,.0f}", "faint"), difference, Cell(share), steps
 
 
-def _probe_cells(change: Change) -> tuple[Cell, ...]:
+def _probe_cells(change: ExactPair) -> tuple[Cell, ...]:
     event = change.of_an_event
     each = NOT_MEASURED if event is None else f"{event:,.0f}"
     return Cell(f"{change.events:,.1f}"), Cell(each), _difference(change, "{}{}")
 
 
-def _difference(change: Change, words: str) -> Cell:
+def _difference(change: ExactPair, words: str) -> Cell:
     wrong = "" if change.valid else "invalid"
     return Cell(say(words, signed(change.difference), f" {wrong}" if wrong else ""), wrong)
 
 
-def _explained(row: KnobRow, change: Change) -> Blocks:
+def _explained(change: ExactPair) -> Blocks:
     """Which functions the difference is made of."""
-    yield from (invalid(f"{row.name}, {change.transport}", why) for why in change.after.broken)
+    name, functions = knob_name(change), change.functions()
+    yield from (invalid(f"{name}, {change.transport}", why) for why in change.after.broken)
     lines: list[tuple[str, ...]] = [
         (code(moved.name), moved.fate, f"{moved.before:,}", f"{moved.after:,}",
          signed(moved.difference), f"{moved.calls_before} → {moved.calls_after}")
-        for moved in change.top()
+        for moved in functions[:TOP]
     ]  # fmt: skip
-    others = len(change.functions()) - len(lines)
+    others = len(functions) - len(lines)
     if others > 0:
-        lines.append((counted(others, "other function"), "", "", "", signed(change.rest()), ""))
+        rest = signed(sum(moved.difference for moved in functions[TOP:]))
+        lines.append((counted(others, "other function"), "", "", "", rest, ""))
     heads = ["function", "what became of it", *numbers("without", "with", "difference", "calls")]
     caption = "The functions that explain it, a round trip, without callees"
     layers = ", ".join(f"{one.name} {signed(one.difference)}" for one in change.layers()[:4])
     summary = say(
-        "{}, {}: {} instructions a round trip, by {}", code(row.name), change.transport,
-        signed(change.after.total - change.before.total), layers,
+        "{}, {}: {} instructions a round trip, by {}", code(name), change.transport,
+        signed(change.more), layers,
     )  # fmt: skip
     yield Group("closed", summary, [Table(caption, heads, lines, "narrow")])

@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.diff.compare import Diff, ExactPair
-from analysis.diff.inlining import Parts, parts_of
-from analysis.exact.files import failed_cells
-from analysis.exact.knobs import Moved
+from analysis.diff.compare import Diff
+from analysis.paths.cells import failed_cells
+from analysis.paths.changes import ExactPair, Moved, Parts
 from analysis.raw.exact import ExactPlan
 from analysis.wording import counted, size_text
 from probes.messages import UsageError, shown
@@ -89,7 +88,7 @@ def _judged(pair: ExactPair, allowance: Allowance) -> Result:
     for which, cell in (("first", pair.before), ("second", pair.after)):
         if cell.broken:
             return Result(name, UNTOLD, why=f"the {which} kernel's is invalid: {cell.broken[0]}")
-    return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair, parts_of(pair))
+    return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair, pair.parts())
 
 
 def cell_name(cell: ExactPlan) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exact mode's cells: the steady round trip by function and by layer, transports side by side.
+"""Exact mode's cells, out of raw/exact-*/: the steady round trip, transports side by side.
 
 In the tidy table a row of the instrument `exact` is the steady iteration, so `messages` is 2 for a
 round trip, whatever the window held (for copies, a short window of its own); of patterns that are
@@ -9,23 +9,32 @@ targets `exact-fifo` and `exact-other`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 from analysis.counts.ledger import transport_order
-from analysis.exact.iteration import PROCESSES, Span
-from analysis.functions import flame
-from analysis.functions.layers import UNCLASSIFIED, function_layer, layer_of
-from analysis.raw.exact import ExactLine
-from analysis.raw.run import Run
+from analysis.paths.tree import (
+    UNCLASSIFIED,
+    Span,
+    by_function,
+    by_layer,
+    function_layer,
+    layer_of,
+    summed,
+)
+from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
+from analysis.raw.files import NUMBER
+from analysis.raw.record import damaged, read_object, read_text
+from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
 from runners.cell import Conditions
 
-Name = TypeVar("Name", str, tuple[str, ...])
 # Patterns in which an iteration of the client has all the work of its messages; in the others the
 # two sides run ahead of each other, and only the whole window has it.
 WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
+PROCESSES = ("client", "server")
 TOP = 30
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
@@ -34,6 +43,7 @@ SWITCH = "__switch_to_asm"
 SYSTEM_CALL = "do_syscall_64"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
+TREE_HEAD, ORDER_HEAD = "path\tcalls\tsteps\tinstructions", "cpu\tline\tinstructions"
 
 
 def scheduling_text(name: str) -> str:
@@ -41,56 +51,31 @@ def scheduling_text(name: str) -> str:
     return SCHEDULINGS.get(name, name)
 
 
-@dataclass(frozen=True)
-class Node:
-    """A call path of the steady round trip, without what it calls.
-
-    `steps` are instructions, of a repeated string instruction each repetition: the emulator's clock
-    counts these.
-    """
-
-    path: tuple[str, ...]
-    calls: int
-    instructions: int
-    steps: int
-
-
-def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
-    """Name → the sum of its parts."""
-    sums: Counter[Name] = Counter()
-    for name, count in parts:
-        sums[name] += count
-    return sums
-
-
-def inclusive(nodes: tuple[Node, ...]) -> Counter[tuple[str, ...]]:
-    """Instructions of each path and all below it; the two tasks' equal paths are one."""
-    return flame.inclusive(summed((node.path[1:], node.instructions) for node in nodes))
-
-
 class ExactCell(ExactLine):
-    """One exact cell, with its steady round trip."""
+    """One exact cell, with its steady round trip summed by path, and in its order.
+
+    Older runs have no `order`.
+    """
 
     kernel: str
     qemu: str
     cpu: str
-    nodes: tuple[Node, ...]
+    tree: tuple[Span, ...]
     broken: tuple[str, ...]
-    iteration: tuple[Span, ...] = ()
-    """The steady round trip in its order; empty in older runs."""
+    order: tuple[Span, ...] = ()
 
     def as_variant(self, number: int) -> "ExactCell":
-        """The cell as its iterations of another variant went, from 1 up; 0 is the usual one."""
+        """Return the cell as its iterations of another variant went, from 1 up; 0 is the usual."""
         if not number:
             return self
         variant = self.variants[number - 1]
-        nodes = {";".join(node.path): node for node in self.nodes}
+        tree = {";".join(span.path): span for span in self.tree}
         for path, (calls, steps) in variant.moved.items():
-            usual = nodes.get(path) or Node(tuple(path.split(";")), 0, 0, 0)
+            usual = tree.get(path) or Span(tuple(path.split(";")), 0)
             own = usual.instructions + steps - variant.repeats.get(path, 0)
-            nodes[path] = Node(usual.path, usual.calls + calls, own, usual.steps + steps)
-        kept = tuple(node for node in nodes.values() if node.calls or node.steps)
-        return self.model_copy(update={"nodes": kept})
+            tree[path] = Span(usual.path, own, usual.calls + calls, usual.steps + steps)
+        kept = tuple(span for span in tree.values() if span.calls or span.steps)
+        return self.model_copy(update={"tree": kept})
 
     @property
     def conditions(self) -> Conditions:
@@ -111,12 +96,12 @@ class ExactCell(ExactLine):
     @property
     def total(self) -> int:
         """Instructions of the steady round trip; a repeated string instruction counts once."""
-        return sum(node.instructions for node in self.nodes)
+        return sum(span.instructions for span in self.tree)
 
     @property
     def steps(self) -> int:
         """Steps of the steady round trip."""
-        return sum(node.steps for node in self.nodes)
+        return sum(span.steps for span in self.tree)
 
     @property
     def identical(self) -> int:
@@ -131,37 +116,35 @@ class ExactCell(ExactLine):
     @property
     def of_message(self) -> float:
         """Instructions of a message: its part of the steady iteration, or of the window."""
-        whole = self.total if self.pattern in WHOLE else self.mean
-        return whole / self.messages_per_iteration
+        iteration = self.total if self.pattern in WHOLE else self.mean
+        return iteration / self.messages_per_iteration
 
     def repeated(self) -> Counter[str]:
         """Steps of each function beyond its instructions."""
-        return +summed((node.path[-1], node.steps - node.instructions) for node in self.nodes)
+        return +summed((span.path[-1], span.steps - span.instructions) for span in self.tree)
 
     def functions(self) -> Counter[str]:
         """Self instructions of each function."""
-        return summed((node.path[-1], node.instructions) for node in self.nodes)
+        return by_function(self.tree)
 
     def calls(self) -> Counter[str]:
         """Calls of each function."""
-        return summed((node.path[-1], node.calls) for node in self.nodes)
+        return summed((span.path[-1], span.calls) for span in self.tree)
 
     def inclusive(self) -> Counter[str]:
         """Instructions of each function and all it calls; a recursion counts once."""
-        return summed(
-            (name, node.instructions) for node in self.nodes for name in set(node.path[1:])
-        )
+        return summed((name, s.instructions) for s in self.tree for name in set(s.path[1:]))
 
     def layers(self) -> Counter[str]:
         """Self instructions of each layer."""
-        return summed((layer_of(node.path).name, node.instructions) for node in self.nodes)
+        return by_layer(self.tree)
 
     def traffic_by_layer(self) -> list[tuple[str, float, float]]:
         """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
         if self.payload is None:
             return []
         messages = self.payload.messages
-        loaded, stored = map(_by_layer, (self.payload.loaded, self.payload.stored))
+        loaded, stored = map(_sizes_by_layer, (self.payload.loaded, self.payload.stored))
         rows = [(layer, loaded[layer] / messages, stored[layer] / messages)
                 for layer in {**loaded, **stored}]  # fmt: skip
         return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
@@ -177,13 +160,13 @@ class ExactCell(ExactLine):
         the caller tells. They are no row of the tidy table: the steady round trip of an emulated
         machine is no mean over a scheduler's conditions.
         """
-        away = [n for n in self.nodes if n.path[-1] == SWITCH and n.path[0] in PROCESSES]
-        preempted = sum(n.calls for n in away if PREEMPTION.search(";".join(n.path)))
-        return sum(n.calls for n in away) - preempted, preempted
+        away = [s for s in self.tree if s.path[-1] == SWITCH and s.task in PROCESSES]
+        preempted = sum(s.calls for s in away if PREEMPTION.search(";".join(s.path)))
+        return sum(s.calls for s in away) - preempted, preempted
 
     def inherited(self) -> int:
         """Instructions of helpers that were given to their caller's layer."""
-        return sum(node.instructions for node in self.nodes if layer_of(node.path).inherited)
+        return sum(span.instructions for span in self.tree if layer_of(span.path).inherited)
 
 
 @dataclass(frozen=True)
@@ -231,31 +214,32 @@ class Comparison:
         if others:
             ratio = f" ({number(others[-1].of_message / first.of_message)} times as many)"
         spread = " to ".join(takes) if many else listed(takes)
-        said = (
+        costs = (
             f"A message of {size_text(self.size)} takes {'from ' if many else ''}{spread}"
             f"{ratio} {self.title}"
         )
         if self.pattern not in WHOLE:
-            return f"{said}: the mean of the window, where the two sides run ahead of each other."
+            return f"{costs}: the mean of the window, where the two sides run ahead of each other."
         if many:
-            return f"{said}: its part of the steady {self.iteration}."
+            return f"{costs}: its part of the steady {self.iteration}."
         exactly = [f"{cell.identical} of {cell.iterations}" for cell in self.cells]
         means = [f"{cell.mean / cell.messages_per_iteration:,.0f}" for cell in self.cells]
         part = "half" if self.cells[0].messages_per_iteration == 2 else "its part"
         return (
-            f"{said}: {part} of the steady {self.iteration}, to which {listed(exactly)} iterations "
-            f"are identical. The mean of the window, timer ticks included, is {listed(means)}."
+            f"{costs}: {part} of the steady {self.iteration}, to which {listed(exactly)} "
+            "iterations are identical. The mean of the window, timer ticks included, is "
+            f"{listed(means)}."
         )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""
-        return _beside([cell.layers() for cell in self.cells])
+        return _side_by_side([cell.layers() for cell in self.cells])
 
     def functions(
         self, most: int | None = TOP
     ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
         """Function → self, inclusive and calls by transport, the most expensive first."""
-        own = _beside([cell.functions() for cell in self.cells])[:most]
+        own = _side_by_side([cell.functions() for cell in self.cells])[:most]
         others = [(cell.inclusive(), cell.calls()) for cell in self.cells]
         return [
             (name, tuple((n, all_[name], calls[name])
@@ -269,7 +253,7 @@ class Comparison:
         return max(cell.layers()[UNCLASSIFIED] / cell.total for cell in self.cells)
 
 
-def _beside(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
+def _side_by_side(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
     names = {name for counter in counters for name in counter}
     rows = [(name, tuple(counter[name] for counter in counters)) for name in names]
     return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
@@ -280,12 +264,12 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     groups: dict[Comparison, list[ExactCell]] = {}
     for cell in cells:
         if not cell.knob:
-            where = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+            key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
             words = ", ".join(cell.conditions.unusual)
-            groups.setdefault(Comparison(*where, (), cell.pattern, words), []).append(cell)
+            groups.setdefault(Comparison(*key, (), cell.pattern, words), []).append(cell)
     return tuple(
-        replace(found, cells=tuple(sorted(group, key=lambda c: transport_order(c.transport))))
-        for found, group in groups.items()
+        replace(empty, cells=tuple(sorted(group, key=lambda c: transport_order(c.transport))))
+        for empty, group in groups.items()
     )
 
 
@@ -303,25 +287,25 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
-        where = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
+        source = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         valid = not cell.broken
         for count in _counts(cell) if cell.pattern in WHOLE else ():
-            yield (*where, *what, *count, "count", cell.messages_per_iteration, valid)
+            yield (*source, *what, *count, "count", cell.messages_per_iteration, valid)
         for key in ("window",) if cell.pattern in WHOLE else ("window", "total"):
             mean = ("instructions", key, cell.window.instructions, "count", cell.messages, valid)
-            yield (*where, *what, *mean)
+            yield (*source, *what, *mean)
         if payload := cell.payload:
             for way, size in payload.copied.items():
                 copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)
-                yield (*where, *what, *copies)
+                yield (*source, *what, *copies)
             for name, functions in (("loaded", payload.loaded), ("stored", payload.stored)):
-                layers = _by_layer(functions).items()
                 sizes = [(name, sum(functions.values()))]
+                layers = _sizes_by_layer(functions).items()
                 sizes += [(f"{name} layer:{layer}", size) for layer, size in layers]
                 for key, size in sizes:
                     traffic = ("memory_bytes", key, size, "bytes", payload.messages, valid)
-                    yield (*where, *what, *traffic)
+                    yield (*source, *what, *traffic)
 
 
 def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:
@@ -336,5 +320,93 @@ def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:
     ]
 
 
-def _by_layer(functions: dict[str, int]) -> Counter[str]:
+def _sizes_by_layer(functions: dict[str, int]) -> Counter[str]:
     return summed((function_layer(name), size) for name, size in functions.items())
+
+
+def read_exact(run: Run) -> tuple[ExactCell, ...]:
+    """Read the exact cells of a run that have figures. Raises RunError for damaged files."""
+    return tuple(cell for entry in run.manifest.exact for cell in _read_target(run, entry))
+
+
+def failures(run: Run) -> Iterator[Missing]:
+    """The exact cells, and the payloads, that could not be counted."""
+    for entry, line in _lines(run):
+        what, error = f"payload of exact cell {line.id}", getattr(line, "payload_error", None)
+        if isinstance(line, FailedExactLine):
+            knob = f", knob {line.knob.name}" if line.knob else ""
+            what, error = f"exact cell {line.id}{knob}", line.error
+        if error is not None:
+            yield Missing(what, entry.folder, error.split("\n")[0])
+
+
+def failed_cells(run: Run) -> list[FailedExactLine]:
+    """The exact cells of which there is only the error."""
+    return [line for _, line in _lines(run) if isinstance(line, FailedExactLine)]
+
+
+def _lines(run: Run) -> Iterator[tuple[ExactEntry, ExactLine | FailedExactLine]]:
+    for entry in run.manifest.exact:
+        for line in read_cells(run.path / "raw" / entry.folder, entry, EXACT_LINES):
+            yield entry, line
+
+
+def _read_target(run: Run, entry: ExactEntry) -> Iterator[ExactCell]:
+    raw = run.path / "raw" / entry.folder
+    environment = read_object(raw / "environment.json", ExactEnvironment)
+    check_kernel(entry, environment.kernel, raw)
+    machine = environment.model_dump(include={"kernel", "qemu", "cpu"})
+    for line in read_cells(raw, entry, EXACT_LINES):
+        if isinstance(line, ExactLine):
+            tree = _tree(raw / f"tree/{line.id}.tsv")
+            order = _order(raw / f"iteration/{line.id}.tsv", tree)
+            broken = tuple(_broken(line, tree, order))
+            yield ExactCell(**dict(line), **machine, tree=tree, order=order, broken=broken)
+
+
+def _broken(line: ExactLine, tree: Sequence[Span], order: Sequence[Span]) -> Iterator[str]:
+    yield from (f"{check.name}: {check.detail}" for check in line.checks if not check.ok)
+    steady = line.shapes[0].instructions if line.shapes else -1
+    if steady != sum(span.instructions for span in tree):
+        yield "the stored tree does not sum to the steady round trip"
+    if order and steady != sum(span.instructions for span in order):
+        yield "the stored iteration does not sum to the steady round trip"
+
+
+def _tree(path: Path) -> tuple[Span, ...]:
+    def span(names: str, calls: str, steps: str, instructions: str) -> Span:
+        return Span(tuple(names.split(";")), _count(instructions), _count(calls), _count(steps))
+
+    if not (tree := _rows(path, TREE_HEAD, span)):
+        raise damaged(path, "it holds no tree")
+    return tree
+
+
+def _order(path: Path, tree: Sequence[Span]) -> tuple[Span, ...]:
+    """Older runs have none, or one in steps."""
+
+    def span(cpu: str, line: str, instructions: str) -> Span:
+        return Span(tree[_count(line, 1) - 1].path, _count(instructions), cpu=_count(cpu))
+
+    return _rows(path, ORDER_HEAD, span) if path.exists() else ()
+
+
+def _count(word: str, least: int = 0) -> int:
+    """Raises ValueError for what is no count."""
+    if not NUMBER.fullmatch(word) or int(word) < least:
+        raise ValueError(f"{word} is no count")
+    return int(word)
+
+
+def _rows(path: Path, head: str, parse: Callable[..., Span]) -> tuple[Span, ...]:
+    """What `parse` makes of the columns of each line below the head; nothing below another head."""
+    text = read_text(path)
+    first, *lines = text.splitlines() or [""]
+    if first != head:
+        return ()
+    try:
+        if not text.endswith("\n"):
+            raise ValueError("its last line is not whole")
+        return tuple(parse(*line.split("\t")) for line in lines)
+    except (TypeError, ValueError, IndexError) as error:
+        raise damaged(path, error) from None

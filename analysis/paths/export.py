@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines.
+
+In a timeline an instruction is a nanosecond, which is what the emulator's clock makes of it: a
+figure there is a count, never a time. What runs on two CPUs follows each other in the order in
+which the emulator ran it.
+"""
+
+import json
+from collections.abc import Iterable, Set
+from functools import partial
+from itertools import count
+from typing import Any
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+from analysis.paths.cells import PROCESSES, Comparison, ExactCell, copiers
+from analysis.paths.tree import Box, Path, Span, boxes, own_layer
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+SEQUENCE = 1  # the only writer of the trace
+SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
+
+
+def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
+    """Files of a report about its exact cells, by their names: see docs/run-folder.md."""
+    files: dict[str, bytes] = {}
+    cells = [cell for comparison in compared for cell in comparison.cells]
+    for cell in cells:
+        where = cell.where.replace(" ", "-")
+        name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{where}"
+        files[f"folded/{name}.folded"] = folded(cell).encode()
+        files[f"folded/{name}.speedscope.json"] = speedscope(cell, name).encode()
+        if cell.order:
+            files[f"timeline/{name}.pftrace"] = timeline(cell, copiers(cells, cell.kernel))
+    return files
+
+
+def folded(cell: ExactCell) -> str:
+    """A line for each call path: the path, a blank, its own instructions."""
+    lines = ((";".join(span.path), span.instructions) for span in cell.tree)
+    return "".join(f"{path} {own}\n" for path, own in lines if own)
+
+
+def speedscope(cell: ExactCell, name: str) -> str:
+    """A profile for each task; in order where the iteration was kept, else by the call tree.
+
+    The format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources
+    """
+    spans = [span for span in cell.order or cell.tree if span.instructions]
+    tasks = {span.task for span in cell.order or cell.tree}
+    places: dict[str, int] = {}
+    profiles = []
+    for task in sorted(tasks, key=lambda task: (task not in PROCESSES, task)):
+        mine = [span for span in spans if span.task == task]
+        profiles.append({
+            "type": "sampled",
+            "name": f"{name}, {task}",
+            "unit": "none",
+            "startValue": 0,
+            "endValue": sum(span.instructions for span in mine),
+            "samples": [[places.setdefault(f, len(places)) for f in s.path[1:]] for s in mine],
+            "weights": [span.instructions for span in mine],
+        })  # fmt: skip
+    file: dict[str, Any] = {
+        "$schema": SCHEMA,
+        "name": name,
+        "exporter": "pathcost",
+        "shared": {"frames": [{"name": function} for function in places]},
+        "profiles": profiles,
+    }
+    return json.dumps(file, separators=(",", ":"))
+
+
+def timeline(cell: ExactCell, copiers: Set[str]) -> bytes:
+    """The steady round trip of an exact cell, as Perfetto's protobuf; `copiers` copy payload.
+
+    Tracks: each CPU's process; the functions of each process, with all that runs on its back;
+    softirqs; copies.
+    """
+    builder, numbers, order = TraceProtoBuilder(), count(1), cell.order
+    for cpu in sorted({span.cpu for span in order}):
+        _track(builder, next(numbers), f"CPU {cpu}", boxes(order, partial(_task, cpu)))
+    for task in dict.fromkeys(span.task for span in order):
+        stack = boxes(order, partial(_stack, task))
+        _track(builder, next(numbers), task, stack, process=True)
+    _track(builder, next(numbers), "softirqs", boxes(order, _softirq))
+    copies = boxes(order, lambda span: span.path[-1:] if span.path[-1] in copiers else ())
+    _track(builder, next(numbers), "copies", copies)
+    return bytes(builder.serialize())
+
+
+def _task(cpu: int, span: Span) -> Path:
+    """Who runs on a CPU; the turns of other CPUs are gaps."""
+    return (span.task,) if span.cpu == cpu else ()
+
+
+def _stack(task: str, span: Span) -> Path:
+    """The call stack of a task; while another one runs, nothing is open."""
+    return span.path[1:] if span.task == task else ()
+
+
+def _softirq(span: Span) -> Path:
+    """The outermost function of the softirq layer, with all that it calls."""
+    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ), ())
+
+
+def _track(
+    builder: TraceProtoBuilder, uuid: int, name: str, parts: Iterable[Box], process: bool = False
+) -> None:
+    packet = builder.add_packet()
+    packet.track_descriptor.uuid = uuid
+    if process:
+        packet.track_descriptor.process.pid = uuid
+        packet.track_descriptor.process.process_name = name
+    else:
+        packet.track_descriptor.name = name
+    # At one instant: what ends, the inner first; then what begins, the outer first.
+    edges = []
+    for part in parts:
+        if part.width:
+            edges.append((part.start + part.width, 0, -part.depth, part.name))
+            edges.append((part.start, 1, part.depth, part.name))
+    for at, begins, _, what in sorted(edges):
+        packet = builder.add_packet()
+        packet.timestamp = at
+        packet.trusted_packet_sequence_id = SEQUENCE
+        packet.track_event.track_uuid = uuid
+        packet.track_event.type = (
+            TrackEvent.TYPE_SLICE_BEGIN if begins else TrackEvent.TYPE_SLICE_END
+        )
+        if begins:
+            packet.track_event.name = what

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The journey of one message: from the sender's system call to the receiver's return from its own.
+
+Out of exact mode's steady round trip in its order: spans of all processes and CPUs follow each
+other as the emulator ran them.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+
+import pandas as pd
+
+from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
+from analysis.paths.tree import Box, Path, Span, boxes, layer_of, summed
+from probes.paths import Names, read_paths
+
+CALL = re.compile(r"__x64_sys_(\w+)$")
+SOFTIRQ = "net_rx_action"
+WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
+COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
+
+
+def _or_named(calls: str, names: Iterable[Names]) -> re.Pattern[str]:
+    """These system calls, and the functions where a transport's messages enter or leave."""
+    functions = {re.escape(place.function) for places in names for place in places}
+    return re.compile("|".join([f"sys_(?:{calls})$", *(f"^{name}$" for name in sorted(functions))]))
+
+
+SEND = _or_named("write|sendto|sendmsg", (path.sends for path in read_paths().values()))
+RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_paths().values()))
+
+
+def system_call(span: Span) -> str:
+    """The system call that a span is part of; empty in user space and in kernel threads."""
+    names = [match[1] for name in span.path if (match := CALL.search(name))]
+    return names[-1] if names else ""
+
+
+def is_in(span: Span, functions: re.Pattern[str]) -> bool:
+    return any(functions.search(name) for name in span.path)
+
+
+def layers(span: Span) -> Path:
+    """The layers that its path goes down through, neighbours of one name once.
+
+    User space stands for itself only, and not above every system call.
+    """
+    depths = range(first_layer(span), len(span.path) + 1)
+    return tuple(name for name, _ in groupby(layer_of(span.path[:n]).name for n in depths))
+
+
+def first_layer(span: Span) -> int:
+    """How much of its path the first of its layers has."""
+    return 2 if span.in_user else 3
+
+
+def message(order: Sequence[Span]) -> tuple[Span, ...]:
+    """The first message: from the sender's system call to the receiver's return to user space.
+
+    What lies between stays in: the sender that goes to sleep, switches, softirqs. Empty where the
+    iteration holds no whole message.
+    """
+    sends = [n for n, span in enumerate(order) if is_in(span, SEND) and span.task in PROCESSES]
+    if not sends:
+        return ()
+    begin, sender = sends[0], order[sends[0]].task
+    while begin and order[begin - 1].task == sender and not order[begin - 1].in_user:
+        begin -= 1
+    received = False
+    for end in range(begin, len(order)):
+        span = order[end]
+        if span.task in PROCESSES and span.task != sender:
+            if span.in_user and received:
+                return tuple(order[begin:end])
+            received = received or is_in(span, RECEIVE)
+    return ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happens at an instruction of the journey."""
+
+    kind: str  # copy, wake-up, switch, preempted
+    at: int
+    words: str
+
+
+@dataclass(frozen=True)
+class LayerBox:
+    """A layer of the journey: with the function that it begins with, its own instructions without
+    what lies below it, and the copies of payload in it and below."""
+
+    box: Box
+    function: str
+    own: int
+    copies: int
+
+
+@dataclass(frozen=True)
+class Journey:
+    """One transport's message. Widths and places are instructions since the sender's call."""
+
+    transport: str
+    total: int
+    stages: tuple[Box, ...]  # who is in which system call, one after the other
+    boxes: tuple[LayerBox, ...]  # layers, each below the one that called it
+    marks: tuple[Mark, ...]
+    softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
+
+    @property
+    def title(self) -> str:
+        """The heading of its figure."""
+        return f"{self.transport}: {self.total:,} instructions, client to server"
+
+    @property
+    def woken_ahead(self) -> bool:
+        """Whether the receiver is awake before its message comes: nobody is woken for it."""
+        kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]
+        return kinds[:1] == ["switch"] and "wake-up" in kinds
+
+    def count(self, kind: str) -> int:
+        return sum(mark.kind == kind for mark in self.marks)
+
+    def by_stage(self) -> list[tuple[str, int]]:
+        """Stages of one name together, in the order in which each began."""
+        return list(summed((stage.name, stage.width) for stage in self.stages).items())
+
+
+def journeys(comparison: Comparison, others: Sequence[Comparison] = ()) -> tuple[Journey, ...]:
+    """One for each transport whose iteration the run kept.
+
+    `others` may know who copies payload: not every cell was followed.
+    """
+    cells = [cell for compared in (comparison, *others) for cell in compared.cells]
+    known = copiers(cells, comparison.kernel)
+    return tuple(made for cell in comparison.cells if (made := _journey(cell, known)))
+
+
+def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
+    way = message(cell.order)
+    if not way:
+        return None
+    marks = tuple(_marks(way, known))
+    softirq = summed(
+        (f"the {span.task}'s {call}()" if (call := system_call(span)) else span.task,
+         span.instructions)
+        for span in way
+        if SOFTIRQ in span.path
+    )  # fmt: skip
+    layered = sorted(_boxes(way, marks), key=lambda layer: (layer.box.depth, layer.box.start))
+    total = sum(span.instructions for span in way)
+    return Journey(cell.transport, total, tuple(_stages(way)), tuple(layered), marks, dict(softirq))
+
+
+def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:
+    starts = list(accumulate((span.instructions for span in way), initial=0))
+    own: Counter[tuple[int, int]] = Counter()
+    for span, start in zip(way, starts, strict=False):
+        own[len(layers(span)) - 1, start] += span.instructions
+    copies = [mark.at for mark in marks if mark.kind == "copy"]
+    for box in boxes(way, layers):
+        end = box.start + box.width
+        inside = range(bisect_left(starts, box.start), bisect_left(starts, end))
+        yield LayerBox(
+            box,
+            _entry(way[inside[0]], box.depth) if inside else "",
+            sum(own[box.depth, starts[place]] for place in inside),
+            sum(box.start <= at < end for at in copies),
+        )
+
+
+def _entry(span: Span, depth: int) -> str:
+    """The function that a span's layer at this depth begins with."""
+    names = [layer_of(span.path[:n]).name for n in range(first_layer(span), len(span.path) + 1)]
+    begins = [n for n, name in enumerate(names) if not n or name != names[n - 1]]
+    return span.path[first_layer(span) - 1 + begins[depth]]
+
+
+def _stages(way: Sequence[Span]) -> Iterator[Box]:
+    """The way into a system call and out of it belongs to that call."""
+    calls = [system_call(span) for span in way]
+    for task in {span.task for span in way}:  # each by itself: on two CPUs they take turns
+        mine = [n for n, span in enumerate(way) if span.task == task]
+        for order in (mine[::-1], mine):
+            for neighbour, n in pairwise(order):
+                if not calls[n] and not way[n].in_user:
+                    calls[n] = calls[neighbour]
+    named = {}
+    for span, call in zip(way, calls, strict=True):
+        place = f"{call}()" if call else "user space" if span.in_user else "kernel"
+        named[id(span)] = (f"{span.task}: {place}",)
+    return boxes(way, lambda span: named[id(span)])
+
+
+def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
+    """Copies by who copies payload, as exact mode's payload window saw it."""
+    at = 0
+    nobody = Span((way[0].task,), 0, cpu=way[0].cpu)
+    for before, span in pairwise((nobody, *way)):
+        if span.cpu == before.cpu and span.task != before.task:
+            kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"
+            yield Mark(kind, at, f"{kind} to {span.task}")
+        if span.path[-1] in copiers:
+            direction = " in" if is_in(span, SEND) else " out" if is_in(span, RECEIVE) else ""
+            yield Mark("copy", at, f"copy{direction}")
+        if span.path[-1] == WAKEUP and WAKEUP not in before.path:
+            # The last caller whose name says nothing of waking: unix_write_space, say.
+            cause = next(name for name in reversed(span.path) if "wake" not in name)
+            yield Mark("wake-up", at, f"wake-up: {cause}")
+        at += span.instructions
+
+
+def table(shown: Sequence[Journey]) -> pd.DataFrame:
+    """A row for each stage, box and mark: what the figure was drawn from."""
+    rows: list[tuple[object, ...]] = []
+    for journey in shown:
+        parts = [("stage", stage) for stage in journey.stages]
+        parts += [("box", layer.box) for layer in journey.boxes]
+        rows += [(journey.transport, kind, *part[:4]) for kind, part in parts]
+        rows += [(journey.transport, "mark", mark.words, 0, mark.at, 0) for mark in journey.marks]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A tree of calls, whoever saw it: spans of call paths, and the boxes that are drawn of them.
+
+Exact mode's steady iteration, in its order or summed by path, and perf's samples are spans.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from pathlib import Path as File
+from typing import NamedTuple, TypeVar
+
+from probes.tables import read_rows
+
+TABLE = File(__file__).parents[2] / "probes/functions.tsv"
+CALLER = "caller"
+USER = "[user]"
+# Layers that no row of the table names.
+UNCLASSIFIED, HELPERS = "unclassified", "helpers"
+SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
+LAST = ("\uffff",)  # sorts behind the name of every function
+
+Name = TypeVar("Name", str, tuple[str, ...], tuple[str, str])
+Path = tuple[str, ...]  # from the outermost name in; that of a span begins with the task
+
+
+class Layer(NamedTuple):
+    """A function's layer, and whether it is its caller's."""
+
+    name: str
+    inherited: bool
+
+
+@cache
+def patterns() -> tuple[tuple[str, str], ...]:
+    """The table: pattern and layer, the most exact pattern first."""
+    rows = [(row["function"], row["layer"]) for row in read_rows(TABLE)]
+    return tuple(sorted(rows, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
+
+
+@cache
+def own_layer(function: str) -> str | None:
+    """What the table says of a function; None where it says nothing."""
+    name = SUFFIX.sub("", function)
+    layers = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
+    return next(layers, None)
+
+
+def function_layer(function: str) -> str:
+    """A function's layer where its caller is not known: a helper's is `helpers`."""
+    if function == USER:
+        return "user"
+    layer = own_layer(function) or UNCLASSIFIED
+    return HELPERS if layer == CALLER else layer
+
+
+def layer_of(path: Path) -> Layer:
+    """The layer of a call path's last function."""
+    inherited = False
+    for function in reversed(path[1:]):
+        layer = own_layer(function)
+        if layer != CALLER:
+            return Layer(layer or UNCLASSIFIED, inherited)
+        inherited = True
+    return Layer(UNCLASSIFIED, inherited)
+
+
+class Span(NamedTuple):
+    """What ran in the last function of a call path, without what it called.
+
+    `instructions` are samples where perf saw them. In `steps` each repetition of a string
+    instruction counts: the emulator's clock counts these.
+    """
+
+    path: Path
+    instructions: int
+    calls: int = 0
+    steps: int = 0
+    cpu: int = 0
+
+    @property
+    def task(self) -> str:
+        return self.path[0]
+
+    @property
+    def in_user(self) -> bool:
+        return self.path[-1] == USER
+
+
+class Box(NamedTuple):
+    """A name at a depth, from `start` on for `width`; a flame graph's has its call path."""
+
+    name: str
+    depth: int
+    start: int
+    width: int
+    path: Path = ()
+
+
+def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
+    """Name → the sum of its parts."""
+    sums: Counter[Name] = Counter()
+    for name, count in parts:
+        sums[name] += count
+    return sums
+
+
+def own_by_path(spans: Iterable[Span]) -> Counter[Path]:
+    """What each path took itself; the tasks' equal paths are one."""
+    return summed((span.path[1:], span.instructions) for span in spans)
+
+
+def inclusive(spans: Iterable[Span]) -> Counter[Path]:
+    """What each path and all below it took; the tasks' equal paths are one."""
+    sums: Counter[Path] = Counter()
+    for path, count in own_by_path(spans).items():
+        for depth in range(1, len(path) + 1):
+            sums[path[:depth]] += count
+    return sums
+
+
+def by_function(spans: Iterable[Span]) -> Counter[str]:
+    """What each function took itself."""
+    return summed((span.path[-1], span.instructions) for span in spans)
+
+
+def by_layer(spans: Iterable[Span]) -> Counter[str]:
+    """What each layer took itself."""
+    return summed((layer_of(span.path).name, span.instructions) for span in spans)
+
+
+def boxes(spans: Iterable[Span], names: Callable[[Span], Path]) -> Iterator[Box]:
+    """Yield boxes by their ends: what follows on itself in one task under one name is one."""
+    open_: list[tuple[str, int]] = []
+    now, task = 0, ""
+    for span in spans:
+        wanted = names(span)
+        together = min(len(open_), len(wanted)) if span.task == task else 0
+        kept = 0
+        while kept < together and open_[kept][0] == wanted[kept]:
+            kept += 1
+        yield from _closed(open_, kept, now)
+        open_ += [(name, now) for name in wanted[kept:]]
+        now, task = now + span.instructions, span.task
+    yield from _closed(open_, 0, now)
+
+
+def _closed(open_: list[tuple[str, int]], kept: int, now: int) -> Iterator[Box]:
+    while len(open_) > kept:
+        path = tuple(name for name, _ in open_)
+        name, start = open_.pop()
+        yield Box(name, len(open_), start, now - start, path)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One flame graph: callers above, what they call below in the order of the names."""
+
+    title: str
+    spans: Sequence[Span]
+
+    @cached_property
+    def own(self) -> Counter[Path]:
+        return own_by_path(self.spans)
+
+    @property
+    def total(self) -> int:
+        return self.own.total()
+
+    @cached_property
+    def boxes(self) -> tuple[Box, ...]:
+        ordered = sorted(self.own, key=lambda path: path + LAST)
+        tree = boxes((Span(("", *path), self.own[path]) for path in ordered), lambda s: s.path[1:])
+        return tuple(sorted(tree, key=lambda box: (box.start, box.depth)))

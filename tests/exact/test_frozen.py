@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells counted again are those of frozen.tsv, to the instruction."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.exact.conftest import REPOSITORY
+from tests.exact.frozen import COLUMNS, TABLE, rows
+
+pytestmark = pytest.mark.emulated
+CELLS = ("--transports", "unix,tcp", "--placements", "same-cpu,cross-cpu", "--kernel", "6.12")
+
+
+@pytest.mark.parametrize("scheduling", ["fifo"])
+def test_a_steady_round_trip_is_as_it_was_frozen(
+    exact_guest: object, two_cpu_guest: object, scheduling: str, tmp_path: Path
+) -> None:
+    """The kernel's part; what QEMU executed, too, where the guest's programs are still the same."""
+    script = [str(REPOSITORY / "runners/run.sh"), "--exact", *CELLS, "--sched", scheduling]
+    subprocess.run([*script, "--no-install", "--out", str(tmp_path / "run")], check=True)
+    lines = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
+    frozen = {tuple(line[:5]): dict(zip(COLUMNS, line, strict=True)) for line in lines[1:]}
+    for row in rows(tmp_path / "run"):
+        expected = frozen.get(tuple(row[name] for name in COLUMNS[:5]))
+        if expected is None:
+            pytest.skip(f"nothing is frozen of {row['release']} under QEMU {row['qemu']}")
+        same = expected["programs"] == row["programs"]
+        assert same or row["kernel"] == expected["kernel"]
+        assert not same or row == expected
