@@ -7,7 +7,7 @@
     functions  kernel functions: calls, layers, stacks
     exact      the emulated CPU's round trip, instruction by instruction
     times      medians, intervals, conditions, what a message waits for
-    verdicts   the claims (data in claims/), judged
+    claims     the claims, and what a run says about each
     analyse.py puts all of it together; nothing before it writes a file
     report     pages, terminal, exports
     diff       two such analyses compared

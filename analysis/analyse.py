@@ -10,6 +10,10 @@ import pandas as pd
 from analysis import loopback
 from analysis.answer import build_answer
 from analysis.atlas import build_atlas
+from analysis.claims.answers import Observed, read_observed
+from analysis.claims.files import Claim, load_claims, quantities
+from analysis.claims.judge import judge
+from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
@@ -30,10 +34,6 @@ from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations
 from analysis.times.waterfall import decompose
-from analysis.verdicts.files import Claim, load_claims, quantities
-from analysis.verdicts.judge import judge
-from analysis.verdicts.observed import Observed, read_observed
-from analysis.verdicts.verdict import CELLS, NOT_MEASURED, Verdict, tally
 from analysis.wording import probes_text, size_text
 
 # A run's tables are small: strings of pyarrow would make an analysis take a third longer.
@@ -110,7 +110,7 @@ class Analysis(Figures):
             (found.file, folder, cell)
             for verdict in self.verdicts
             for found in verdict.evidence
-            if (folder := self.folders.get(found.where))
+            if (folder := self.folders.get(found.machine))
             for cell in found.cells
         }
         once = self.tables.tidy.drop_duplicates(["target", "kernel", "cell", "pattern"])

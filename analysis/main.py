@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from analysis.analyse import Analysis, Figures, analyse
 from analysis.answer_plot import draw_answer
 from analysis.atlas_plot import draw_atlas
+from analysis.claims.verdict import claims_table
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff, make_gate
 from analysis.drawing import Drawn
@@ -32,7 +33,6 @@ from analysis.report.pages import report_page
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
-from analysis.verdicts.verdict import claims_table
 from probes.messages import (
     RunError,
     SentenceError,

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from analysis.claims.rules import TERMS
 from analysis.counts.ledger import Ledger
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.machine import is_virtual, machine_text
@@ -13,7 +14,6 @@ from analysis.times.disturbed import Disturbed
 from analysis.times.timing import Latency, Times
 from analysis.times.waterfall import Parts
 from analysis.times.words import gap_text, gathering, interval_text, packing, whole_text
-from analysis.verdicts.rules import TERMS
 from analysis.wording import (
     amount,
     capital,

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from analysis.analyse import Analysis
 from analysis.answer import Answer, Pair, title_of, title_text
+from analysis.claims.verdict import Verdict, tally
 from analysis.machine import kernel_text
 from analysis.programs.table import OVER, UNDER
 from analysis.statistics import Estimate
 from analysis.times.words import part_text
-from analysis.verdicts.verdict import Verdict, tally
 from analysis.wording import amount, capital, counted, listed, number, transport_text
 
 WIDTH, MOST_LINES = 80, 25
@@ -41,7 +41,7 @@ def show_brief(analysis: Analysis, report: Path) -> None:
     end = [f"Report: {report}"]
     lines = [*_warnings(analysis), *_answer(analysis)]
     for verdict in _verdicts(analysis):
-        told = _wrapped(f"{verdict.said}: {verdict.claim.statement}", "  ")
+        told = _wrapped(f"{verdict.text}: {verdict.claim.statement}", "  ")
         if len(lines) + len(told) + len(end) <= MOST_LINES:
             lines += told
     for line in [*lines[: MOST_LINES - len(end)], *end]:

@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.analyse import Analysis
+from analysis.claims.verdict import steadiness, tally
 from analysis.counts.kernels import TARGET
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_no_row
 from analysis.counts.quantities import ELSEWHERE
 from analysis.report.sections.counts import disagreement_lines, machines
 from analysis.times.timing import Times
 from analysis.times.words import ratio_text, timing_of_ratio
-from analysis.verdicts.verdict import steadiness, tally
 from analysis.wording import NOT_MEASURED, amount, counted, listed, size_text, spread
 
 PLAIN_WIDTH = 160  # a pipe or a file has no width of its own
@@ -66,7 +66,7 @@ def _print_verdicts(console: Console, analysis: Analysis) -> None:
         if not verdict.settled or not (analysis.run.for_claims or verdict.claim.headline):
             continue
         style = f"bold {VERDICT_STYLES.get(verdict.verdict, 'yellow')}"
-        console.print(Text.assemble((verdict.said, style), f"  {verdict.claim.statement}"))
+        console.print(Text.assemble((verdict.text, style), f"  {verdict.claim.statement}"))
         condition = verdict.condition and f"{verdict.condition}."
         kin = f"On the same figures: {', '.join(verdict.kin)}." if verdict.kin else ""
         said = " ".join(filter(None, (verdict.lacks, condition, verdict.why, kin)))

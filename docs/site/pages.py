@@ -18,11 +18,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.analyse import Analysis
+from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
 from analysis.main import make_report
 from analysis.report.inline import spanned
 from analysis.report.markdown import text
-from analysis.verdicts.verdict import by_verdict, tally
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
@@ -64,7 +64,7 @@ def _write_claims(analysis: Analysis, folder: Path) -> None:
     folder.mkdir()
     for verdict in analysis.verdicts:
         machines = {
-            found.where: machine_text(analysis.run, *found.where) for found in verdict.evidence
+            found.machine: machine_text(analysis.run, *found.machine) for found in verdict.evidence
         }
         page = templates.get_template("claim.md.j2").render(
             verdict=verdict, claim=verdict.claim, source=verdict.claim.source, machines=machines,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.verdicts.files import Claim
-from analysis.verdicts.judge import judge
-from analysis.verdicts.verdict import (
+from analysis.claims.files import Claim
+from analysis.claims.judge import judge
+from analysis.claims.verdict import (
     Verdict,
 )
 
@@ -21,7 +21,7 @@ Figures = Callable[[str, str, str, int], float]
 def claim(rule: dict[str, Any], quantity: str = "", **more: Any) -> Claim:
     """A claim about the patterns and placements of `measured`, if `more` does not say otherwise."""
     text = {"id": "one", "quote": "q", "statement": "s", "reading": "r"}
-    more = {"where": {"pattern": PATTERNS}} | more
+    more = {"scope": {"pattern": PATTERNS}} | more
     return Claim(**text, quantity=quantity, rule=rule, source=SOURCE, **more)  # type: ignore[arg-type]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.analyse import Analysis, analyse
+from analysis.claims.verdict import Verdict
 from analysis.raw.run import read_run
-from analysis.verdicts.verdict import Verdict
 from tests.analysis.make_run import MadeUp, make_run
 
 Line = dict[str, Any]

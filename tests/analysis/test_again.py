@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.tools.rejudge import main
+from analysis.claims.rejudge import main
+from probes.messages import UsageError
 from tests.analysis.make_run import MadeUp, make_run
 
 Switches = Callable[[str, str, int], tuple[int, int]]
@@ -27,7 +28,7 @@ def again(
         str(make_run(folder / name, MadeUp(switches=switches, guest=False)))
         for name, switches in (("a", first), ("b", second))
     ]
-    assert main(runs) == 0
+    main(runs)
     return capsys.readouterr().out.replace(f"{folder}/", "").splitlines()
 
 
@@ -53,7 +54,7 @@ def test_a_second_run_that_says_otherwise_makes_it_conditional(
     ]
 
 
-def test_one_run_is_none_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_is_none_to_compare(tmp_path: Path) -> None:
     run = str(make_run(tmp_path))
-    assert main([run, run]) == 2
-    assert "name two runs" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="name two runs"):
+        main([run, run])

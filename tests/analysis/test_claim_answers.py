@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from analysis.verdicts.files import load_claims
-from analysis.verdicts.judge import judge
-from analysis.verdicts.observed import Answer, Observed, Tool
-from analysis.verdicts.rules import Consistent, Option
-from analysis.verdicts.stated import CHECKS, findings
-from analysis.verdicts.verdict import (
+from analysis.claims.answers import Answer, Observed, Tool
+from analysis.claims.files import load_claims
+from analysis.claims.judge import judge
+from analysis.claims.rules import Consistent, Option
+from analysis.claims.verdict import (
     ANSWERED,
     tally,
 )
@@ -159,13 +158,8 @@ def test_every_arithmetic_check_is_made_of_whatever_has_its_numbers() -> None:
     made: Counter[str] = Counter()
     for registered in load_claims():
         if isinstance(registered.rule, Consistent):
-            fitting = [
-                check
-                for numbers in registered.rule.stated
-                for check in CHECKS
-                if set(check.needs) <= numbers.given().keys()
-            ]
-            found = findings(registered.rule.stated)
-            assert len(found) == len(fitting) >= len(registered.rule.stated)
+            for stated in registered.rule.stated:
+                assert len(stated.results()) == len(stated.checks()) >= 1
+            fitting = [check for stated in registered.rule.stated for check in stated.checks()]
             made.update(check.name for check in fitting)
     assert {"quotient", "Little's law", "rate", "sum", "share", "saving"} <= made.keys()

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import Analysis
+from analysis.claims.judge import judge
 from analysis.counts.ledger import Row, build_ledgers
 from analysis.machine import machine_text
 from analysis.raw.run import PreflightCheck
 from analysis.report.blocks import Group, Table
 from analysis.report.sections.counts import first_ledger, full_ledgers
-from analysis.verdicts.judge import judge
 from tests.analysis.made_claims import PRESENT, claim
 
 # Best first: target, whether probes were attached, who counted.

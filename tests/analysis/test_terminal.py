@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
+from analysis.claims.files import load_claims
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.main import main
 from analysis.report.terminal import says_no_more
-from analysis.verdicts.files import load_claims
 from analysis.wording import NOT_MEASURED
 from probes.reasons import missing, reason
 from tests.analysis.make_run import TRANSPORTS, Cell, MadeUp, make_run

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from analysis.verdicts.files import load_claims
+from analysis.claims.files import load_claims
 from runners.process import REPOSITORY
 
 # One of each kind: a page, a section of one, a file, a section of the report.

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from analysis.tools.required_cells import needs
-from analysis.verdicts.files import Claim, load_claims
-from analysis.verdicts.judge import judge
+from analysis.claims.files import Claim, load_claims, needs
+from analysis.claims.judge import judge
 from probes.messages import RunError, UsageError
 from tests.analysis.made_claims import measured
 from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
@@ -44,7 +43,7 @@ WHERE = {"pattern": ["pingpong"], "size": [64], "conditions": ["same-cpu", "cros
 
 
 def claims_file(rule: dict[str, Any]) -> dict[str, Any]:
-    words = {"id": "one", "quote": "q", "statement": "s", "reading": "r", "where": WHERE}
+    words = {"id": "one", "quote": "q", "statement": "s", "reading": "r", "scope": WHERE}
     over = ("values", "bounds", "ratio", "present", "across")
     figures = {"quantity": "switches", "mechanism": "{switches.tcp}"}
     words |= figures if rule["kind"] in over else {}

@@ -24,11 +24,11 @@ from hypothesis import event, given, seed, settings
 from hypothesis import strategies as st
 
 from analysis.analyse import analyse
+from analysis.claims.answers import read_observed
 from analysis.main import main
 from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
-from analysis.verdicts.observed import read_observed
 from probes.messages import RunError, exit_status
 from tests.analysis.make_run import Cell, MadeUp, exact_line, exact_target, make_run, shape
 from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence

@@ -8,15 +8,16 @@ import os
 import re
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.tools.required_cells import cell_conditions, chosen, needs
+from analysis.claims.files import choose, needs
 from probes.reasons import missing, reason
 from runners import options, show
-from runners.cell import Plan, unit
+from runners.cell import Conditions, Plan, unit
 from runners.host import checks
 from runners.host.__main__ import main as collect
 from runners.plan import claims
@@ -27,9 +28,12 @@ from runners.run import try_tools
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
-    """A cell that a claim needs, as analysis.tools.required_cells prints it."""
+    """A cell that a claim needs, as `needs` has it."""
     fields = {"transport": transport, "pattern": pattern, "size": size}
-    return fields | cell_conditions(placement)
+    conditions = asdict(Conditions.parse(placement))
+    return fields | {
+        name: conditions[name] for name in (*claims.CONDITION, "topology") if name in conditions
+    }
 
 
 WANTED: dict[str, Any] = {
@@ -115,17 +119,17 @@ def test_what_a_probe_level_cannot_count_is_said() -> None:
 
 
 def test_the_registry_needs_nothing_for_arithmetic() -> None:
-    found = needs(chosen(["wrk-table", "thousand-users"]))
+    found = needs(choose(["wrk-table", "thousand-users"]))
     assert (found["claims"], found["timed"], found["counted"]) == (2, [], [])
     assert found["checks"] == [] and found["tools"] == {}
 
 
 def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
     """Switches are counted unprobed, and explained by wake-ups, which only probes count."""
-    found = needs(chosen(["context-switches"]))
+    found = needs(choose(["context-switches"]))
     assert found["quantities"] == ["wakeups"]
     assert found["counted"] == found["unprobed"] != []
-    assert needs(chosen(["latency-3-to-5"]))["counted"] == []  # a time needs no probed cells
+    assert needs(choose(["latency-3-to-5"]))["counted"] == []  # a time needs no probed cells
 
 
 @pytest.mark.slow
@@ -135,7 +139,7 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
         claims.read_needs(Path(sys.executable), options.parse(["--claims", "made-up"]))
     with pytest.raises(UsageError, match="'go-afeco': did you mean 'go-af"):
-        chosen(["go-afeco"])
+        choose(["go-afeco"])
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +149,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     found: dict[str, list[dict[str, Any]]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", "/tmp")  # where everybody may pass, as in a run
-        for name in (*needs(chosen([]))["checks"], "made-up-check"):
+        for name in (*needs(choose([]))["checks"], "made-up-check"):
             found[name] = checks.run_check(name, None)
     try_tools({"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}, out)
     for line in (out / "tools.jsonl").read_text().splitlines():

@@ -6,13 +6,9 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from analysis.analyse import Analysis
-from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
-from analysis.report.inline import code, faint, joined, say, spanned
-from analysis.report.sections.counts import Blocks, Figures
-from analysis.statistics import LEAST_REPEATS, Estimate
-from analysis.verdicts.files import Source
-from analysis.verdicts.rules import TERMS
-from analysis.verdicts.verdict import (
+from analysis.claims.files import Source
+from analysis.claims.rules import TERMS
+from analysis.claims.verdict import (
     VERDICTS,
     Evidence,
     Finding,
@@ -21,6 +17,10 @@ from analysis.verdicts.verdict import (
     steadiness,
     tally,
 )
+from analysis.report.blocks import Article, Column, Group, Items, Row, Table, Text, numbers
+from analysis.report.inline import code, faint, joined, say, spanned
+from analysis.report.sections.counts import Blocks, Figures
+from analysis.statistics import LEAST_REPEATS, Estimate
 from analysis.wording import counted, number
 
 
@@ -88,7 +88,7 @@ def _article(analysis: Analysis, verdict: Verdict) -> Article:
         for value in (source.title, source.author, source.date)
         if value
     ]
-    conditions = say(". Conditions it states: {}.", claim.where_said or "none")
+    conditions = say(". Conditions it states: {}.", claim.stated_conditions or "none")
     origin = say("{}{}{}{}", source.description, joined(work, ""), conditions, _link(source))
     kernels = f"Each kernel alone: {by_verdict(verdict.kernels)}."
     evidence = Group("closed", "The claim, how we read it, the evidence", [
@@ -108,7 +108,7 @@ def _article(analysis: Analysis, verdict: Verdict) -> Article:
         say("On the same figures: {}.", joined(kin)) if kin else None,
         evidence,
     ]
-    return Article(f"claim-{claim.id}", verdict.said, claim.statement, blocks)
+    return Article(f"claim-{claim.id}", verdict.text, claim.statement, blocks)
 
 
 def _evidence(analysis: Analysis, verdict: Verdict) -> Table:
@@ -116,7 +116,7 @@ def _evidence(analysis: Analysis, verdict: Verdict) -> Table:
     for one in verdict.evidence:
         found = [one.figure(label) for label in verdict.labels]
         figures = [spanned(Estimate(f.value, f.low, f.high)) if f else "" for f in found]
-        cells = _cells(one, analysis.folders[one.where])
+        cells = _cells(one, analysis.folders[one.machine])
         rows.append((one.words(), *figures, f"{one.held} of {one.repeats}", cells))
     heads = numbers(*verdict.labels, "holds in")
     return Table(

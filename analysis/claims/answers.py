@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What checks found out about this kernel, and which options its tools have.
+"""What checks answered about this kernel, and which options its tools have.
 
 `raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
 what tools answered (docs/run-folder.md).
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from analysis.raw.cells import CheckLine, ToolLine
-from analysis.raw.record import M, parse_lines
-from analysis.raw.run import Run, Target
-from analysis.verdicts.conditions import separating
-from analysis.verdicts.files import Claim
-from analysis.verdicts.rules import CheckRule, Option, fact
-from analysis.verdicts.verdict import (
+from analysis.claims.files import Claim
+from analysis.claims.rules import CheckRule, Option, fact
+from analysis.claims.verdict import (
     CONDITIONAL,
     CONFIRMED,
     NOT_MEASURED,
     REFUTED,
     Finding,
     Verdict,
+    separating,
 )
+from analysis.raw.cells import CheckLine, ToolLine
+from analysis.raw.record import M, parse_lines
+from analysis.raw.run import Run, Target
 from analysis.wording import capital, counted, listed
 
 CHECKS, TOOLS = "checks.jsonl", "tools.jsonl"
@@ -55,7 +55,7 @@ class Observed:
     tools: dict[str, Tool] = field(default_factory=dict)
 
     def also(self, other: "Observed", run: str) -> "Observed":
-        """With what another run observed, whose answers are told apart by its name."""
+        """Add what another run observed; its answers are told apart by the run's name."""
         named = (
             answer.model_copy(update={"when": answer.when | {"run": run}})
             for answer in other.answers
@@ -64,61 +64,62 @@ class Observed:
 
 
 def read_observed(run: Run) -> Observed:
-    """Both files of each target; a run that did not ask has neither. Raises RunError."""
+    """Read both files of each target; a run without checks has neither. Raises RunError."""
     answers: list[Answer] = []
     tools: dict[str, Tool] = {}
     for target in run.targets:
-        raw = f"raw/{target.folder}/{CHECKS}"
-        for answer in _lines(target, CHECKS, CheckLine):
-            answers.append(Answer(**dict(answer), kernel=target.kernel, raw=raw))
-        for line in _lines(target, TOOLS, ToolLine):
-            tools[line.tool] = Tool(**dict(line), raw=f"raw/{target.folder}/{TOOLS}")
+        for name, answer in _lines(target, CHECKS, CheckLine):
+            answers.append(Answer(**dict(answer), kernel=target.kernel, raw=name))
+        for name, line in _lines(target, TOOLS, ToolLine):
+            tools[line.tool] = Tool(**dict(line), raw=name)
     return Observed(tuple(answers), tools)
 
 
-def _lines(target: Target, name: str, model: type[M]) -> Iterable[M]:
-    path = target.path / name
-    return parse_lines(path, TypeAdapter(model)) if path.exists() else ()
+def _lines(target: Target, name: str, model: type[M]) -> Iterable[tuple[str, M]]:
+    raw = f"raw/{target.folder}/{name}"
+    if (target.path / name).exists():
+        for line in parse_lines(target.path / name, TypeAdapter(model)):
+            yield raw, line
 
 
 def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:
-    """Confirmed where every run of the check found these facts, refuted where none did.
+    """Confirm where every run of the check found these facts, refute where none did.
 
     What it found in a circumstance that the source does not speak of is shown, and judged nowhere.
     """
     answers = [answer for answer in observed.answers if answer.check == rule.check]
-    answered = [
+    known = [
         (answer, all(answer.facts[key] == value for key, value in rule.facts.items()))
         for answer in answers
         if not answer.error and rule.facts.keys() <= answer.facts.keys()
     ]
-    findings = tuple(
-        Finding(f"{answer.kernel}: {_facts(answer, rule)}", holds, answer.raw)
-        for answer, holds in answered
-    )
-    answered = [(a, holds) for a, holds in answered if rule.when.items() <= a.when.items()]
-    if not answered:
+    findings = tuple(Finding(f"{a.kernel}: {_facts(a, rule)}", holds, a.raw) for a, holds in known)
+    judged = [(a, holds) for a, holds in known if rule.when.items() <= a.when.items()]
+    if not judged:
         return Verdict(claim, NOT_MEASURED, "", _why_not(rule, answers))
     by_kernel: dict[str, list[bool]] = {}
-    for answer, holds in answered:
+    for answer, holds in judged:
         by_kernel.setdefault(answer.kernel, []).append(holds)
     kernels = tuple((kernel, _verdict(states)) for kernel, states in by_kernel.items())
-    verdict, condition = _verdict(holds for _, holds in answered), ""
+    verdict, condition = _verdict(holds for _, holds in judged), ""
     if verdict == CONDITIONAL:
-        names = (*dict.fromkeys(key for answer, _ in answered for key in answer.when), KERNEL)
-        sides = [(answer.place, holds) for answer, holds in answered]
+        names = (*dict.fromkeys(key for answer, _ in judged for key in answer.when), KERNEL)
+        sides = [(answer.place, holds) for answer, holds in judged]
         condition = separating(sides, names) or "several circumstances"
-        facts = " ".join(dict.fromkeys(f"{_facts(answer, rule)}." for answer, _ in answered))
+        facts = " ".join(dict.fromkeys(f"{_facts(answer, rule)}." for answer, _ in judged))
     else:
-        facts = "; ".join(dict.fromkeys(_words(answer, rule) for answer, _ in answered)) + "."
-    why = f"{_kernels_text(kernels)}: {facts}"
+        facts = "; ".join(dict.fromkeys(_words(answer, rule) for answer, _ in judged)) + "."
+    count = "This kernel"
+    if len(kernels) > 1:
+        same = len({verdict for _, verdict in kernels}) == 1
+        count = f"{'Each' if same else 'Some'} of {counted(len(kernels), 'kernel')}"
+    why = f"{count}: {facts}"
     return Verdict(claim, verdict, condition, why, findings=findings, kernels=kernels)
 
 
 def _why_not(rule: CheckRule, answers: list[Answer]) -> str:
-    """Why a check found nothing that the rule is over: in its own words, where it has some."""
-    errors = "; ".join(dict.fromkeys(answer.error for answer in answers if answer.error))
-    if errors:
+    """Say why a check has no facts for the rule, in the check's own words where it has some."""
+    if errors := "; ".join(dict.fromkeys(answer.error for answer in answers if answer.error)):
         return f"{capital(errors)}."
     if not answers:
         return f"The check {rule.check} did not run."
@@ -132,15 +133,6 @@ def _verdict(held: Iterable[bool]) -> str:
     return CONDITIONAL if len(states) > 1 else CONFIRMED if states == {True} else REFUTED
 
 
-def _kernels_text(kernels: tuple[tuple[str, str], ...]) -> str:
-    """Which kernels gave these facts."""
-    if len(kernels) == 1:
-        return "This kernel"
-    if len({said for _, said in kernels}) == 1:
-        return f"Each of {counted(len(kernels), 'kernel')}"
-    return f"Some of {counted(len(kernels), 'kernel')}"
-
-
 def _words(answer: Answer, rule: CheckRule) -> str:
     return listed([fact(key, answer.facts[key]) for key in rule.facts])
 
@@ -151,17 +143,16 @@ def _facts(answer: Answer, rule: CheckRule) -> str:
 
 
 def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
-    """Whether the tool accepts the option, or lists it in its help."""
+    """Judge whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
-    if tool is None:
-        return Verdict(claim, NOT_MEASURED, "", f"This run did not start {rule.tool}.")
-    if tool.error:
-        return Verdict(claim, NOT_MEASURED, "", f"{capital(tool.error)}.")
-    listed_there = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
+    if tool is None or tool.error:
+        why = f"{capital(tool.error or '')}." if tool else f"This run did not start {rule.tool}."
+        return Verdict(claim, NOT_MEASURED, "", why)
+    in_help = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
     accepts = "accepts" if accepted else "rejects"
-    lists = "lists it" if listed_there else "does not list it"
+    lists = "lists it" if in_help else "does not list it"
     words = f"{rule.tool} {accepts} {rule.option}, and its help {lists}"
-    holds = accepted or listed_there
+    holds = accepted or in_help
     finding = Finding(words, holds, tool.raw)
     return Verdict(claim, CONFIRMED if holds else REFUTED, "", f"{words}.", findings=(finding,))

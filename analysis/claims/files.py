@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Claims as data: one TOML file here for each source, and what has to run to settle them.
+
+docs/adding-a-claim.md says what each key means and shows a file; the classes below are the schema
+that every file must fit. `terms.toml` holds what "about" and "none" mean.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from difflib import get_close_matches
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Option, Rule
+from analysis.counts.measures import CALLS, measure_of
+from analysis.counts.quantities import MEASURE_BY_ID, TIMES, program_of
+from analysis.raw.record import Model, Positive
+from analysis.wording import listed
+from probes.messages import RunError, UsageError, shown
+from runners.cell import Conditions
+
+TERMS_FILE = "terms.toml"
+FIGURE = re.compile(r"\{([^{}]*)\}")
+NAME = r"^[a-z0-9][a-z0-9.-]*$"
+USUAL_SIZE = 64  # where any size will do: that of the main job
+
+
+class Source(Model):
+    """Where claims were made, as far as the source itself says it."""
+
+    id: str = Field(pattern=NAME)
+    description: str
+    url: str = Field("", pattern=r"^(https://\S+)?$")
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    language: str = ""
+    conditions: str = ""
+
+
+class Scope(Model):
+    """The cells that a claim speaks of, and that have to run to settle it.
+
+    Without a size any size will do.
+    """
+
+    pattern: Names = ("pingpong",)
+    size: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
+    conditions: Names = ("same-cpu", "cross-cpu")
+
+    @property
+    def programs(self) -> set[str]:
+        """The articles' programs that make its patterns."""
+        return {name for name in map(program_of, self.pattern) if name}
+
+
+def _measure_named(name: str) -> str:
+    if measure_of(name) is None:
+        known = f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"
+        raise ValueError(f"{shown(name)} is not known; allowed are {known}")
+    return name
+
+
+class ClaimEntry(Model):
+    """A claim as its file has it."""
+
+    id: str = Field(pattern=NAME)
+    quote: str
+    statement: str
+    reading: str
+    conditions: str = ""
+    quantity: str = ""
+    scope: Scope = Scope()
+    workload: Scope | None = None  # shown with a program's figures, and never judged
+    mechanism: str = ""
+    headline: bool = False  # shown whatever the run was made for
+    measurement: bool = False  # its author's own times, measured on other hardware
+    rule: Rule
+
+    @field_validator("quantity")
+    @classmethod
+    def _check_quantity(cls, name: str) -> str:
+        return _measure_named(name) if name else name
+
+    @field_validator("mechanism")
+    @classmethod
+    def _check_mechanism(cls, text: str) -> str:
+        for name in FIGURE.findall(text):
+            measure, _, transport = name.rpartition(".")
+            if not transport:
+                raise ValueError("write {quantity.transport}")
+            _measure_named(measure)
+        return text
+
+    @model_validator(mode="after")
+    def _check(self) -> "ClaimEntry":
+        if self.scope.programs and not all(map(program_of, self.scope.pattern)):
+            raise ValueError("scope.pattern: put the workload's patterns into 'workload'")
+        if self.scope.programs and "conditions" not in self.scope.model_fields_set:
+            raise ValueError("scope.conditions is missing: those in which the program runs")
+        if isinstance(self.rule, Measured) != bool(self.quantity):
+            needs = "needs a" if isinstance(self.rule, Measured) else "is over no"
+            raise ValueError(f"rule '{self.rule.kind}' {needs} 'quantity'")
+        return self
+
+
+class Claim(ClaimEntry):
+    """One statement that can be settled, with its source."""
+
+    source: Source
+
+    @property
+    def measured(self) -> Measured | None:
+        """Its rule, where that is over measured figures."""
+        return self.rule if isinstance(self.rule, Measured) else None
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The transports that its rule compares."""
+        rule = self.measured
+        return rule.transports if isinstance(rule, Across) else rule.labels if rule else ()
+
+    @property
+    def stated_conditions(self) -> str:
+        """The conditions that go with it: its own, or its source's."""
+        return self.conditions or self.source.conditions
+
+    @property
+    def command(self) -> str:
+        """The command that runs all of its scope."""
+        programs = ",".join(sorted(self.scope.programs))
+        return f"./runners/run.sh --claims {self.id}{programs and f' --program {programs}'}"
+
+
+class ClaimFile(Model):
+    """A file."""
+
+    source: Source
+    claim: Annotated[tuple[ClaimEntry, ...], Field(strict=False, min_length=1)]
+
+
+def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
+    """Read all claims, by file name and then in the file's order. Raises UsageError."""
+    files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
+    claims = [claim for path in files for claim in _load(path)]
+    ids = [claim.id for claim in claims]
+    for name in ids:
+        if ids.count(name) > 1:
+            raise UsageError(f"claims: two claims have the id '{name}'; give each its own.")
+    return tuple(claims)
+
+
+def _load(path: Path) -> list[Claim]:
+    name = f"claims/{path.name}"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = ClaimFile.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(f"{name}, {_first_error(error)}.") from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, a long number, deep brackets
+        raise UsageError(f"{name} is not TOML: {error}.") from None
+    return [Claim(**dict(entry), source=file.source) for entry in file.claim]
+
+
+def _first_error(error: ValidationError) -> str:
+    """The place of a file's first error, and pydantic's words; a claim counts from 1."""
+    first = error.errors(include_url=False)[0]
+    place = (
+        str(part + 1) if isinstance(part, int) else part if part.isidentifier() else shown(part)
+        for part in first["loc"]
+    )
+    return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ').rstrip('.')}"
+
+
+def quantities(claims: Iterable[Claim]) -> set[str]:
+    """Return every quantity that claims and their mechanisms speak of."""
+    claims = tuple(claims)
+    named = {name.rpartition(".")[0] for c in claims for name in FIGURE.findall(c.mechanism)}
+    return named | {claim.quantity for claim in claims if claim.quantity}
+
+
+def choose(names: Iterable[str]) -> tuple[Claim, ...]:
+    """Return the claims with these ids or sources; all without names. Raises UsageError."""
+    claims, names = load_claims(), list(names)
+    sources = {claim.source.id for claim in claims}
+    known = {claim.id for claim in claims} | sources
+    if unknown := [name for name in names if name not in known]:
+        near = get_close_matches(unknown[0], known, 1)
+        all_sources = f"; sources are {listed(sorted(sources))}."
+        hint = f": did you mean '{near[0]}'?" if near else all_sources
+        raise UsageError(f"there is no claim or source '{unknown[0]}'{hint}")
+    return tuple(c for c in claims if not names or {c.id, c.source.id} & set(names))
+
+
+def required_cells(names: Iterable[str]) -> dict[str, Any]:
+    """Return what has to run to settle the claims with these ids or sources. Raises RunError."""
+    return needs(choose(names))
+
+
+def needs(claims: Iterable[Claim]) -> dict[str, Any]:
+    """Return what these claims need; every cell is there once, however many claims need it.
+
+    `timed`: cells that run for their times, on the host only; `unprobed`: cells that are counted
+    without probes; `counted`: cells with probes; `quantities`: what these cells have to count;
+    `functions`: whether calls of kernel functions are among them; `programs`: articles' own
+    experiments; `checks`: programs that test the kernel; `tools`: tool → options to try; `claims`:
+    how many claims that settles.
+    """
+    claims = tuple(claims)
+    cells: dict[str, dict[tuple[Any, ...], None]] = {"timed": {}, "unprobed": {}, "counted": {}}
+    counted: set[str] = set()
+    tools: dict[str, list[str]] = {}
+    for claim in claims:
+        if isinstance(claim.rule, Option):
+            tools.setdefault(claim.rule.tool, []).append(claim.rule.option)
+        measure = measure_of(claim.quantity)
+        if measure is None:
+            continue
+        wanted = dict.fromkeys(_cells(claim))
+        kind = "unprobed" if measure.unprobed else "counted"
+        kind = "timed" if measure.quantity in TIMES else kind
+        cells[kind].update(wanted)
+        # A timed claim reuses counts that other claims request; it adds no cell.
+        probed = {m.quantity for m in map(measure_of, quantities([claim])) if m and not m.unprobed}
+        if kind != "timed" and probed:
+            cells["counted"].update(wanted)
+            counted |= probed
+    return {
+        "claims": len(claims),
+        **{kind: [_fields(*cell) for cell in group] for kind, group in cells.items()},
+        "quantities": sorted(counted - {"function_calls"}),
+        "functions": "function_calls" in counted,
+        "programs": sorted({name for claim in claims for name in claim.scope.programs}),
+        "checks": sorted({c.rule.check for c in claims if isinstance(c.rule, CheckRule)}),
+        "tools": tools,
+    }
+
+
+def _cells(claim: Claim) -> Iterator[tuple[Any, ...]]:
+    scope = claim.workload if claim.scope.programs else claim.scope
+    if scope is None:
+        return iter(())
+    sizes = scope.size or (USUAL_SIZE,)
+    return product(scope.pattern, sizes, scope.conditions, claim.transports)
+
+
+def _fields(pattern: str, size: int, conditions: str, transport: str) -> dict[str, Any]:
+    """A cell's fields; `in_flight` is null where a claim leaves it open. Raises RunError."""
+    fields, usual = asdict(Conditions.parse(conditions)), asdict(Conditions(""))
+    for name in ("clients", "rate", "work", "knob"):  # that no claim can ask for
+        if fields.pop(name) != usual[name]:
+            raise RunError(
+                f"a claim needs the conditions '{conditions}', and its {name} is not known."
+            )
+    return {"pattern": pattern, "size": size, "transport": transport, **fields}

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a verdict consists of, one verdict from many conditions, and claims.csv.
+
+Every condition (pattern, size, conditions, kernel …) has its own figures, and in each the claim
+holds, does not hold, or is left open. Where they do not all agree, the variable that tells the
+sides apart is looked for, then the pair of variables.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import NamedTuple
+
+import pandas as pd
+
+from analysis.claims.files import Claim
+from analysis.counts.measures import measure_of
+from analysis.counts.quantities import TIMES, program_of
+from analysis.programs import records
+from analysis.wording import counted, listed, size_text
+
+CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
+NOT_REPRODUCED = "NOT REPRODUCED"  # somebody's own times, which other hardware does not show
+CONDITIONAL, NOT_MEASURED = "CONDITIONAL", "NOT MEASURED"
+VERDICTS = (CONFIRMED, REFUTED, NOT_REPRODUCED, CONDITIONAL)  # in the order of the tally
+# What a verdict rests on, and the tally's words for it.
+MEASURED, ANSWERED, ARITHMETIC = "measured", "answered", "arithmetic"
+KINDS = {
+    MEASURED: "measured",
+    ANSWERED: "answered by the kernel or a tool",
+    ARITHMETIC: "checked against the source's own numbers",
+    NOT_MEASURED: "not measured",
+}
+CELLS = "cells.jsonl"
+COLUMNS = (
+    *("claim", "source", "verdict", "coverage", "lacking", "family"),
+    *("condition", "value", "low", "high", "unit", "why", "cells", "raw"),
+)
+# In this order a single variable is looked for that tells the sides of a mixed verdict apart.
+SEPARATING = ("conditions", "size", "pattern", "transport", "kernel", "target", "run")
+# The words for a condition that is neither: of counts, and of a ratio of times.
+FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
+
+# One side that is told apart: its value of a variable, and whether the claim holds there.
+Side = tuple[Callable[[str], str], bool | None]
+
+
+class Figure(NamedTuple):
+    """One transport's figure in one condition, or the quotient of two."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    quotient: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One condition, measured by the best source that it has."""
+
+    condition: dict[str, str | int]
+    instrument: str
+    probed: bool
+    figures: tuple[Figure, ...]
+    held: int  # in how many repeats the rule holds
+    repeats: int
+    holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
+    cells: tuple[int, ...]  # its runs: `id` in cells.jsonl, a line of programs.jsonl
+    decides: bool = True  # False: beside an article's program, or times of too few repeats
+
+    def words(self) -> str:
+        texts = self.condition | {"size": self.place("size"), "instrument": self.instrument}
+        cell = ("pattern", "size", "conditions", "transport")
+        names = (*cell, "instrument", "target", "kernel", "run")
+        return " · ".join(str(texts[name]) for name in names if name in texts)
+
+    def place(self, name: str) -> str:
+        """Its value of a variable, in words."""
+        value = self.condition.get(name, "")
+        if name != "size" or not value:
+            return str(value)
+        return size_text(value) if isinstance(value, int) else f"{value} B"
+
+    @property
+    def machine(self) -> tuple[str, str]:
+        """Target and kernel."""
+        return str(self.condition["target"]), str(self.condition["kernel"])
+
+    @property
+    def file(self) -> str:
+        """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
+        patterns = str(self.condition["pattern"]).split(" / ")
+        return records.FILE if any(map(program_of, patterns)) else CELLS
+
+    def figure(self, label: str) -> Figure | None:
+        return next((figure for figure in self.figures if figure.label == label), None)
+
+
+class Coverage(NamedTuple):
+    """How many conditions of a claim's scope have figures."""
+
+    measured: int = 0
+    of: int = 0
+    lacking: tuple[str, ...] = ()  # the others, in words
+
+    def __str__(self) -> str:
+        return f"{self.measured} of {counted(self.of, 'condition')} of its scope"
+
+
+NO_SCOPE = Coverage()  # of a claim that is about no figures
+
+
+class Finding(NamedTuple):
+    """What was computed, or what a check or a tool answered."""
+
+    text: str
+    holds: bool
+    raw: str = ""  # the file that it was read from
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of a claim."""
+
+    claim: Claim
+    verdict: str
+    condition: str
+    why: str
+    mechanism: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    # Each kernel, and its own verdict; times come from one kernel only.
+    kernels: tuple[tuple[str, str], ...] = ()
+    coverage: Coverage = NO_SCOPE
+    family: tuple[str, ...] = ()  # claims that rest on the same figure or ratio, this one too
+
+    @property
+    def text(self) -> str:
+        """The verdict, on times `on this machine`; of a part of its scope `REFUTED in …`."""
+        measure = measure_of(self.claim.quantity)
+        timed = self.kind == MEASURED and measure is not None and measure.quantity in TIMES
+        text = f"{self.verdict} on this machine" if timed else self.verdict
+        return f"{text} in {self.coverage}" if self.coverage.lacking else text
+
+    @property
+    def lacks(self) -> str:
+        """What of its scope was not measured, and what would; empty where nothing lacks."""
+        if not self.coverage.lacking:
+            return ""
+        return f"Not measured: {listed(list(self.coverage.lacking))} ({self.claim.command})."
+
+    @property
+    def kin(self) -> tuple[str, ...]:
+        """The other claims of its family."""
+        return tuple(name for name in self.family if name != self.claim.id)
+
+    @property
+    def kind(self) -> str:
+        """What it rests on: a key of KINDS."""
+        if self.verdict == NOT_MEASURED:
+            return NOT_MEASURED
+        if self.claim.measured:
+            return MEASURED
+        return ARITHMETIC if self.claim.rule.kind == "consistent" else ANSWERED
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was measured or answered here: not arithmetic, and not open."""
+        return self.kind in (MEASURED, ANSWERED)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of its table of evidence."""
+        return tuple(dict.fromkeys(f.label for item in self.evidence for f in item.figures))
+
+    @property
+    def unit(self) -> str:
+        """The unit of its figures; empty where it is over no figures."""
+        measure = measure_of(self.claim.quantity)
+        if measure is None or measure.per == "window":
+            return measure.unit if measure else ""
+        return f"{measure.unit or 'count'} per {measure.per}"
+
+    def rests_like(self, other: "Verdict") -> bool:
+        """Whether both rest on the same figures.
+
+        They are about one quantity, share a condition, and the transports of one are among the
+        other's.
+        """
+        (labels, conditions), (labels2, conditions2) = self._base(), other._base()
+        among = labels <= labels2 or labels2 <= labels
+        same = self.claim.quantity == other.claim.quantity
+        return same and among and bool(conditions & conditions2)
+
+    def _base(self) -> tuple[set[str], set[str]]:
+        deciding = [item for item in self.evidence if item.decides]
+        labels = {figure.label for item in deciding for figure in item.figures}
+        return labels, {item.words() for item in deciding}
+
+
+def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return the verdicts, each with the claims that rest on the same figure or ratio."""
+    verdicts = tuple(verdicts)
+    families: list[list[Verdict]] = []
+    for verdict in verdicts:
+        if verdict.kind == MEASURED:
+            kin = [family for family in families if any(map(verdict.rests_like, family))]
+            families = [family for family in families if family not in kin]
+            families.append([*(member for family in kin for member in family), verdict])
+    names = {v.claim.id: tuple(m.claim.id for m in family) for family in families for v in family}
+    return tuple(replace(v, family=names.get(v.claim.id, ())) for v in verdicts)
+
+
+def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, str]:
+    """Return one verdict, and for a mixed one the condition that flips it."""
+    states = {item.holds for item in evidence}
+    if states == {True}:
+        return CONFIRMED, ""
+    if states == {False}:
+        return REFUTED, ""
+    sides: list[Side] = [(item.place, item.holds) for item in evidence]
+    if states != {None} and (flips := separating(sides, SEPARATING, undecided)):
+        return CONDITIONAL, flips
+    each = _sides_text({item.words(): {item.holds} for item in evidence}, undecided)
+    noise = "this run's noise" if undecided == CROSSES else "repeat"
+    return CONDITIONAL, f"{noise if states == {None} else 'several conditions'}: {each}"
+
+
+def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLIPS) -> str:
+    """Return the variable that tells the sides apart, or the pair of variables; empty if none.
+
+    The second variable is named only where the first does not tell the sides apart by itself.
+    """
+    names = tuple(names)
+    for chosen in (*((name,) for name in names), *combinations(names, 2)):
+        states = _states(sides, chosen[0])
+        if len(chosen) > 1:
+            mixed = {place for place, held in states.items() if len(held) > 1}
+            states = _states(sides, chosen[0], chosen[1], mixed)
+        if all(len(held) == 1 for held in states.values()):
+            return f"{listed(list(chosen))}: {_sides_text(states, undecided)}"
+    return ""
+
+
+def _states(
+    sides: Sequence[Side], first: str, second: str = "", mixed: Container[str] = ()
+) -> dict[str, set[bool | None]]:
+    """Value of the first variable, of both where the first is mixed → the states there."""
+    states: dict[str, set[bool | None]] = {}
+    for place, holds in sides:
+        name = place(first)
+        name = f"{name} ({place(second)})" if name in mixed else name
+        states.setdefault(name, set()).add(holds)
+    return states
+
+
+def _sides_text(sides: dict[str, set[bool | None]], undecided: str) -> str:
+    texts = []
+    for state, text in ((True, "holds"), (False, "does not hold"), (None, undecided)):
+        names = [name for name, held in sides.items() if held == {state}]
+        if names:
+            texts.append(f"{text} for {listed(names)}")
+    return ", ".join(texts)
+
+
+def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
+    """Return each kernel, and the verdict of its figures in the conditions that all kernels have.
+
+    One version is one kernel, on the host, in a guest or in exact mode. A kernel lacks a condition
+    where its cells are invalid, or were not run there.
+    """
+    kernels: dict[str, list[tuple[tuple[object, ...], Evidence]]] = {}
+    for item in evidence:
+        rest = tuple((k, v) for k, v in item.condition.items() if k not in ("target", "kernel"))
+        kernels.setdefault(item.machine[1], []).append((rest, item))
+    shared = set.intersection(*({rest for rest, _ in group} for group in kernels.values()))
+    return tuple(
+        (name, joined([item for rest, item in group if rest in shared])[0])
+        for name, group in kernels.items()
+        if shared
+    )
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """Count the verdicts of each kind; those that rest on a part of their scope are told apart.
+
+    `9 claims: 5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4
+    quantities; 4 not measured`.
+    """
+    verdicts = list(verdicts)
+    texts = []
+    for kind, words in KINDS.items():
+        if group := [verdict for verdict in verdicts if verdict.kind == kind]:
+            full = _by_name(verdict for verdict in group if not verdict.coverage.lacking)
+            part = _by_name(verdict for verdict in group if verdict.coverage.lacking)
+            how = "; ".join(filter(None, (full, part and f"in part of their scope {part}")))
+            rests = {verdict.claim.quantity for verdict in group} if kind == MEASURED else ()
+            on = f", which rest on {counted(len(rests), 'quantity', 'quantities')}" if rests else ""
+            texts.append(f"{len(group)} {words}{how and f' ({how})'}{on}")
+    return f"{counted(len(verdicts), 'claim')}: {'; '.join(texts)}"
+
+
+def _by_name(verdicts: Iterable[Verdict]) -> str:
+    names = [verdict.verdict for verdict in verdicts]
+    return ", ".join(f"{names.count(name)} {name.lower()}" for name in VERDICTS if name in names)
+
+
+def steadiness(verdicts: Iterable[Verdict]) -> str:
+    """Count the verdicts that are the same on every kernel; empty where each has one kernel."""
+    several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
+    if not several:
+        return ""
+    same = sum(len({verdict for _, verdict in kernels}) == 1 for kernels in several)
+    rests = "1 verdict rests" if len(several) == 1 else f"{len(several)} verdicts rest"
+    agree = (
+        "all agree across kernels"
+        if same == len(several)
+        else f"{same} of {len(several)} agree across kernels; the others say what they depend on"
+    )
+    return f"{rests} on counts or answers of more than one kernel: {agree}."
+
+
+def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
+    """Write `REFUTED on host 6.1 and guest 7.2; CONFIRMED on guest 6.12`."""
+    names: dict[str, list[str]] = {}
+    for kernel, verdict in kernels:
+        names.setdefault(verdict, []).append(kernel)
+    return "; ".join(f"{verdict} on {listed(kernels)}" for verdict, kernels in names.items())
+
+
+def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
+    """Return claims.csv: a row for each figure of a verdict, at least one for each claim.
+
+    `coverage`: how many conditions of its scope have figures, `lacking` the others. `family`: the
+    first claim of those that rest on the same figure or ratio. `cells`: the ids of the cell runs
+    that the figure was made from, `raw`: the file with them, or with what a check or a tool
+    answered. `folders`: (target, kernel) → folder of raw files.
+    """
+    rows: list[tuple[object, ...]] = []
+    for v in verdicts:
+        covered = f"{v.coverage.measured} of {v.coverage.of}" if v.coverage.of else ""
+        scope = (covered, "; ".join(v.coverage.lacking), "".join(v.family[:1]))
+        head = (v.claim.id, v.claim.source.id, v.verdict, *scope)
+        why = f"{v.condition}. {v.why}" if v.condition else v.why
+        for item in v.evidence:
+            folder = folders.get(item.machine, "")
+            raw = f"raw/{folder}/{item.file}" if folder else ""
+            tail = (why, " ".join(map(str, item.cells)), raw)
+            rows += (
+                (*head, f"{f.label} · {item.words()}", f.value, f.low, f.high,
+                 "" if f.quotient else v.unit, *tail)
+                for f in item.figures
+            )  # fmt: skip
+        rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
+        if not v.evidence and not v.findings:
+            rows.append((*head, "", None, None, None, v.unit, why, "", ""))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
