@@ -12,7 +12,7 @@ from analysis.claims.files import load_claims
 from analysis.claims.judge import DISTURBED
 from analysis.claims.verdict import Verdict, claims_table
 from analysis.raw.run import read_run
-from probes.messages import RunError
+from probes.messages import UsageError
 from probes.reasons import missing, reason
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
@@ -188,7 +188,7 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
 )
 def test_wrong_claims_file(tmp_path: Path, more: str, rule: str, place: str) -> None:
     (tmp_path / "made-up.toml").write_text(CLAIM.format(more=more, rule=rule))
-    with pytest.raises(RunError) as error:
+    with pytest.raises(UsageError) as error:
         load_claims(tmp_path)
     assert str(error.value).startswith("claims/made-up.toml") and place in str(error.value)
 
