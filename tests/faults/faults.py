@@ -1,108 +1,278 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Carrying out the faults of the table, each in a mount namespace of its own."""
+"""The faults, as data. Shell text runs as root before run.sh, in a mount namespace of its own.
+
+There $OUT is the folder above --out, $CACHE the cache, $CHECKOUT the repository, $WHO the user,
+and /mnt a small file system that ends with the run.
+"""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import time
-from collections.abc import Container
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-import psutil
-
-from tests.faults.campaign import FORMS, Campaign, forget_checkpoints, instead
-from tests.faults.signals import report
-from tests.faults.started import BUSY, PATIENCE, Started, forget, last, start, wrong
-from tests.faults.table_of_faults import FAULTS, SHELL, Fault
-
-BATCH = 8
-MOMENT = 0.3  # after a process has appeared, so that it is in its work
-
-
-def wrapped(campaign: Campaign, fault: Fault) -> list[str]:
-    """The shell that prepares the fault and becomes run.sh; its mounts end with it."""
-    sandbox = campaign.sandbox
-    names = {"STATE": sandbox.state, "CACHE": sandbox.cache, "WARM": sandbox.warm}
-    names |= {"OUT": sandbox.out, "CHECKOUT": sandbox.checkout}
-    known = "".join(f"{name}={path}\n" for name, path in names.items())
-    script = f'{known}WHO={sandbox.user}\n{SHELL}\n{fault.shell}\nexec {fault.wrap} "$@"'
-    apart = ["unshare", "--mount", "--propagation", "private", "--"]
-    return [*apart, "sh", "-ec", script, "sh"]
-
-
-def interfere(run: Started, fault: Fault, patience: float) -> bool:
-    """Wait for the process, and do to it what the fault says; whether it came to that."""
-    while True:
-        if not run.watch(lambda: bool(run.of_role(fault.when)), patience):
-            return False
-        time.sleep(MOMENT)
-        with_role = run.of_role(fault.whom or fault.when)
-        if with_role or "$PID" not in fault.then:
-            break  # else it has ended already, as the preflight's bpftrace does
-    place = ["nsenter", "--target", str(run.process.pid), "--mount", "--", "sh", "-c"]
-    above = run.out.parent
-    pid = with_role[0].pid if with_role else ""
-    words = f"PID={pid}; RUN={run.process.pid}; OUT={above}\n{fault.then}"
-    subprocess.run([*place, words], check=False)
-    return True
+# What the lines below use: a small or read-only file system, a folder of programs without some.
+SHELL = r"""
+small() { mount -t tmpfs -o "$2" small "$1"; }
+read_only() { mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; }
+without() {
+	mkdir /mnt/programs
+	ln -s /usr/bin/* /mnt/programs/; ln -sf /usr/sbin/* /mnt/programs/
+	for name; do rm -f "/mnt/programs/$name"; done
+	PATH=/mnt/programs
+}
+fake() {
+	printf '#!/bin/sh\n%s\n' "$2" >/mnt/fake
+	chmod 755 /mnt/fake
+	mount --bind /mnt/fake "$1"
+}
+full_cache() {
+	small "$STATE/small" "size=$1"
+	mkdir "$STATE/small/upper" "$STATE/small/work"
+	chown $WHO "$STATE/small/upper"
+	layers="lowerdir=$WARM,upperdir=$STATE/small/upper,workdir=$STATE/small/work"
+	mount -t overlay -o "$layers" overlay "$CACHE"
+}
+elsewhere() { mkdir -p "$1"; mount --bind "$CACHE" "$1"; export PATHCOST_CACHE="$1"; }
+empty() { for file in "$CACHE"/$1; do : >"$file"; done; }
+cut() { for file in "$CACHE"/$1; do truncate -s 100K "$file"; done; }
+flip() {
+	for file in "$CACHE"/$1; do
+		head -c 1M /dev/urandom | dd of="$file" bs=1M seek=4 conv=notrunc status=none
+	done
+}
+foreign() { for file in "$CACHE"/$1; do echo '[1, "nonsense"]' >"$file"; done; }
+instead() { rm -rf "$CACHE/$1"; $2 "$CACHE/$1"; chown $WHO "$CACHE/$1"; }
+small /mnt size=50m
+"""
+WORKLOAD = '"$CHECKOUT/runners/workload/build/pathcost-workload"'
+USER = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
 
 
-def carry_out(campaign: Campaign, fault: Fault) -> dict[str, Any]:
-    """One fault, and what is wrong with the run's end."""
-    usual = campaign.usual[fault.form]
-    sandbox = campaign.sandbox
-    forget_checkpoints(sandbox)
-    row: dict[str, Any] = {"kind": "fault", "name": fault.name, "group": fault.group}
-    run = start(
-        sandbox,
-        instead(FORMS[fault.form], fault.arguments),
-        wrap=[*(sandbox.with_network if fault.damages else []), *wrapped(campaign, fault)],
-        environment=fault.environment,
-        name=fault.out,
+@dataclass(frozen=True)
+class Fault:
+    """`when` a process of that role has appeared, `then` is done to it as $PID, or to $RUN."""
+
+    name: str
+    shell: str = ""
+    form: str = "counters"
+    wrap: str = ""
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    out: str = ""
+    when: str = ""
+    whom: str = ""  # the role of $PID, if it is another
+    then: str = ""
+    bound: float = 0.0  # seconds that this end may take longer than others
+    heard: bool = True
+    damages: bool = False  # the cache, so that the next start has to heal it
+    statuses: tuple[int, ...] = (0, 1, 2)
+    refused: bool = False  # no figure can be right
+    group: str = ""
+
+
+def group(name: str, *faults: Fault) -> list[Fault]:
+    return [replace(fault, name=f"{name}: {fault.name}", group=name) for fault in faults]
+
+
+LIMITS = group(
+    "limits",
+    Fault("12 descriptors", "ulimit -n 12"),
+    Fault("20 descriptors, exact", "ulimit -n 20", "exact"),
+    Fault("32 descriptors, guest", "ulimit -n 32", "guest"),
+    Fault("64 descriptors, bpftrace", "ulimit -n 64", "bpftrace"),
+    Fault("files of 0 bytes", "ulimit -f 0", heard=False),
+    Fault("files of 4 kB, bpftrace", "ulimit -f 8", "bpftrace"),
+    Fault("files of 4 MB, exact", "ulimit -f 8000", "exact"),
+    Fault("64 kB of locked memory", "ulimit -l 64", "bpftrace"),
+    Fault("a stack of 200 kB", "ulimit -s 200"),
+    Fault("one CPU, bpftrace", form="bpftrace", wrap="taskset -c 1"),
+    Fault("one CPU, exact", form="exact", wrap="taskset -c 0"),
+    Fault("one CPU for two", wrap="taskset -c 0", arguments=("--placements", "cross-cpu")),
+)
+# What is done in $OUT while the workload runs.
+MEANWHILE = Fault("", form="bpftrace", when="workload")
+PLACES = group(
+    "places",
+    Fault("1 MB at --out", 'small "$OUT" size=1m'),
+    Fault("20 inodes at --out", 'small "$OUT" size=200m,nr_inodes=20'),
+    replace(
+        MEANWHILE,
+        name="--out fills up",
+        shell='small "$OUT" size=120m',
+        then='head -c 1G /dev/zero >"$OUT/filler"',
+    ),
+    replace(MEANWHILE, name="--out goes", then='rm -rf "$OUT"/.[!.]*'),
+    replace(
+        MEANWHILE,
+        name="--out appears",
+        then='cd "$OUT"; for run in .run*; do run=${run%%.path*}; mkdir -p "${run#.}/mine"; done',
+    ),
+    replace(MEANWHILE, name="/tmp wiped", then="rm -rf /tmp/*"),
+    Fault("--out read-only", 'read_only "$OUT"'),
+    Fault("--out below a file", 'touch "$OUT/file"', out="file/run"),
+    Fault("--out a dangling link", 'ln -s /nowhere/run "$OUT/link"', out="link"),
+    Fault("--out a link to a folder", 'mkdir /mnt/to; ln -s /mnt/to "$OUT/link2"', out="link2"),
+    Fault("--out with a newline", out="two\nlines"),
+    Fault("--out with escapes", out="red \x1b[31m run"),
+    Fault("--out not UTF-8", out="caf\udce9"),
+    Fault("--out with spaces and quotes", out='it\'s a "run" $HOME'),
+    Fault("--out of 255 letters", out="n" * 255),
+    Fault("cache full", "full_cache 64k"),
+    Fault("cache full, exact", "full_cache 64k", "exact"),
+    Fault("cache full, guest to store", "full_cache 100m; rm -r $CACHE/guest-*", "stored"),
+    Fault("cache read-only", 'read_only "$CACHE"'),
+    Fault("cache read-only, exact", 'read_only "$CACHE"', "exact"),
+    Fault("cache read-only, stored guest", 'read_only "$CACHE"', "stored"),
+    Fault("cache a file", "export PATHCOST_CACHE=/etc/hostname"),
+    Fault("cache nowhere", "export PATHCOST_CACHE=/proc/nowhere"),
+    Fault("cache relative", 'cd "$STATE"; export PATHCOST_CACHE=cache', "bpftrace"),
+    Fault("cache of an odd name", 'elsewhere "/mnt/a,b=c \'кэш-é\' \\"so\\""', "exact"),
+    Fault("/tmp read-only", "read_only /tmp"),
+    Fault("/tmp full", "small /tmp size=16k,mode=1777", "bpftrace"),
+    Fault("/tmp full, exact", "small /tmp size=16k,mode=1777", "exact"),
+    Fault("TMPDIR nowhere", environment={"TMPDIR": "/nowhere"}),
+    Fault("/run full", "small /run/pathcost size=4k,nr_inodes=1"),
+    Fault("/run read-only", "read_only /run"),
+    Fault("/run/pathcost a file", "small /run size=1m; touch /run/pathcost"),
+    Fault("/run/pathcost a link", "small /run size=1m; ln -s /etc /run/pathcost"),
+    Fault(
+        "/run/pathcost of the user",
+        "small /run size=1m; mkdir /run/pathcost; chown 65534 /run/pathcost",
+    ),
+    Fault("checkout read-only", 'read_only "$CHECKOUT"', "bpftrace"),
+    Fault("the folder one is in is gone", "mkdir /mnt/gone; cd /mnt/gone; rmdir /mnt/gone"),
+)
+CACHE = [
+    replace(fault, damages=True)
+    for fault in group(
+        "cache",
+        Fault("empty manifests", "empty '*/manifest.json'", "exact"),
+        Fault("foreign manifests", "foreign '*/manifest.json'", "exact"),
+        Fault("kernel flipped", "flip 'kernel-*/kernel'", "exact"),
+        Fault("disk cut off", "cut 'image-*/root.img'", "guest"),
+        Fault("snapshots flipped", "flip 'snapshot-*/state'", "exact"),
+        Fault("stored guest flipped", "flip 'guest-*/state'", "stored"),
+        Fault("emulator without a library", "rm $CACHE/qemu-*/root/usr/lib/x86*/libglib*", "guest"),
+        Fault("empty symbols", "empty 'symbols-*/symbols'", "exact"),
+        Fault("rubbish in exact-kept", "instead exact-kept mkdir; foreign exact-kept/a", "exact"),
+        Fault("lock a folder", "instead lock mkdir", "exact"),
+        Fault("lock a fifo", "instead lock mkfifo", "guest"),
+        Fault("in-use a fifo", "instead in-use mkfifo"),
+        Fault("matplotlib a file", "instead matplotlib touch"),
+        Fault("Python without pandas", "rm -r $CACHE/python-*/lib/python3*/site-packages/pandas"),
+        Fault("Python gone", "rm $CACHE/python-*/bin/python*"),
     )
-    failures: list[str] = []
-    # What a private mount held is gone with the run.
-    hidden = 'small "$OUT"' in fault.shell or "/mnt/to" in fault.shell
-    bound = PATIENCE + 3 * usual.seconds + fault.bound
-    if fault.when and not interfere(run, fault, bound):
-        failures.append(f"no {fault.when} to interfere with")
-    if not run.wait(bound):
-        failures.append(f"hangs for {bound:.0f} s")
-    row |= {"status": run.status, "seconds": round(run.seconds, 1), "said": last(run.text())}
-    if BUSY.search(run.text()):
-        row["busy"] = True
-    elif run.ended and not any(what.startswith("hangs") for what in failures):
-        failures += wrong(run, usual, statuses=fault.statuses, heard=fault.heard, seen=not hidden)
-    if run.status == 0 and fault.refused:
-        failures.append("status 0, where no figure can be right")
-    for process in psutil.Process().children(recursive=True):  # what was stopped cannot end
-        if process.status() == psutil.STATUS_STOPPED:
-            process.resume()
-    forget(run)
-    return row | {"failures": failures}
-
-
-def faults(campaign: Campaign, only: str, without: Container[str]) -> None:
-    """Carry out the faults that are not in the results yet; damage of the cache one by one."""
-    todo = [
-        fault
-        for fault in FAULTS
-        if re.search(only, fault.name)
-        and fault.form not in without
-        and not campaign.results.has(kind="fault", name=fault.name)
-    ]
-    if not todo:
-        return
-    campaign.warm_up("counters", *dict.fromkeys(fault.form for fault in todo))
-    # Faults that damage the cache have their next start alone: it has to heal.
-    groups = [[fault for fault in todo if not fault.damages]]
-    groups += [[fault] for fault in todo if fault.damages]
-    for group in groups:
-        # What is damaged may have to be downloaded again.
-        wrap = campaign.sandbox.with_network if group and group[0].damages else []
-        for row in campaign.batches(group, BATCH, lambda fault: carry_out(campaign, fault), wrap):
-            if not row.pop("busy", False):
-                campaign.results.add(**row)
-                report(row)
-        campaign.sandbox.fresh_cache()
+]
+PROGRAMS = group(
+    "programs",
+    *(
+        Fault(f"no {name}", f"without {name}", "bpftrace")
+        for name in ("bpftrace", "setpriv", "mount", "perf", "make", "getent", "sha256sum")
+    ),
+    Fault("no tar, exact", "without tar", "exact"),
+    Fault("no ip", "without ip tc nft"),
+    Fault("setpriv not executable", "mount --bind /dev/null /usr/bin/setpriv", "bpftrace"),
+    Fault("bpftrace crashes", "fake /usr/bin/bpftrace 'kill -SEGV $$'", "bpftrace"),
+    Fault("bpftrace says rubbish", "fake /usr/bin/bpftrace 'echo {nonsense; sleep 2'", "bpftrace"),
+    Fault("bpftrace hangs", "fake /usr/bin/bpftrace 'exec sleep 3600'", "bpftrace", bound=240),
+    Fault("workload missing", f"small $(dirname {WORKLOAD}) size=1m", refused=True),
+    Fault("workload not executable", f"mount --bind /dev/null {WORKLOAD}", refused=True),
+    Fault("workload fails", f"fake {WORKLOAD} 'exit 3'", refused=True),
+    Fault("workload says rubbish", f"fake {WORKLOAD} 'echo {{}}'", refused=True),
+    Fault("workload hangs", f"fake {WORKLOAD} 'exec sleep 3600'", refused=True, bound=300),
+)
+KERNEL = group(
+    "kernel",
+    Fault("no tracefs", "mkdir /mnt/e; mount --bind /mnt/e /sys/kernel; ", "bpftrace"),
+    Fault("no BTF", "small /sys/kernel/btf size=1m", "bpftrace"),
+    Fault("no KVM", "mount --bind /dev/null /dev/kvm", "guest"),
+    Fault("no kallsyms", "mount --bind /dev/null /proc/kallsyms", "bpftrace"),
+    Fault("/sys read-only", "read_only /sys", "bpftrace"),
+    Fault("nobody in passwd", "mount --bind /dev/null /etc/passwd"),
+    Fault("lo down", form="bpftrace", wrap="unshare --net --"),
+    Fault(
+        "no capabilities", form="bpftrace", wrap="setpriv --bounding-set -all --inh-caps -all --"
+    ),
+    Fault("no capabilities", form="bpftrace", wrap="setpriv --bounding-set -all --"),
+    Fault("no CAP_SYS_ADMIN", wrap="setpriv --bounding-set -sys_admin --"),
+    Fault("no CAP_SETUID", wrap="setpriv --bounding-set -setuid,-setgid --"),
+    Fault("no CAP_CHOWN", wrap="setpriv --bounding-set -chown,-dac_override,-fowner --"),
+    Fault("no new privileges", form="bpftrace", wrap="setpriv --no-new-privs --"),
+    Fault("root of a user namespace", wrap="unshare --user --map-root-user --"),
+    Fault("not root", wrap=USER),
+    Fault("not root, exact", form="exact", wrap=USER),
+)
+SETTINGS = group(
+    "settings",
+    *(
+        Fault(f"SUDO_UID={value or 'nothing'}", environment={"SUDO_UID": value})
+        for value in ("abc", "-1", "4294967295", "12345", "")
+    ),
+    Fault("SUDO_UID without SUDO_GID", environment={"SUDO_UID": "12345", "SUDO_GID": None}),
+    Fault(
+        "POSIX, no UTF-8",
+        environment={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ),
+    Fault("HOME unset", environment={"HOME": None}),
+    Fault(
+        "PYTHONPATH with a json.py",
+        "mkdir /mnt/py; echo 'raise SystemExit(9)' | tee /mnt/py/json.py >/mnt/py/pandas.py",
+        environment={"PYTHONPATH": "/mnt/py"},
+    ),
+    Fault("PYTHONHOME", environment={"PYTHONHOME": "/nowhere", "PYTHONWARNINGS": "error"}),
+    Fault("LD_PRELOAD", environment={"LD_PRELOAD": "/nowhere.so"}),
+    Fault("COLUMNS=abc", environment={"COLUMNS": "abc", "TERM": "nonsense", "LINES": "-4"}),
+    Fault("MPLBACKEND", environment={"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc"}),
+    Fault("TZ", environment={"TZ": "<+99>-99:59:59"}),
+    Fault("PATHCOST_MONITOR", environment={"PATHCOST_MONITOR": "x"}),
+    Fault("one map key for bpftrace", environment={"BPFTRACE_MAX_MAP_KEYS": "1"}, form="bpftrace"),
+    Fault("BASH_ENV", environment={"BASH_ENV": "/nowhere", "IFS": "o", "CDPATH": "/"}),
+    *(Fault(f"umask {mask}", f"umask {mask}", "bpftrace") for mask in ("077", "777")),
+)
+STREAMS = group(
+    "streams",
+    Fault("input closed", "exec <&-"),
+    Fault("output full", "exec >/dev/full"),
+    Fault(
+        "output's reader gone",
+        "mkfifo /mnt/f; head -c 1 /mnt/f >/dev/null & exec >/mnt/f",
+        statuses=(0,),  # as after `| head -1`: it is the reader who has seen enough
+    ),
+)
+HALT = "kill -STOP $PID"
+KILL = "kill -KILL $PID"
+# These must live until they are found.
+LONG = dict.fromkeys(("workload", "collector"), ("--messages", "400000"))
+ALIVE = (
+    *(("emulator", "exact"), ("emulator", "guest"), ("bpftrace", "bpftrace")),
+    *(("workload", "bpftrace"), ("collector", "bpftrace")),
+)
+PROCESSES = group(
+    "processes",
+    *(
+        Fault(
+            f"{role} killed, {form}", form=form, arguments=LONG.get(role, ()), when=role, then=KILL
+        )
+        for role, form in (*ALIVE, ("analysis", "counters"), ("set-up", "counters"))
+    ),
+    *(
+        Fault(
+            f"{role} stopped, {form}",
+            form=form,
+            arguments=LONG.get(role, ()),
+            when=role,
+            then=HALT,
+            bound=300,
+        )
+        for role, form in ALIVE
+    ),
+    Fault(
+        "bpftrace killed in the window",
+        form="bpftrace",
+        arguments=LONG["workload"],
+        when="workload",
+        whom="bpftrace",
+        then=KILL,
+    ),
+)
+FAULTS = [*SETTINGS, *STREAMS, *LIMITS, *PLACES, *KERNEL, *PROGRAMS, *PROCESSES, *CACHE]

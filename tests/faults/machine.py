@@ -13,7 +13,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import psutil
@@ -37,21 +36,9 @@ ROLES = {
     "run.sh": "runner",
 }
 PROGRAM = 6  # so many words of a command line name the program; options come after
-MEASURING = {"workload", "emulator", "collector", "bpftrace", "perf", "bcc"}
-# Folders of the cache that every run may add to, and whose entries therefore are no leftovers.
-GROWS = (
-    "snapshot-",
-    "guest-",
-    "symbols-",
-    "exact-kept/",
-    "matplotlib",
-    "kvm",
-    "kernel-",
-    "image-",
-    "modules-",
-)
 
 libc = ctypes.CDLL(None, use_errno=True)
+Snapshot = frozenset[str]
 
 
 def become_subreaper() -> None:
@@ -61,19 +48,16 @@ def become_subreaper() -> None:
 
 def descendants(pid: int | None = None) -> list[psutil.Process]:
     """Living processes below `pid`, by default below us; a zombie is not alive."""
-    try:
-        below = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
     alive = []
-    for process in below:
-        with suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                alive.append(process)
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    alive.append(process)
     return alive
 
 
-def reap(ours: Sequence[int]) -> None:
+def reap(ours: Sequence[int] = ()) -> None:
     """Collect the dead processes that we inherited; not `ours`, whose status somebody awaits."""
     for child in psutil.Process().children():
         with suppress(ChildProcessError, psutil.NoSuchProcess):
@@ -94,76 +78,36 @@ def role(process: psutil.Process) -> str:
     return name if name != "runner" or root else "runner, not root"
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where a run writes, and a private mount of tracefs to look at."""
-
-    cache: Path
-    above_out: Path
-    tracefs: Path
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Names of what there is, by kind."""
-
-    processes: frozenset[str]
-    temporary: frozenset[str]
-    run: frozenset[str]
-    cache: frozenset[str]
-    folders: frozenset[str]
-    bpf: frozenset[str]
-    tracing: frozenset[str]
-    mounts: frozenset[str]
-    namespaces: frozenset[str]
-    sockets: frozenset[str]
-
-
-def snapshot(places: Places) -> Snapshot:
-    return Snapshot(
-        processes=frozenset(f"{process.pid} {role(process)}" for process in descendants()),
-        temporary=frozenset(map(str, Path("/tmp").glob("*"))) | _names(Path("/dev/shm")),
-        run=_names(Path("/run/pathcost")) | frozenset(map(str, Path("/run").glob("*"))),
-        cache=frozenset(_cache(places.cache)),
-        folders=frozenset(path.name for path in places.above_out.glob(".*")),
-        bpf=frozenset(_bpf()),
-        tracing=frozenset(_tracing(places.tracefs)),
-        mounts=frozenset(_mounts()),
-        namespaces=frozenset(_namespaces()),
-        sockets=frozenset(_sockets()),
+def snapshot(cache: Path, above_out: Path, tracefs: Path) -> Snapshot:
+    """What there is, a line for each thing; runs write to these places."""
+    return frozenset(
+        f"{kind}: {name}"
+        for kind, names in {
+            "process": (f"{process.pid} {role(process)}" for process in descendants()),
+            "temporary": _names(Path("/tmp"), "*") | _names(Path("/dev/shm"), "**/*"),
+            "run": _names(Path("/run"), "*") | _names(Path("/run/pathcost"), "**/*"),
+            "cache": (name for name in _names(cache, "*") if "partial" in name or "tmp" in name),
+            "beside --out": _names(above_out, ".*"),
+            "bpf": _bpf(),
+            "tracing": _tracing(tracefs),
+            "mount": _mounts(),
+            "namespace": _namespaces(),
+            "socket": _sockets(),
+        }.items()
+        for name in names
     )
 
 
-def difference(before: Snapshot, after: Snapshot) -> list[str]:
-    """What is new, a line for each thing."""
-    return [
-        f"{kind.name}: {name}"
-        for kind in fields(Snapshot)
-        for name in sorted(getattr(after, kind.name) - getattr(before, kind.name))
-    ]
-
-
-def settled(before: Snapshot, look: Callable[[], Snapshot], patience: float) -> list[str]:
+def settled(before: Snapshot, look: Callable[[], Snapshot], patience: float = 5) -> list[str]:
     """What is still new after `patience` seconds: BPF objects of other programs come and go."""
     deadline = time.monotonic() + patience
-    while (new := difference(before, look())) and time.monotonic() < deadline:
+    while (new := look() - before) and time.monotonic() < deadline:
         time.sleep(0.2)
-    return new
+    return sorted(new)
 
 
-def _names(folder: Path) -> frozenset[str]:
-    """All paths below a folder."""
-    return frozenset(map(str, folder.rglob("*"))) if folder.is_dir() else frozenset()
-
-
-def _cache(cache: Path) -> Iterator[str]:
-    """Entries, and what lies in the small folders; a half-made entry has a name of its own."""
-    for entry in cache.glob("*"):
-        inside = entry.glob("*") if entry.is_dir() and entry.name[:6] != "python" else ()
-        for path in (entry, *inside):
-            name = str(path.relative_to(cache))
-            if not name.startswith(GROWS) or "partial" in name or "tmp" in name:
-                yield name
+def _names(folder: Path, pattern: str) -> set[str]:
+    return {str(path) for path in folder.glob(pattern)}
 
 
 def _bpf() -> Iterator[str]:

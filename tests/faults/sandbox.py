@@ -2,9 +2,9 @@
 """A place where a run can do its worst: mounts, network and cache of its own, on this kernel.
 
 /tmp, /run/pathcost and the network are private, so that a snapshot shows what our runs leave
-and nothing of anybody else's. The checkout is seen at a second place, as it may lie in /tmp. The
-cache is an overlay over a warm one, so that damage goes with it. What is left of the machine is
-one for all: the kernel with its probes and tracers.
+and nothing of anybody else's. The cache is an overlay over the user's, so that damage goes with
+it; what undisturbed runs add to it lies in a layer between, and stays. What is left of the machine
+is one for all: the kernel with its probes and tracers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.machine import Places, become_subreaper, descendants, libc
+from tests.faults.machine import Snapshot, become_subreaper, descendants, libc, snapshot
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "PATHCOST_FAULTS_INSIDE"
@@ -34,27 +34,31 @@ CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 # What a sudo without further settings leaves of the environment.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Entries that are expensive to make; a cache of our own starts with a copy of the user's.
-EXPENSIVE = ("qemu-*", "kernel-*", "image-*", "modules-*", "tools-*", "kvm*.json")
-USER = 65534
+FOLDERS = ("cache", "checkout", "made", "out", "small", "tracefs", "upper", "warm", "work")
+# The cache and the checkout may lie below /tmp, so they are seen at a second place first.
+MOUNTS = """
+mount --bind "$CACHE" "$STATE/warm"
+mount --bind "$CHECKOUT" "$STATE/checkout"
+mkdir -p /run/pathcost
+mount -t tmpfs -o mode=1777 own /tmp
+mount -t tmpfs -o mode=0755 own /run/pathcost
+mount -t tracefs tracefs "$STATE/tracefs"
+cd /
+exec "$@"
+"""
 
 
 @dataclass
 class Sandbox:
-    """Paths of the campaign: all below one folder outside the checkout."""
+    """Paths of the campaign: all below one folder outside the checkout and /tmp."""
 
     state: Path
     user: int
-    shared: Path | None = None  # somebody's cache, which nothing may write to
     outside: int = -1  # the machine's own network, where the first run of a checkout downloads
 
     @property
     def cache(self) -> Path:
         return self.state / "cache"
-
-    @property
-    def warm(self) -> Path:
-        return self.shared or self.state / "warm"
 
     @property
     def out(self) -> Path:
@@ -65,108 +69,90 @@ class Sandbox:
         return self.state / "checkout"
 
     @property
-    def places(self) -> Places:
-        return Places(self.cache, self.out, self.state / "tracefs")
-
-    @property
     def with_network(self) -> list[str]:
         return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.outside}", "--"]
 
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment(self, cache: Path) -> dict[str, str]:
         """As sudo gives it to root, for the invoking user."""
         kept = {name: os.environ[name] for name in os.environ if name.startswith("PIP_")}
         user = pwd.getpwuid(self.user)
         sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid)} if self.user else {}
         names = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": PATH}
-        return kept | sudo | names | {"PATHCOST_CACHE": str(self.cache)}
+        return kept | sudo | names | {"PATHCOST_CACHE": str(cache)}
+
+    def look(self) -> Snapshot:
+        return snapshot(self.cache, self.out, self.state / "tracefs")
 
     def fresh_out(self) -> None:
         """An empty folder of the user's for what runs write."""
-        shutil.rmtree(self.out, ignore_errors=True)
-        self.out.mkdir()
-        self.own(self.out)
+        self._empty("out")
 
-    def fresh_cache(self) -> None:
-        """The warm cache again, without what was written or damaged since."""
+    def fresh_cache(self, *, keep: bool = False) -> None:
+        """The cache without what was written or damaged since; to `keep` what is written now."""
         subprocess.run(["umount", "--quiet", "--lazy", self.cache], check=False)
-        upper, work = self.state / "upper", self.state / "work"
-        for folder in (upper, work):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-        self.own(upper)
-        layers = f"lowerdir={self.warm},upperdir={upper},workdir={work}"
+        if keep:
+            lower, upper = str(self.state / "warm"), "made"
+        else:
+            lower, upper = f"{self.state}/made:{self.state}/warm", "upper"
+            self._empty("upper")
+        self._empty("work")
+        layers = f"lowerdir={lower},upperdir={self.state / upper},workdir={self.state / 'work'}"
         subprocess.run(["mount", "-t", "overlay", "-o", layers, "overlay", self.cache], check=True)
 
-    def warm_cache(self) -> None:
-        """The warm cache itself: what a run adds stays in it, if it is ours."""
-        if self.shared:
-            self.fresh_cache()
-            return
-        subprocess.run(["umount", "--quiet", "--lazy", self.cache], check=False)
-        subprocess.run(["mount", "--bind", self.warm, self.cache], check=True)
-
-    def fill_warm(self, source: Path) -> None:
-        """Compile, and copy to the warm cache what it lacks and `source` has."""
-        made = subprocess.run(
-            [CHECKOUT / "runners/setup.sh", "--exact", "--guest"],
-            env=os.environ | {"PATHCOST_CACHE": str(source)},
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-        self.warm.mkdir(exist_ok=True)
-        found = [entry for glob in EXPENSIVE for entry in source.glob(glob)]
-        entries = [entry for entry in found if "partial" not in entry.name]
-        for entry in (Path(made.stdout.splitlines()[-1]), *entries):
-            if not (self.warm / entry.name).exists():
-                subprocess.run(["cp", "-a", "--", entry, self.warm], check=True)
-        subprocess.run(["chown", "-R", f"{self.user}:{self.user}", self.warm], check=True)
-
-    def own(self, path: Path) -> None:
-        os.chown(path, self.user, pwd.getpwuid(self.user).pw_gid)
+    def _empty(self, name: str) -> None:
+        shutil.rmtree(self.state / name, ignore_errors=True)
+        (self.state / name).mkdir()
+        os.chown(self.state / name, self.user, pwd.getpwuid(self.user).pw_gid)
 
 
-def enter(state: Path, user: int, source: Path, share: bool) -> Sandbox:
+def enter(state: Path, cache: Path) -> Sandbox:
     """Start this command again in namespaces of its own, where it is not there already."""
     if os.geteuid() != 0:
         sys.exit("tests.faults: needs root: run it with sudo.")
     if INSIDE not in os.environ:
-        state.mkdir(parents=True, exist_ok=True)
-        if not share:
-            Sandbox(state, user).fill_warm(source)
-        again = [sys.executable, "-B", "-m", "tests.faults", *sys.argv[1:]]
-        here = {INSIDE: "1", "PYTHONPATH": str(CHECKOUT)}
-        apart = ["unshare", "--mount", "--propagation", "private", "--"]
-        os.execvpe(apart[0], [*apart, *again], os.environ | here)
+        _fill_and_start(state, cache)
     os.chdir("/")
-    del os.environ[INSIDE]
-    sandbox = Sandbox(state, user, source if share else None)
-    small = state / "small"
-    for folder in (sandbox.cache, sandbox.places.tracefs, sandbox.checkout, small):
-        folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", "--bind", CHECKOUT, sandbox.checkout], check=True)
-    Path("/run/pathcost").mkdir(exist_ok=True)
-    for place, mode in (("/tmp", "1777"), ("/run/pathcost", "0755")):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode={mode}", "own", place], check=True)
-    subprocess.run(["mount", "-t", "tracefs", "tracefs", sandbox.places.tracefs], check=True)
+    sandbox = Sandbox(state, int(os.environ.pop(INSIDE)))
     sandbox.outside = os.open("/proc/self/ns/net", os.O_RDONLY)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "no network namespace")
-    raise_lo()
+    _raise_lo()
     become_subreaper()
-    atexit.register(end_all)
+    atexit.register(_end_all)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     sandbox.fresh_out()
     return sandbox
 
 
-def end_all() -> None:
+def _fill_and_start(state: Path, cache: Path) -> None:
+    """Fill the user's cache with what needs a network, and go in."""
+    cache.mkdir(parents=True, exist_ok=True)
+    sandbox = Sandbox(state, cache.stat().st_uid)
+    if not (state / "results.jsonl").exists():
+        shutil.rmtree(state / "made", ignore_errors=True)
+    for name in FOLDERS:
+        (state / name).mkdir(parents=True, exist_ok=True)
+    os.chown(state / "made", sandbox.user, pwd.getpwuid(sandbox.user).pw_gid)
+    set_up = [str(CHECKOUT / "runners/setup.sh"), "--exact", "--guest"]
+    subprocess.run(set_up, env=sandbox.environment(cache), stdout=subprocess.DEVNULL, check=True)
+    python = Path(sys.executable)
+    if python.is_relative_to(cache):
+        python = state / "warm" / python.relative_to(cache)
+    here = {"STATE": str(state), "CACHE": str(cache), "CHECKOUT": str(CHECKOUT)}
+    here |= {INSIDE: str(sandbox.user), "PYTHONPATH": str(sandbox.checkout)}
+    apart = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-ec", MOUNTS, "sh"]
+    again = [*apart, str(python), "-B", "-m", "tests.faults", *sys.argv[1:]]
+    os.execvpe(again[0], again, os.environ | here)
+
+
+def _end_all() -> None:
     """A campaign that is ended takes its runs with it."""
     for process in descendants():
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
 
-def raise_lo() -> None:
+def _raise_lo() -> None:
     """A new network namespace has its lo down."""
     with socket.socket() as any_socket:
         request = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)

@@ -27,13 +27,20 @@ from tests.faults.sandbox import Sandbox
 PATIENCE = 60.0
 OUTLIVE = 30.0
 TICK = 0.03
-WHY_LINES = 6  # of an undisturbed run that fails
 MOST_LINES = 8  # of standard error, beside those of an undisturbed run
 PROGRESS = "(# s)"  # ends a masked line that says how far a long run is
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
 # The one wording that the campaign reads: another program's run is in our way, so try again.
-BUSY = re.compile(r"another run is measuring|is measuring on this machine")
+BUSY = re.compile(r"is measuring on this machine")
 number = itertools.count()
+
+
+@dataclass(frozen=True)
+class Usual:
+    """An undisturbed run of a command: its seconds, and its lines without their numbers."""
+
+    seconds: float
+    lines: frozenset[str]
 
 
 @dataclass
@@ -42,12 +49,10 @@ class Started:
 
     process: subprocess.Popen[bytes]
     out: Path
-    said: Path
+    stderr: Path
     checkout: Path
     began: float = field(default_factory=time.monotonic)
     ended: float = 0.0
-    steps: list[float] = field(default_factory=list)
-    size: int = 0
 
     @property
     def seconds(self) -> float:
@@ -57,13 +62,13 @@ class Started:
     def status(self) -> int | None:
         return self.process.returncode
 
+    @property
+    def text(self) -> str:
+        return self.stderr.read_text(encoding="utf-8", errors="replace")
+
     def alive(self) -> bool:
         if self.process.poll() is not None and not self.ended:
             self.ended = time.monotonic()
-        with suppress(OSError):
-            if (size := self.said.stat().st_size) != self.size:
-                self.size = size
-                self.steps.append(self.seconds)
         return not self.ended
 
     def processes(self) -> list[psutil.Process]:
@@ -95,9 +100,8 @@ class Started:
         self.alive()
         return False
 
-    def text(self, name: str = "stderr") -> str:
-        file = self.said if name == "stderr" else self.said.with_suffix(".stdout")
-        return file.read_text(encoding="utf-8", errors="replace")
+    def forget(self) -> None:
+        shutil.rmtree(self.out, ignore_errors=True)
 
 
 def start(
@@ -110,21 +114,13 @@ def start(
 ) -> Started:
     """Start run.sh as `sudo` does. An entry of `environment` that is None is taken away."""
     count = next(number)
-    out, said = (
-        sandbox.out / (name or f"run{os.getpid()}-{count}"),
-        sandbox.state / f"said{count % 20}.stderr",
-    )
-    changed = {**sandbox.environment, **(environment or {})}
-    with said.open("wb") as errors, said.with_suffix(".stdout").open("wb") as output:
+    out = sandbox.out / (name or f"run{os.getpid()}-{count}")
+    stderr = sandbox.state / f"run{count % 20}.stderr"
+    changed = {**sandbox.environment(sandbox.cache), **(environment or {})}
+    words = [str(sandbox.checkout / "runners/run.sh"), "--no-install", "--out", str(out)]
+    with stderr.open("wb") as errors, stderr.with_suffix(".stdout").open("wb") as output:
         process = subprocess.Popen(
-            [
-                *wrap,
-                str(sandbox.checkout / "runners/run.sh"),
-                "--no-install",
-                "--out",
-                str(out),
-                *arguments,
-            ],
+            [*wrap, *words, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
@@ -132,7 +128,7 @@ def start(
             cwd="/",
             env={name: value for name, value in changed.items() if value is not None},
         )
-    return Started(process, out, said, sandbox.checkout)
+    return Started(process, out, stderr, sandbox.checkout)
 
 
 def hit(run: Started, target: psutil.Process | None, name: str) -> bool:
@@ -152,9 +148,8 @@ def last_ones_end(row: dict[str, Any]) -> None:
     """Wait until nothing is left of any run; what outlives it by far is a failure, and killed."""
     began = time.monotonic()
     while (left := descendants()) and time.monotonic() - began < OUTLIVE:
-        reap([])
+        reap()
         time.sleep(TICK)
-    row["lingered"] = round(time.monotonic() - began, 1)
     if left:
         names = ", ".join(sorted(role(process) for process in left))
         row["failures"].append(f"outlives its run by {OUTLIVE:.0f} s: {names}")
@@ -162,16 +157,7 @@ def last_ones_end(row: dict[str, Any]) -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     time.sleep(TICK)
-    reap([])
-
-
-@dataclass(frozen=True)
-class Usual:
-    """An undisturbed run of a command: its seconds, the times of its steps, its lines."""
-
-    seconds: float
-    steps: tuple[float, ...]
-    lines: frozenset[str]
+    reap()
 
 
 def masked(text: str) -> frozenset[str]:
@@ -191,69 +177,53 @@ def wrong(
     """What is wrong with the end of a run. `heard`: its output could be written;
     `seen`: its folder can be looked at.
     """
-    status, said = run.status, run.text()
+    status, text = run.status, run.text
     assert status is not None
     killed = {-signal.Signals[f"SIG{name}"] for name in signalled}
     allowed = {*statuses, *killed, *(128 - number for number in killed)}
     if status not in allowed | ({130} if signalled else set()):
         yield f"status {status}"
-    if TRACEBACK.search(said + run.text("stdout")):
+    if TRACEBACK.search(text + run.stderr.with_suffix(".stdout").read_text(errors="replace")):
         yield "traceback"
-    new = {line for line in masked(said) - usual.lines if not line.endswith(PROGRESS)}
+    new = {line for line in masked(text) - usual.lines if not line.endswith(PROGRESS)}
     if len(new) > MOST_LINES:
         yield f"{len(new)} lines of complaint"
-    if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", said, re.MULTILINE):
+    if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", text, re.MULTILINE):
         yield f"status {status} without a sentence"
     if seen:
-        yield from wrong_with_folder(run, said)
+        yield from _wrong_with_folder(run)
 
 
-def wrong_with_folder(run: Started, said: str) -> Iterator[str]:
-    """A folder is whole or absent, and its figures are those of its raw files."""
+def _wrong_with_folder(run: Started) -> Iterator[str]:
+    """A folder is whole or absent, and can be analysed again."""
     out = run.out
     try:
-        empty = not any(out.iterdir())
+        names = sorted(path.name for path in out.iterdir())
     except OSError:  # no folder, or a name that is too long for one
-        empty = True
-    if empty:
+        names = []
+    if not names:
         if run.status == 0:
             yield "status 0 without a folder"
         return
-    if not (out / "run.json").exists():
-        yield f"half a folder: {', '.join(sorted(path.name for path in out.iterdir()))}"
+    if "run.json" not in names:
+        yield f"half a folder: {', '.join(names)}"
         return
-    again = tool(run.checkout, "-m", "analysis", "--quiet", str(out))
+    again = subprocess.run(
+        [sys.executable, "-B", "-m", "analysis", "--quiet", str(out)],
+        cwd=run.checkout, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if again.returncode not in (0, 1) or TRACEBACK.search(again.stderr):
         yield f"analysis of its folder: status {again.returncode}: {last(again.stderr)}"
-    elif again.returncode == 1:
-        if run.status == 0:
-            yield f"status 0, and no report: {last(again.stderr)}"
-    else:
-        audit = tool(run.checkout, "tests/audit/audit.py", str(out))
-        if audit.returncode != 0:
-            yield f"audit: {last(audit.stdout + audit.stderr)}"
-        if run.status == 0 and not figures(out):
-            yield f"status 0 without figures: {last(said)}"
+    elif run.status == 0 and (again.returncode or not _figures(out)):
+        yield f"status 0 without figures: {last(again.stderr or run.text)}"
 
 
-def figures(out: Path) -> int:
+def _figures(out: Path) -> int:
     """Valid rows of the run's table."""
     with (out / "measurements.csv").open(encoding="utf-8") as lines:
         return sum(row["valid"] == "True" for row in csv.DictReader(lines))
 
 
-def tool(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-B", *arguments],
-        env=os.environ | {"PYTHONPATH": str(checkout)},
-        cwd=checkout, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 def last(text: str, lines: int = 1) -> str:
     """The last lines, each shortened."""
     return " | ".join(line[:200] for line in (text.strip().splitlines() or ["(nothing)"])[-lines:])
-
-
-def forget(run: Started) -> None:
-    shutil.rmtree(run.out, ignore_errors=True)
