@@ -62,7 +62,7 @@ def summary(found: Answered) -> tuple[str, ...]:
     ]
     counts, durations = _counts(found.run, ledger), _durations(found, ledger, timed)
     if not durations and found.exact:
-        usual = sorted(found.exact, key=lambda compared: compared.scheduling != DEFAULT)
+        usual = sorted(found.exact, key=lambda compared: compared.sched != DEFAULT)
         return (*counts, usual[0].sentence)
     if not counts:
         return (*durations, NO_COUNTS)

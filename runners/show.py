@@ -204,12 +204,11 @@ def show_plan(plan: Plan) -> None:
 
 def show_exact(options: Options) -> None:
     """The cells of exact mode, machine by machine, in their order."""
-    for kernel, cpus, cells in exact.by_machine(options.kernels, exact.plan_cells(options)):
-        print(f"exact, {kernel}, CPUs: {cpus}: {len(cells) * (1 + len(options.knobs))} cells")
-        for knob in (None, *map(find, options.knobs)):
-            for cell in cells:
-                most = min(cell.messages, (knob and knob.messages) or cell.messages)
-                print(f"  {cell}{f', {knob.name}' if knob else ''}, {most} messages")
+    cells = exact.plan_cells(options)
+    for kernel, cpus, runs in exact.by_machine(options.kernels, cells, options.knobs):
+        print(f"exact, {kernel}, CPUs: {cpus}: {len(runs)} cells")
+        for cell in (run.cell for run in runs):
+            print(f"  {cell}, {cell.shortened(find(cell.knob).messages or None).messages} messages")
 
 
 ACTIONS = {

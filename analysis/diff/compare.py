@@ -33,7 +33,7 @@ Key = tuple[Any, ...]
 Kernels = Mapping[str, Mapping[str, str]]  # target → kernel of the first run → the second's
 Alone = list[tuple[str, Key]]
 Measured = TypeVar("Measured")
-same_conditions = attrgetter("after.size", "after.where", "after.scheduling")
+same_conditions = attrgetter("after.size", "after.where", "after.sched")
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def _exact_pairs(
 
 def _exact_cells(analysis: Analysis) -> dict[Key, ExactCell]:
     return {
-        (cell.transport, cell.size, cell.where, cell.scheduling, "exact", cell.kernel): cell
+        (cell.transport, cell.size, cell.where, cell.sched, "exact", cell.kernel): cell
         for comparison in analysis.exact
         for cell in comparison.cells
     }

@@ -53,7 +53,7 @@ def folded(pair: ExactPair) -> tuple[str, str]:
     """A file's name and its lines, as difffolded.pl writes them: path, first count, second."""
     before, after = own_by_path(pair.before.tree), own_by_path(pair.after.tree)
     cell = pair.after
-    name = f"{cell.transport}-{cell.size}-{cell.scheduling}-{cell.where.replace(' ', '-')}"
+    name = f"{cell.transport}-{cell.size}-{cell.sched}-{cell.where.replace(' ', '-')}"
     lines = [f"{';'.join(p)} {before[p]} {after[p]}\n" for p in sorted({*before, *after})]
     return f"folded/{name}.diff.folded", "".join(lines)
 

@@ -112,7 +112,7 @@ def functions_table(diff: Diff) -> pd.DataFrame:
     rows = []
     for pair in diff.exact:
         cell = pair.after
-        where = (cell.transport, cell.size, cell.where, cell.scheduling)
+        where = (cell.transport, cell.size, cell.where, cell.sched)
         now = {name.old: name.new for name in pair.fates().renamed}
         for moved in pair.functions():
             fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate

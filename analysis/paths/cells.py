@@ -174,7 +174,7 @@ class Comparison:
     """Transports side by side, on one kernel with one scheduling and one placement."""
 
     kernel: str
-    scheduling: str
+    sched: str
     size: int
     placement: str
     cells: tuple[ExactCell, ...]
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        words = [scheduling_text(self.scheduling)]
+        words = [scheduling_text(self.sched)]
         words += [self.placement] if self.placement != "same-cpu" else []
         words += [self.pattern] if self.pattern != "pingpong" else []
         return ", ".join([*words, self.unusual] if self.unusual else words)
@@ -264,7 +264,7 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     groups: dict[Comparison, list[ExactCell]] = {}
     for cell in cells:
         if not cell.knob:
-            key = (cell.kernel, cell.scheduling, cell.size, cell.placement)
+            key = (cell.kernel, cell.sched, cell.size, cell.placement)
             words = ", ".join(cell.conditions.unusual)
             groups.setdefault(Comparison(*key, (), cell.pattern, words), []).append(cell)
     return tuple(
@@ -287,7 +287,7 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
-        source = (run.name, f"exact-{cell.scheduling}", cell.kernel, "function", "exact")
+        source = (run.name, f"exact-{cell.sched}", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         valid = not cell.broken
         for count in _counts(cell) if cell.pattern in WHOLE else ():

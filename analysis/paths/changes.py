@@ -128,7 +128,7 @@ class ExactPair:
     def words(self) -> str:
         return (
             f"{self.after.transport}, {size_text(self.after.size)}, {self.after.where}, "
-            f"{scheduling_text(self.after.scheduling)}"
+            f"{scheduling_text(self.after.sched)}"
         )
 
     @property
@@ -233,7 +233,7 @@ def knob_pairs(cells: Iterable[ExactCell]) -> tuple[ExactPair, ...]:
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:
     """What the cells of one table of knobs have in common."""
-    return cell.kernel, cell.size, cell.where, cell.scheduling
+    return cell.kernel, cell.size, cell.where, cell.sched
 
 
 def knob_name(pair: ExactPair) -> str:

@@ -29,7 +29,7 @@ def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
     cells = [cell for comparison in compared for cell in comparison.cells]
     for cell in cells:
         where = cell.where.replace(" ", "-")
-        name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.scheduling}-{where}"
+        name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.sched}-{where}"
         files[f"folded/{name}.folded"] = folded(cell).encode()
         files[f"folded/{name}.speedscope.json"] = speedscope(cell, name).encode()
         if cell.order:

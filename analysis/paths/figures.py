@@ -120,7 +120,7 @@ def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
     """A sort key: one CPU and the default scheduler are what most people have."""
-    return comparison.placement != "same-cpu", comparison.scheduling != DEFAULT
+    return comparison.placement != "same-cpu", comparison.sched != DEFAULT
 
 
 def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
@@ -181,7 +181,7 @@ def _layers(comparisons: Sequence[Comparison], place: str) -> Drawn:
     )
     alt = "Stacked bars of instructions a round trip by layer, one for each transport."
     rows = [
-        (cell.transport, cell.scheduling, cell.placement, *layer)
+        (cell.transport, cell.sched, cell.placement, *layer)
         for comparison in comparisons
         for cell in comparison.cells
         for layer in cell.layers().most_common()
@@ -220,7 +220,7 @@ def _by_kernel(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
     """Instructions of the round trip on one CPU by transport, scheduling and kernel series."""
     first = comparisons[0]
     lines = {
-        (cell.transport, scheduling_text(c.scheduling), ".".join(c.kernel.split(".")[:2])): cell
+        (cell.transport, scheduling_text(c.sched), ".".join(c.kernel.split(".")[:2])): cell
         for c in comparisons
         if (c.size, c.placement) == (first.size, "same-cpu")
         and (c.pattern, c.unusual) == (first.pattern, first.unusual)

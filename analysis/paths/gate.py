@@ -97,7 +97,7 @@ def cell_name(cell: ExactPlan) -> str:
     usual = (
         (cell.placement, "same-cpu"),
         (cell.wait, "block"),
-        (cell.scheduling, USUAL_SCHEDULING),
+        (cell.sched, USUAL_SCHEDULING),
     )
     return " ".join([*words, *(word for word, as_usual in usual if word != as_usual)])
 

@@ -3,7 +3,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter
+from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import Result
 from analysis.raw.record import Change, Count, Model, Name, Positive, Word
@@ -102,7 +102,8 @@ class ExactPlan(Model):
     placement: Word
     messages: Positive
     warmup: Count
-    scheduling: Word  # `fifo`: SCHED_FIFO; `other`: the default scheduler
+    # `fifo`: SCHED_FIFO; `other`: the default scheduler. Older runs call it `scheduling`
+    sched: Word = Field(validation_alias=AliasChoices("sched", "scheduling"))
     wait: Word = "block"
     in_flight: Count | None = None  # of pipeline
     clients: Count | None = None  # of clients

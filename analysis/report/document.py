@@ -214,7 +214,7 @@ def _machines(analysis: Analysis) -> list[MachineJson]:
         for target in analysis.run.targets
     ]
     for comparison in analysis.exact:
-        kind, cell = f"exact-{comparison.scheduling}", comparison.cells[0]
+        kind, cell = f"exact-{comparison.sched}", comparison.cells[0]
         words = machine_text(analysis.run, kind, comparison.kernel)
         exact = MachineJson(
             target=kind, kernel=comparison.kernel, words=words, cpu=cell.cpu, cpus=None,

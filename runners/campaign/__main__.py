@@ -16,6 +16,7 @@ from runners.campaign.gather import MOST_REPORTED, Gathered, gather
 from runners.campaign.jobs import Wanted, find_counted, jobs_for, wanted_cells
 from runners.campaign.plan import read
 from runners.cli import Parser
+from runners.exact.cells import impossible
 from runners.exact.run import plan_cells
 from runners.plan.refusals import accept
 from runners.process import REPOSITORY, RunError
@@ -109,14 +110,14 @@ class Campaign:
             found = gather(run.path, "run", self.wanted, counted)
         lost = [f"{cell}: {error.splitlines()[0]}" for cell, error in found.failed.items()]
         for name, cells in self.jobs.items():
-            if what := [f"{c.cell} on {c.kernel}" for c in cells if c.key not in counted]:
+            if what := [f"{c.run.cell} on {c.kernel}" for c in cells if c.key not in counted]:
                 said = why(self.folder, f"{cells[0].machine}.machine", name)
                 entry = reasons.missing(what, reason("campaign-job", said=said))
                 reasons.add(found.missing, entry)
                 lost.append(f"{'; '.join(what)}: {said}")
-        for cell in plan_cells(self.session.options):
-            if cell.impossible:
-                entry = reasons.missing([f"exact cell {cell}"], cell.impossible)
+        for cell in (run.cell for run in plan_cells(self.session.options)):
+            if why_not := impossible(cell):
+                entry = reasons.missing([f"exact cell {cell}"], why_not)
                 reasons.add(found.missing, entry)
         entries = sorted(found.entries.values(), key=lambda entry: str(entry["folder"]))
         seconds = self.session.progress.seconds

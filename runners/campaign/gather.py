@@ -69,7 +69,7 @@ def gather(
     files: dict[Path, dict[int, int]] = defaultdict(dict)
     for cell in wanted:
         if found := counted.get(cell.key):
-            files[found.file][found.id] = cell.cell.id
+            files[found.file][found.id] = cell.run.id
     gathered = Gathered(len(wanted) <= MOST_REPORTED)
     lines: dict[str, dict[int, str]] = defaultdict(dict)
     with ExitStack() as stack:

@@ -10,16 +10,18 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runners.exact.cells import ExactCell
-from runners.exact.machine.boot import digest
-from runners.exact.machine.checkpoints import code_digest
+from runners.cell import CellRun
+from runners.exact.cells import cpus_of, impossible
+from runners.exact.count import code_digest
+from runners.exact.knobs import find
+from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells
 from runners.options import Options
 
@@ -32,21 +34,22 @@ class Wanted(NamedTuple):
 
     key: str
     kernel: str
-    cell: ExactCell
+    run: CellRun
 
     @property
     def machine(self) -> str:
         """A name for the machine that counts it."""
-        text = f"{Path(self.kernel).name}-{self.cell.cpus}cpu-{self.cell.knob.name}"
+        text = f"{Path(self.kernel).name}-{cpus_of(self.run.cell)}cpu-{self.run.cell.knob}"
         known = hashlib.sha256(self.kernel.encode()).hexdigest()[:6]
         return re.sub("[^A-Za-z0-9.+_-]+", "_", text).strip("-") + f"-{known}"
 
     @property
     def seconds(self) -> float:
         """What it takes, roughly: that decides which job it goes to, and nothing else."""
-        once = CELL_SECONDS + self.cell.size * BYTE_SECONDS
-        again = 1.5 if self.cell.scheduling == "fifo" else 1  # its payload is followed
-        return once * again * (3 if self.cell.cpus > 1 else 1)
+        cell = self.run.cell
+        once = CELL_SECONDS + cell.size * BYTE_SECONDS
+        again = 1.5 if cell.sched == "fifo" else 1  # its payload is followed
+        return once * again * (3 if cpus_of(cell) > 1 else 1)
 
 
 class Found(NamedTuple):
@@ -63,9 +66,10 @@ def wanted_cells(options: Options) -> list[Wanted]:
     for kernel, _, cells in by_machine(options.kernels, plan_cells(options), options.knobs):
         known = digest(Path(kernel).read_bytes()) if Path(kernel).is_file() else kernel
         for cell in cells:
-            if not cell.impossible:
+            if not impossible(cell.cell):
                 # The workload's command line has the number, whose length moves its stack.
-                inputs = [known, code, asdict(replace(cell, id=0)), len(str(cell.id))]
+                knob = asdict(find(cell.cell.knob))
+                inputs = [known, code, asdict(cell.cell), knob, len(str(cell.id))]
                 key = digest(json.dumps(inputs, sort_keys=True).encode())[:32]
                 found.append(Wanted(key, kernel, cell))
     return found
@@ -133,8 +137,8 @@ def write_job(folder: Path, argv: Sequence[str], cells: Sequence[Wanted]) -> str
     job = {
         "argv": list(argv),
         "kernel": first.kernel,
-        "cpus": first.cell.cpus,
-        "cells": {cell.cell.id: cell.key for cell in cells},
+        "cpus": cpus_of(first.run.cell),
+        "cells": {cell.run.id: cell.key for cell in cells},
     }
     text = json.dumps(job, sort_keys=True)
     name = f"{first.machine}-{digest(text.encode())[:10]}"

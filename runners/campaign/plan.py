@@ -13,8 +13,8 @@ from pydantic import AfterValidator as After
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from probes.messages import shown
-from runners.exact.machine.boot import CPU
-from runners.exact.machine.tree import is_tree
+from runners.exact.kernel_tree import is_tree
+from runners.exact.machine import CPU
 from runners.options import Options, parse
 from runners.process import UsageError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runners import cli
 from runners.exact import run as exact
-from runners.exact.machine.checkpoints import Checkpoints
+from runners.exact.count import Checkpoints
 from runners.options import parse
 from runners.session import Session
 

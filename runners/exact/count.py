@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counts cells: runs each from the stored machine, replays its record, writes the results."""
+"""Counts cells: runs each from the stored machine, replays its record, writes the results.
+
+The finished cells of an interrupted run are in the cache, so that they are not counted again. A
+cell is identified by all that decides its figures: the stored machine, the recorder, our own code,
+and the cell itself. A run that completes removes the results that it used.
+"""
 
 import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from probes.paths import DIRECTIONS
-from runners.exact.cells import ExactCell
-from runners.exact.decode.digest import describe, iteration_lines, steady_lines
-from runners.exact.decode.iterations import RecordError, ReplayedWindow, replay
-from runners.exact.decode.payload import LEAST_SIZE, PayloadFlow, follow
-from runners.exact.decode.record import read_record
-from runners.exact.machine.boot import RefusedError, boot, digest
-from runners.exact.machine.checkpoints import Checkpoints, CountedCell
-from runners.exact.machine.guest import ExactGuest, scratch
-from runners.exact.machine.symbols import Symbols, read_symbols
+from runners.cell import Cell, CellRun
+from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
+from runners.exact.digest import describe, iteration_lines, steady_lines
+from runners.exact.guest import ExactGuest, room_in_cache, scratch
+from runners.exact.iterations import RecordError, ReplayedWindow, replay
+from runners.exact.knobs import Knob
+from runners.exact.machine import PLUGIN, RefusedError, boot, digest
+from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
+from runners.exact.record import Symbols, read_record, read_symbols
 from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
@@ -26,15 +31,76 @@ RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same steady iteration
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
+# What a line of cells.jsonl has of a cell, and of a knob.
+FIELDS = ("transport", "pattern", "size", "placement", "messages", "warmup", "wait", "sched",
+          "in_flight", "clients")  # fmt: skip
+KNOB_FIELDS = ("name", "what", "one", "number", "event", "cpu")
+
+
+class CountedCell(NamedTuple):
+    """A cell's line of cells.jsonl, its call tree and its steady iteration (empty if it failed).
+
+    `refused` says why no machine can run such a cell; empty where one can.
+    """
+
+    line: dict[str, Any]
+    tree: str = ""
+    iteration: str = ""
+    refused: str = ""
+
+
+class Checkpoints:
+    """A folder with a file for each finished cell. Several threads may use it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._code = folder, code_digest()
+        self.used: list[Path] = []
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def get_or_count(
+        self, guest: ExactGuest, run: CellRun, count: Callable[[ExactGuest, CellRun], CountedCell]
+    ) -> CountedCell:
+        """The cell's result. Without it, count the cell, and store the result unless it failed.
+
+        Raises RunError where a result cannot be stored.
+        """
+        inputs = [guest.recipe, self._code, asdict(run), order(run, guest.steps)]
+        key = digest(json.dumps(inputs, sort_keys=True).encode())
+        path = self._folder / f"{key[:32]}.json"
+        self.used.append(path)
+        try:
+            result = CountedCell(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):  # none, or a damaged one
+            result = count(guest, run)
+            if result.line["error"] is not None:
+                return result
+            with room_in_cache("a finished cell", self._folder):
+                fresh = path.with_suffix(f".{os.getpid()}.partial")
+                fresh.write_text(json.dumps(result._asdict()), encoding="utf-8")
+                fresh.replace(path)
+        self.count += 1
+        return result
+
+    def forget(self) -> None:
+        """Remove the results of a run that is complete."""
+        for path in self.used:
+            path.unlink(missing_ok=True)
+
+
+def code_digest() -> str:
+    """The recorder, and our own code."""
+    sources = [PLUGIN, *sorted(Path(__file__).parent.glob("*.py"))]
+    return digest(b"".join(path.read_bytes() for path in sources))
 
 
 def count_cells(
     guest: ExactGuest,
-    work: Sequence[tuple[ExactGuest, ExactCell]],
+    work: Sequence[tuple[ExactGuest, CellRun]],
     out: Path,
     checkpoints: Checkpoints,
-    on_cell: Callable[[int, ExactCell], None],
-) -> dict[ExactCell, str]:
+    on_cell: Callable[[int, Cell], None],
+) -> dict[CellRun, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
     Returns the cells that cannot be run, each with the reason. They have no line.
@@ -43,31 +109,28 @@ def count_cells(
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Cells in `checkpoints` are not counted again. Raises RunError.
     """
-    refused: dict[ExactCell, str] = {}
+    refused: dict[CellRun, str] = {}
     for name in TABLES:
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
     # What brings most files takes longest: at the end nobody shall wait for it.
-    work = sorted(work, key=lambda one: (-len(one[0].files), one[1].id))
+    work = sorted(work, key=lambda pair: (-len(pair[0].files), pair[1].id))
     lines: dict[int, str] = {}
     workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running = [
-                pool.submit(checkpoints.get_or_count, cell_guest, cell, count)
-                for cell_guest, cell in work
-            ]
-            for number, ((_, cell), future) in enumerate(zip(work, running, strict=True)):
-                on_cell(number, cell)
+            running = [pool.submit(checkpoints.get_or_count, *pair, count) for pair in work]
+            for number, ((_, run), future) in enumerate(zip(work, running, strict=True)):
+                on_cell(number, run.cell)
                 result = future.result()
                 if result.refused:
-                    refused[cell] = result.refused
+                    refused[run] = result.refused
                     continue
-                lines[cell.id] = json.dumps(result.line) + "\n"
+                lines[run.id] = json.dumps(result.line) + "\n"
                 for name in TABLES:
                     if text := getattr(result, name):
-                        (out / name / f"{cell.id}.tsv").write_text(text, encoding="utf-8")
+                        (out / name / f"{run.id}.tsv").write_text(text, encoding="utf-8")
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
@@ -76,92 +139,73 @@ def count_cells(
     return refused
 
 
-def count(guest: ExactGuest, cell: ExactCell) -> CountedCell:
+def count(guest: ExactGuest, run: CellRun) -> CountedCell:
     """Count one cell."""
-    line: dict[str, Any] = {**cell.fields(), "error": None}
+    cell, line = run.cell, _line(run, guest.knob)
     try:
-        window, result, runs = measure(guest, cell)
+        window, result, records = measure(guest, run)
     except RefusedError as error:
-        return CountedCell(line, "", "", str(error))
+        return CountedCell(line, refused=str(error))
     except (RunError, RecordError) as error:
         guest.blame_cache()
-        return CountedCell(line | {"error": str(error)}, "", "")
-    line |= describe(cell, window, result) | runs.fields() | {"result": result}
+        return CountedCell(line | {"error": str(error)})
+    differing = sum(record != records[-1] for record in records)  # from the last, which is reported
+    line |= describe(cell, window, result, guest.knob)
+    line |= {"record_sha256": records[-1], "records": [len(records), differing], "result": result}
     if payload_is_followed(cell):
         try:
-            line["payload"] = _payload_line(cell, follow_payload(guest, cell))
+            line["payload"] = _payload_line(cell, follow_payload(guest, run))
         except (RunError, RecordError) as error:
             guest.blame_cache()
             line["payload_error"] = str(error)
     return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
 
 
-def payload_is_followed(cell: ExactCell) -> bool:
+def _line(run: CellRun, knob: Knob) -> dict[str, Any]:
+    """What a cell's line in cells.jsonl begins with."""
+    cell = {name: getattr(run.cell, name) for name in FIELDS}
+    named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
+    return {"id": run.id, **cell, "knob": named, "error": None}
+
+
+def payload_is_followed(cell: Cell) -> bool:
     """Whether payload can be followed in this cell and differs from that of the other cells.
 
     It does not depend on the scheduler. The follower knows the registers of one CPU.
     """
-    return (
-        not cell.knob.name
-        and cell.scheduling == "fifo"
-        and cell.cpus == 1
-        and cell.size >= LEAST_SIZE
-    )
+    plain = not cell.knob and cell.sched == "fifo"
+    return plain and cpus_of(cell) == 1 and cell.size >= LEAST_SIZE
 
 
-def _payload_line(cell: ExactCell, flow: PayloadFlow) -> dict[str, Any]:
-    messages = _shortened(cell).messages
-    expected = messages * cell.size
+def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
+    path, messages = path_of(cell), _shortened(cell).messages
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
-    copied = {direction: flow.copied[direction] for direction in DIRECTIONS}
-    legs = cell.path.legs
-    times = {direction: cell.path.times_copied(direction) * legs for direction in DIRECTIONS}
-    return {
-        "messages": messages,
-        **counters,
-        "copied": copied,
-        "valid": all(copied[way] == times[way] * expected for way in DIRECTIONS),
-    }
+    copied = {way: flow.copied[way] for way in DIRECTIONS}
+    times = {way: path.times_copied(way) * path.legs for way in DIRECTIONS}
+    valid = all(copied[way] == times[way] * messages * cell.size for way in DIRECTIONS)
+    return {"messages": messages, **counters, "copied": copied, "valid": valid}
 
 
-def _shortened(cell: ExactCell) -> ExactCell:
+def _shortened(cell: Cell) -> Cell:
     """The cell with as few messages as following them needs, in whole iterations."""
-    each = cell.messages // cell.iterations
+    each = cell.messages // iterations_of(cell)
     fewest = max(each, PAYLOAD_MESSAGES // each * each)
     return replace(cell, messages=min(cell.messages, fewest), warmup=PAYLOAD_WARMUP // each * each)
 
 
-def follow_payload(guest: ExactGuest, cell: ExactCell) -> PayloadFlow:
+def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises RunError."""
-    short = _shortened(cell)
-    plugin = guest.plugin | {"memory": "on"}
+    short = replace(run, cell=_shortened(run.cell))
     with scratch() as folder:
-        boot(guest.machine, short.order, folder, plugin, guest.stored, guest.files)
-        record, symbols = read_record(folder), _symbols(guest, folder)
-        accesses, size = folder / "accesses", cell.size
-        return follow(record, accesses, symbols, size, one_way=cell.one_way)
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The digests of a cell's records, run by run; the last run is the one that is reported."""
-
-    records: tuple[str, ...]
-
-    def fields(self) -> dict[str, Any]:
-        """What the cell's line says of them."""
-        return {"record_sha256": self.records[-1], "records": [len(self.records), self.differing]}
-
-    @property
-    def differing(self) -> int:
-        """How many of the records are not as the last one."""
-        return sum(digest != self.records[-1] for digest in self.records)
+        _boot(guest, short, folder, guest.stored, memory="on")
+        record, symbols, one_way = read_record(folder), _symbols(guest, folder), _one_way(run)
+        return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
 
 
 def measure(
-    guest: ExactGuest, cell: ExactCell, *, fresh: bool = False
-) -> tuple[ReplayedWindow, dict[str, Any], Runs]:
-    """The replayed window, the workload's result, and how often the cell was run.
+    guest: ExactGuest, run: CellRun, *, fresh: bool = False
+) -> tuple[ReplayedWindow, dict[str, Any], tuple[str, ...]]:
+    """The replayed window, the workload's result, and the digest of each run's record.
 
     The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
     runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs must give the same
@@ -172,22 +216,30 @@ def measure(
     steady: set[str] = set()
     for _ in range(RUNS):
         with scratch() as folder:
-            record = _record(guest, cell, folder, None if fresh else guest.stored)
+            _boot(guest, run, folder, None if fresh else guest.stored)
+            record = digest(b"".join((folder / name).read_bytes() for name in RECORD))
             if record not in replayed:
-                replayed[record] = _replay(guest, cell, folder)
+                replayed[record] = _replay(guest, run, folder)
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         records.append(record)
         window = replayed[record]
         tree = "".join(steady_lines(window))
         if guest.machine.cpus == 1 or tree in steady:
-            return window, result, Runs(tuple(records))
+            return window, result, tuple(records)
         steady.add(tree)
     raise RunError(f"no two of {RUNS} runs of the cell had the same steady iteration")
 
 
-def _replay(guest: ExactGuest, cell: ExactCell, folder: Path) -> ReplayedWindow:
-    symbols = _symbols(guest, folder)
-    return replay(read_record(folder), symbols, cell.iterations, one_way=cell.one_way)
+def _boot(
+    guest: ExactGuest, run: CellRun, folder: Path, stored: Path | None, **settings: str
+) -> None:
+    plugin = guest.plugin | settings
+    boot(guest.machine, order(run, guest.steps), folder, plugin, stored, guest.files)
+
+
+def _replay(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
+    record, iterations = read_record(folder), iterations_of(run.cell)
+    return replay(record, _symbols(guest, folder), iterations, one_way=_one_way(run))
 
 
 def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
@@ -196,7 +248,5 @@ def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
     return read_symbols(now) if now.exists() else guest.symbols
 
 
-def _record(guest: ExactGuest, cell: ExactCell, folder: Path, stored: Path | None) -> str:
-    """Run the cell once, into `folder`; the record's sha256. Raises RunError."""
-    boot(guest.machine, cell.order, folder, guest.plugin, stored, guest.files)
-    return digest(b"".join((folder / name).read_bytes() for name in RECORD))
+def _one_way(run: CellRun) -> bool:
+    return run.cell.pattern in ONE_WAY

@@ -3,7 +3,7 @@
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,6 @@ NAME_LENGTH = 47  # of the name that a processor gives itself
 FORMS = {NUMBER: "=N", CPU: "=MODEL+FEATURE"}
 MOST = 65_535
 ANY = "any"
-AS_THEY_ARE = (  # keys of a table that are fields of a Knob
-    *("what", "one", "event", "command_line", "cpu", "modules", "programs", "image", "messages"),
-)
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,16 @@ class Knob:
     def evidence(self, transport: str) -> list[tuple[str, bool]]:
         """Patterns of functions, and whether a round trip over `transport` must call them."""
         rows = [(row, True) for row in self.shows] + [(row, False) for row in self.lacks]
-        return [(pattern, must) for (where, pattern), must in rows if where in (transport, ANY)]
+        return [(pattern, must) for (on, pattern), must in rows if on in (transport, ANY)]
 
 
 NOTHING = Knob()
 
 
 def find(name: str) -> Knob:
-    """The knob called `name`. Raises KeyError with a sentence that lists all knobs."""
+    """The knob called `name`; NOTHING without a name. Raises KeyError, which lists all knobs."""
+    if not name:
+        return NOTHING
     table = read_table()
     stem, equals, value = name.partition("=")
     if name in table and "value" not in table[name]:
@@ -104,12 +103,12 @@ def scripts() -> dict[str, Path]:
 
 def described() -> dict[str, str]:
     """Every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
-    found = {}
+    words = {}
     for name, row in read_table().items():
         if value := row.get("value"):
             name += FORMS.get(str(value), f"={'|'.join(_choices(value))}")
-        found[name] = row["what"].replace("{value}", "…")
-    return found
+        words[name] = row["what"].replace("{value}", "…")
+    return words
 
 
 def module_names() -> list[str]:
@@ -153,11 +152,7 @@ def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
         )
         for key in ("shows", "lacks")
     }
-    return Knob(
-        name=name,
-        number=int(value) if "one" in row else None,
-        text=text,
-        steps=tuple(steps),
-        **{key: row[key] for key in AS_THEY_ARE if key in row},
-        **calls,
-    )
+    same = {field.name: row[field.name] for field in fields(Knob) if field.name in row}
+    number = int(value) if "one" in row else None
+    made = {"name": name, "number": number, "text": text, "steps": tuple(steps)}
+    return Knob(**same | calls | made)

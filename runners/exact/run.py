@@ -9,13 +9,12 @@ from typing import Any
 
 from probes import reasons
 from probes.reasons import Reason, reason
-from runners.exact.cells import CPUS, SCHEDULINGS, ExactCell, plan
-from runners.exact.count import count_cells
-from runners.exact.decode.payload import LEAST_SIZE
-from runners.exact.knobs import Knob, find
-from runners.exact.machine.checkpoints import Checkpoints
-from runners.exact.machine.guest import ExactGuest, prepare_guest
-from runners.exact.machine.knob_guest import guest_with_knob
+from runners.cell import Cell, CellRun
+from runners.exact.cells import CPUS, SCHEDULERS, cpus_of, impossible, path_of, plan
+from runners.exact.count import Checkpoints, count_cells
+from runners.exact.guest import ExactGuest, guest_for, prepare_guest
+from runners.exact.knobs import find
+from runners.exact.payload import LEAST_SIZE
 from runners.guest.errors import LackingError
 from runners.options import Options
 from runners.process import Progress, RunError, UsageError
@@ -24,14 +23,14 @@ from runners.store import Invoker, Manifest, RunFolder, Scratch
 
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
-# Counted beside probes: size → schedulings. The payload of large messages takes long to follow.
-FAST = {64: SCHEDULINGS, LARGEST: ("other",)}
+# Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
+FAST = {64: SCHEDULERS, LARGEST: ("other",)}
 
-
-Work = tuple[str, int, tuple[ExactCell, ...]]
+Work = tuple[str, int, tuple[CellRun, ...]]
 """A kernel, a number of CPUs, and the cells to count on such a machine."""
-Counted = tuple[dict[str, Any], dict[ExactCell, Reason]]
+Counted = tuple[dict[str, Any], dict[Cell, Reason]]
 """The machine's entry in run.json, and the cells that it cannot run."""
+Entries = list[dict[str, Any]]
 
 
 def run(
@@ -64,8 +63,8 @@ def run(
     entries = [entry for entry, _ in counted]
     lacks = [*missing(options, counted), *failed]
     if not any(entry["runs"] for entry in entries):
-        first = next(why for cells in [absent for _, absent in counted] for why in cells.values())
-        raise UsageError(f"no cell can be counted: {first}.")
+        why = next(why for _, absent in counted for why in absent.values())
+        raise UsageError(f"no cell can be counted: {why}.")
     text = manifest.text(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
@@ -80,110 +79,115 @@ def machine(work: Work) -> str:
     return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
 
 
-def _failed(work: Work, error: Exception) -> dict[str, Any]:
-    """The entry of `missing` in run.json for a machine that failed."""
-    why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-    return reasons.missing([f"exact counts on {machine(work)}"], why)
-
-
 def stored_results(who: Invoker) -> Checkpoints:
     """The results of earlier cells, in the cache."""
     return Checkpoints(who.cache / "exact-kept")
 
 
-def plan_cells(options: Options) -> list[ExactCell]:
+def plan_cells(options: Options) -> list[CellRun]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
-    for size in options.sizes:
-        if size > LARGEST:
-            raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {size} B.")
+    if large := [size for size in options.sizes if size > LARGEST]:
+        raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {large[0]} B.")
     if options.messages is not None and options.messages < 20:
         raise UsageError("--exact needs at least 20 messages to tell the steady round trip.")
     placements = [name for name in options.placements if name in CPUS]
     if not placements:
         raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
-    schedulings = options.scheds if options.sched_given else SCHEDULINGS
-    if unknown := [name for name in schedulings if name not in SCHEDULINGS]:
-        known = " or ".join(SCHEDULINGS)
+    schedulers = options.scheds if options.sched_given else SCHEDULERS
+    if unknown := [name for name in schedulers if name not in SCHEDULERS]:
+        known = " or ".join(SCHEDULERS)
         raise UsageError(f"--exact schedules the two processes by {known}, not {unknown[0]}.")
     if options.knobs or options.against:
         # Their difference is one of the path; what the fair scheduler decides would hide it.
-        schedulings = schedulings if options.sched_given else ("fifo",)
+        schedulers = schedulers if options.sched_given else ("fifo",)
         placements = placements[:1]
     cells = plan(
-        *(options.transports, options.sizes, options.messages, placements, schedulings),
+        *(options.transports, options.sizes, options.messages, placements, schedulers),
         patterns=options.patterns,
         waits=options.waits,
         in_flight=options.in_flight,
         clients=options.clients,
     )
-    reasons_against = [cell.impossible for cell in cells]
+    reasons_against = [impossible(run.cell) for run in cells]
     if all(reasons_against):
         raise UsageError(f"no cell can be counted: {reasons_against[0]}.")
     return cells
 
 
-def missing(options: Options, counted: list[Counted]) -> list[dict[str, Any]]:
+def missing(options: Options, counted: list[Counted]) -> Entries:
     """What the options name and exact mode does not give, for each kernel."""
-    found = [
+    rows = [
         (f"exact cells, {placement}", reason("unpinned"))
         for placement in options.placements
         if placement not in CPUS
     ]
     if options.knobs:
         later = [name for name in options.placements if name in CPUS][1:]
-        found += [(f"exact cells, {placement}", reason("one-placement")) for placement in later]
+        rows += [(f"exact cells, {placement}", reason("one-placement")) for placement in later]
     if any(size < LEAST_SIZE for size in options.sizes):
         why = reason("small-payload", size=LEAST_SIZE)
-        found.append(("exact copies of the smallest messages", why))
-    lacks: list[dict[str, Any]] = []
+        rows.append(("exact copies of the smallest messages", why))
+    lacks: Entries = []
     for entry, absent in counted:
         knobs = [(f"knob {name}", reason("knob-refused", said=why))
                  for name, why in entry["lacking"].items()]  # fmt: skip
-        for what, why in (*found, *knobs, *((f"exact cell {c}", why) for c, why in absent.items())):
-            reasons.add(lacks, reasons.missing([what], why) | {"target": entry["folder"]})
+        _add(lacks, entry["folder"], [*rows, *knobs, *_absent(absent)])
     return lacks
 
 
+def _absent(cells: dict[Cell, Reason]) -> list[tuple[str, Reason]]:
+    return [(f"exact cell {cell}", why) for cell, why in cells.items()]
+
+
+def _add(lacks: Entries, folder: str, rows: Sequence[tuple[str, Reason]]) -> None:
+    for what, why in rows:
+        reasons.add(lacks, reasons.missing([what], why) | {"target": folder})
+
+
+def _failed(work: Work, error: Exception) -> dict[str, Any]:
+    """The entry of `missing` in run.json for a machine that failed."""
+    why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+    return reasons.missing([f"exact counts on {machine(work)}"], why)
+
+
 def by_machine(
-    kernels: Sequence[str], cells: Sequence[ExactCell], knobs: Sequence[str] = ()
+    kernels: Sequence[str], cells: Sequence[CellRun], knobs: Sequence[str] = ()
 ) -> list[Work]:
     """Each kernel's cells by the machine that they need, without and then with each knob."""
     return [
         (kernel, cpus, (*chosen, *_with_knobs(chosen, knobs)))
         for kernel in kernels
         for cpus in sorted(set(CPUS.values()))
-        if (chosen := tuple(cell for cell in cells if cell.cpus == cpus))
-        if not all(cell.impossible for cell in chosen)
+        if (chosen := tuple(run for run in cells if cpus_of(run.cell) == cpus))
+        if not all(impossible(run.cell) for run in chosen)
     ]
 
 
-def _with_knobs(cells: Sequence[ExactCell], knobs: Sequence[str]) -> Iterator[ExactCell]:
+def _with_knobs(cells: Sequence[CellRun], knobs: Sequence[str]) -> Iterator[CellRun]:
     """The cells that can be counted, with each knob, under numbers of their own."""
-    numbers = itertools.count(max(cell.id for cell in cells) + 1)
+    numbers = itertools.count(max(run.id for run in cells) + 1)
     for name in knobs:
-        for cell in cells:
-            if not cell.impossible:
-                yield replace(cell, id=next(numbers), knob=find(name))
+        for run in cells:
+            if not impossible(run.cell):
+                yield replace(run, id=next(numbers), cell=replace(run.cell, knob=name))
 
 
 @dataclass(frozen=True)
 class Station:
-    """Where cells are counted into, and what that needs."""
+    """The place where cells are counted, and what that needs."""
 
     raw: Path
     who: Invoker
     kept: Checkpoints
     progress: Progress
 
-    def count_all(
-        self, todo: Sequence[Work], *, need_all: bool
-    ) -> tuple[list[Counted], list[dict[str, Any]]]:
+    def count_all(self, todo: Sequence[Work], *, need_all: bool) -> tuple[list[Counted], Entries]:
         """Count on each machine; also the entries of `missing` in run.json for those that failed.
 
         Raises UsageError, and RunError where all failed, or one that is needed.
         """
         counted: list[Counted] = []
-        failed: list[dict[str, Any]] = []
+        failed: Entries = []
         for number, work in enumerate(todo, 1):
             try:
                 counted.append(self.count(work))
@@ -196,93 +200,82 @@ class Station:
 
     def count(self, work: Work) -> Counted:
         """Count the cells of a machine. Raises UsageError, RunError."""
-        cells = work[2]
+        _, cpus, cells = work
         progress, name = self.progress, machine(work)
-        absent = {cell: cell.impossible for cell in cells if cell.impossible}
+        absent = {run.cell: why for run in cells if (why := impossible(run.cell))}
         with progress.step(f"exact {name}: preparing"):
             guest, todo, lacking = self.prepare(work, absent)
-        release = guest.machine.kernel.release
-        out = self.raw / folder_of(cells[0], release)
-        total = len(todo)
+        release, total = guest.machine.kernel.release, len(todo)
+        out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
         with progress.step(f"exact {name}: counting"):
             refused = count_cells(
                 *(guest, todo, out, self.kept),
                 lambda number, cell: progress.count(number, total, str(cell)),
             )
-        absent |= {cell: reason("exact-refused", said=why) for cell, why in refused.items()}
+        absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
         runs = total - len(refused)
         return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
 
     def prepare(
-        self, work: Work, absent: dict[ExactCell, Reason]
-    ) -> tuple[ExactGuest, list[tuple[ExactGuest, ExactCell]], dict[str, str]]:
+        self, work: Work, absent: dict[Cell, Reason]
+    ) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
         """The machine's guest, its cells each with their own; knob → why it is missing.
 
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
         kernel, cpus, cells = work
-        around = (self.progress.say, self.progress.note)
-        base = prepare_guest(self.who.cache, kernel, around[0], note=around[1], cpus=cpus)
-        todo: list[tuple[ExactGuest, ExactCell]] = []
+        cache, say, note = self.who.cache, self.progress.say, self.progress.note
+        base = prepare_guest(cache, kernel, say, note=note, cpus=cpus)
+        todo: list[tuple[ExactGuest, CellRun]] = []
         lacking: dict[str, str] = {}
-        for (knob, *needs), group in _by_needs([cell for cell in cells if cell not in absent]):
+        # Those with one knob that need the same kernel modules and programs, together.
+        groups: dict[tuple[object, ...], list[CellRun]] = {}
+        for run in cells:
+            if run.cell not in absent:
+                path = path_of(run.cell)
+                groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
+        for group in groups.values():
+            first = group[0].cell
+            knob = find(first.knob)
             try:
-                guest, turned = guest_with_knob(self.who.cache, base, knob, *around, *needs)
+                guest = guest_for(cache, base, path_of(first), knob, say, note)
             except LackingError as error:
                 if knob.name:
                     lacking[knob.name] = str(error)
                 else:
                     why = reason("exact-refused", said=str(error))
-                    absent |= dict.fromkeys(group, why)
+                    absent |= {run.cell: why for run in group}
                 continue
-            for cell in group:
-                most = min(cell.messages, turned.messages or cell.messages)
-                todo.append((guest, replace(cell, messages=most, knob=turned)))
+            for run in group:
+                most = min(run.cell.messages, knob.messages or run.cell.messages)
+                todo.append((guest, replace(run, cell=replace(run.cell, messages=most))))
         return base, todo, lacking
 
 
-def folder_of(cell: ExactCell, release: str) -> str:
-    """The folder of the machine that counts a cell, in raw/."""
-    return f"exact-{release}{'' if cell.cpus == 1 else f'-{cell.cpus}cpus'}"
-
-
-def _by_needs(
-    cells: Sequence[ExactCell],
-) -> Iterator[tuple[tuple[Knob, Sequence[str], Sequence[str]], list[ExactCell]]]:
-    """Cells with one knob that need the same kernel modules and programs, together."""
-    groups: dict[tuple[Knob, Sequence[str], Sequence[str]], list[ExactCell]] = {}
-    for cell in cells:
-        groups.setdefault((cell.knob, cell.path.modules, cell.path.programs), []).append(cell)
-    yield from groups.items()
-
-
-def fast_cells(options: Options) -> list[ExactCell]:
+def fast_cells(options: Options) -> list[CellRun]:
     """What the main job counts beside its probes: its transports on one CPU, in ping-pong."""
     if "pingpong" not in options.patterns:
         return []
     sizes = [size for size in options.sizes if size in FAST]
-    return [cell for cell in plan(options.transports, sizes) if cell.scheduling in FAST[cell.size]]
+    runs = plan(options.transports, sizes)
+    return [run for run in runs if run.cell.sched in FAST[run.cell.size]]
 
 
-def run_fast(session: Session, raw: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
     """Count `fast_cells`.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
     options = session.options
-    if not (cells := fast_cells(options)):
-        return [], []
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
-    done: list[dict[str, Any]] = []
-    missing: list[dict[str, Any]] = []
-    for work in by_machine(options.kernels, cells):
+    done: Entries = []
+    lacks: Entries = []
+    for work in by_machine(options.kernels, fast_cells(options)):
         try:
             entry, absent = station.count(work)
             done.append(entry)
-            for cell, why in absent.items():
-                found = reasons.missing([f"exact cell {cell}"], why)
-                reasons.add(missing, found | {"target": entry["folder"]})
+            _add(lacks, entry["folder"], _absent(absent))
         except (RunError, UsageError) as error:
-            missing.append(_failed(work, error))
+            lacks.append(_failed(work, error))
     station.kept.forget()
-    return done, missing
+    return done, lacks

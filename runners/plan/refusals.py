@@ -9,7 +9,7 @@ from pathlib import Path
 from runners import guest
 from runners.cell import Cell, Plan
 from runners.exact import run as exact
-from runners.exact.machine.tree import is_tree
+from runners.exact.kernel_tree import is_tree
 from runners.host.workload import MAKE_AGAIN
 from runners.options import Options
 from runners.process import OVERDUE, REPOSITORY, WORKLOAD, RunError, UsageError, attempt

@@ -110,7 +110,7 @@ def exact_line(number: int, transport: str, **figures: Any) -> dict[str, Any]:
     }
     plan = {
         **{"id": number, "transport": transport, "pattern": "pingpong", "size": 64},
-        **{"placement": "same-cpu", "messages": 600, "warmup": 9, "scheduling": "fifo"},
+        **{"placement": "same-cpu", "messages": 600, "warmup": 9, "sched": "fifo"},
         **{"knob": None, "error": None},
     }
     if figures.get("error"):

@@ -53,7 +53,7 @@ def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Co
     tree = tuple(Span(span.path, span.instructions, 1, span.instructions) for span in iteration)
     cell = ExactCell.model_construct(
         kernel="6.12", id=1, transport="tcp", pattern="pingpong", size=64, placement="same-cpu",
-        scheduling="fifo", iterations=9, shapes=(), variants=(), knob=None, tree=tree,
+        sched="fifo", iterations=9, shapes=(), variants=(), knob=None, tree=tree,
         broken=(), payload=payload, order=iteration,
     )  # fmt: skip
     return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))

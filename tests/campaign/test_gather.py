@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from analysis.tables import build_tables
 from analysis.tools.pack import pack
 from runners.campaign.gather import Gathered, gather
 from runners.campaign.jobs import Wanted, find_counted
-from runners.exact.cells import ExactCell
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
+from tests.exact.conftest import cell_run
 
 STEADY = {"iterations": 300, "shapes": [shape("made_up", 300, 300, 70, 70)]}
 
@@ -41,8 +42,7 @@ def job(folder: Path, name: str, cells: dict[int, dict[str, Any]]) -> None:
 def wanted(numbers: dict[int, int]) -> list[Wanted]:
     """Cells by the number in their key: the number that they have in the run."""
     return [
-        Wanted(f"key-{old}", "6.12", ExactCell(new, "unix", 64, "fifo"))
-        for old, new in numbers.items()
+        Wanted(f"key-{old}", "6.12", replace(cell_run(), id=new)) for old, new in numbers.items()
     ]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from runners.campaign.engine import Engine
 from runners.campaign.jobs import Wanted, group
 from runners.campaign.plan import check
-from runners.exact.cells import ExactCell
 from runners.process import UsageError
+from tests.exact.conftest import cell_run
 
 PLAN: dict[str, Any] = {"kernels": ["6.12"], "transports": ["unix"]}
 
@@ -62,7 +63,7 @@ def test_a_plan_is_a_table_with_kernels() -> None:
 
 def test_cells_of_one_machine_share_jobs_and_no_cell_is_lost() -> None:
     cells = [
-        Wanted(f"{kernel}-{number}", kernel, ExactCell(number, "unix", 64, "fifo"))
+        Wanted(f"{kernel}-{number}", kernel, replace(cell_run(), id=number))
         for kernel in ("6.1", "6.12")
         for number in range(1, 31)
     ]

@@ -21,12 +21,12 @@ import pytest
 from analysis.tools.pack import pack
 from runners.campaign.gather import gather
 from runners.campaign.jobs import Wanted, find_counted
-from runners.exact.cells import ExactCell
 from runners.process import REPOSITORY
+from tests.exact.conftest import cell_run
 
 CELLS, OF_A_JOB = 10_000, 4
 LIMIT = 2 << 30
-CELL = ExactCell(1, "unix", 64, "fifo")
+CELL = replace(cell_run(), id=1)
 
 
 def make(folder: Path) -> int:

@@ -54,7 +54,7 @@ def by_release(kernel: str) -> list[int]:
 
 def where(cell: ExactCell) -> tuple[Any, ...]:
     cpu = cell.knob.cpu if cell.knob else cell.cpu
-    return cell.pattern, cell.transport, cell.size, cell.placement, cell.scheduling, cpu
+    return cell.pattern, cell.transport, cell.size, cell.placement, cell.sched, cpu
 
 
 def tables(runs: Iterable[Path]) -> dict[str, pd.DataFrame]:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One exact guest for all tests, in the cache that the program itself uses."""
+"""Exact guests for all tests, in the cache that the program itself uses; and a cell."""
 
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from runners.exact.machine.guest import ExactGuest, prepare_guest
+from runners.cell import Cell, CellRun
+from runners.exact.guest import ExactGuest, prepare_guest
 from runners.guest.errors import HangError
 from runners.process import RunError
 from runners.store import invoker
@@ -18,9 +20,27 @@ REPOSITORY = Path(__file__).parent.parent.parent
 PARTS = ("runners/workload", "runners/exact/init", "runners/exact/knob", "probes/exact")
 
 
+def cell_run(transport: str = "unix", placement: str = "same-cpu", **changes: object) -> CellRun:
+    """A short cell: a prime number of round trips, and more warm-up than there are surprises."""
+    usual = {"sched": "fifo", "pattern": "pingpong", "size": 64, "messages": 46, "warmup": 400}
+    cell = Cell(placement, transport=transport, **{**usual, **changes})  # type: ignore[arg-type]
+    return CellRun(7, cell, 0)
+
+
+@cache
+def prepared(kernel: str, cpus: int = 1) -> ExactGuest:
+    """Skips where it cannot be had, with the reason."""
+    try:
+        return prepare_guest(invoker().cache, kernel, lambda _: None, cpus=cpus)
+    except HangError:
+        raise  # it was prepared, and hangs: a defect
+    except RunError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(scope="session")
 def built() -> None:
-    """The three programs of exact mode."""
+    """The programs of exact mode."""
     for part in PARTS:
         make(REPOSITORY / part)
 
@@ -30,27 +50,17 @@ def reference_exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exact counts of the reference run."""
     folder = tmp_path_factory.mktemp("reference")
     shutil.unpack_archive(REPOSITORY / "reports/reference/default/raw.tar.xz", folder)
-    (found,) = (folder / "raw").glob("exact-*")
-    return found
+    (exact,) = (folder / "raw").glob("exact-*")
+    return exact
 
 
 @pytest.fixture(scope="session")
 def exact_guest(built: None) -> ExactGuest:
     """The default kernel on one CPU."""
-    return _prepare(1)
+    return prepared("6.12")
 
 
 @pytest.fixture(scope="session")
 def two_cpu_guest(built: None) -> ExactGuest:
     """The default kernel on two CPUs."""
-    return _prepare(2)
-
-
-def _prepare(cpus: int) -> ExactGuest:
-    """Skips where it cannot be had, with the reason."""
-    try:
-        return prepare_guest(invoker().cache, "6.12", lambda _: None, cpus=cpus)
-    except HangError:
-        raise  # it was prepared, and hangs: a defect
-    except RunError as error:
-        pytest.skip(str(error))
+    return prepared("6.12", 2)

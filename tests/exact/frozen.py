@@ -33,7 +33,7 @@ def row(cell: ExactCell, programs: str) -> dict[str, str]:
         "release": cell.kernel,
         "qemu": cell.qemu,
         "transport": cell.transport,
-        "scheduling": cell.scheduling,
+        "scheduling": cell.sched,
         "placement": cell.placement,
         "instructions": str(cell.total),
         "kernel": digest(repr(line) for line in tree if not line[-1]),

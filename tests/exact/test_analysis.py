@@ -52,7 +52,7 @@ def write_run(folder: Path, schedulings: tuple[str, ...] = ("fifo",), **changes:
         (target / f"tree/{number}.tsv").write_text(text)
         steps, repeats = sum(steps for _, steps in tree.values()), sum(again.values())
         figures = {
-            "scheduling": scheduling,
+            "sched": scheduling,
             "window": WINDOW,
             "iterations": 299,
             "shapes": [

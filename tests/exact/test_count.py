@@ -1,63 +1,243 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cell's record is believed when a second run gives it too, where QEMU may skip too far."""
+"""Without a boot: which cells are counted, when a record is believed, what is used again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runners.exact import count
-from runners.exact.cells import ExactCell
+from runners.cell import CellRun
+from runners.exact import count as counting
+from runners.exact import machine as machines
+from runners.exact.cells import impossible, plan
+from runners.exact.count import Checkpoints, CountedCell
+from runners.exact.digest import checks
+from runners.exact.guest import ExactGuest
+from runners.exact.iterations import IterationShape, ReplayedWindow
+from runners.exact.knobs import NOTHING
+from runners.exact.machine import EmulatedMachine
+from runners.exact.payload import OTHER, STRING, register_of, spans
+from runners.exact.record import Symbols
+from runners.exact.replay import CallTree, Counts
+from runners.exact.run import fast_cells
+from runners.guest.cache import Cache
+from runners.guest.kernels import Kernel
+from runners.guest.qemu import Qemu
+from runners.options import parse
 from runners.process import RunError
-
-CELL = ExactCell(1, "unix", 64, "fifo", messages=46, warmup=400)
-
-
-def measured(monkeypatch: pytest.MonkeyPatch, digests: str, cpus: int) -> count.Runs:
-    """What is believed when runs give these records in turn.
-
-    Records of one letter, small or large, have the same steady iteration.
-    """
-    given: Iterator[str] = iter(digests)
-
-    def record(_guest: Any, _cell: ExactCell, folder: Path, *_: Any) -> str:
-        digest = next(given)
-        (folder / "result.json").write_text(json.dumps({}))
-        (folder / "steady").write_text(digest.lower())
-        return digest
-
-    def replay(_guest: Any, _cell: ExactCell, folder: Path) -> Any:
-        return SimpleNamespace(tree=(folder / "steady").read_text())
-
-    monkeypatch.setattr(count, "_record", record)
-    monkeypatch.setattr(count, "_replay", replay)
-    monkeypatch.setattr(count, "steady_lines", lambda window: [window.tree])
-    machine = SimpleNamespace(cpus=cpus, user=None)
-    guest: Any = SimpleNamespace(machine=machine, stored=Path("stored"), symbols=None)
-    return count.measure(guest, CELL)[2]
+from tests.exact.conftest import cell_run
 
 
-def test_on_one_cpu_one_run_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured(monkeypatch, "ab", 1).records == ("a",)
+def test_what_an_emulated_cpu_cannot_do_has_its_reason() -> None:
+    runs = plan(["tcp", "tcp-ktls", "shm-spin"], [65536], schedulers=["fifo"])
+    runs += plan(["unix"], [64], patterns=["paced", "clients"], schedulers=["fifo"])
+    codes = [why.code if (why := impossible(run.cell)) else "" for run in runs]
+    assert codes == ["", "emulator-aes", "emulator-slice", "emulator-clock", ""]
+
+
+def test_beside_probes_large_messages_are_counted_once_and_those_between_never() -> None:
+    runs = fast_cells(parse(["--sizes", "64,4K,64K", "--transports", "tcp"]))
+    assert sorted((run.cell.size, run.cell.sched) for run in runs) == [
+        (64, "fifo"), (64, "other"), (65536, "other"),
+    ]  # fmt: skip
+    assert not fast_cells(parse(["--patterns", "stream"]))
 
 
 @pytest.mark.parametrize(
-    ("digests", "taken", "differing"),
-    [("aa", 2, 0), ("aba", 3, 1), ("abb", 3, 1), ("aA", 2, 1), ("abA", 3, 2)],
+    ("counted", "nanoseconds", "agrees"),
+    [
+        (8_940_851, 8_940_751, True),  # with the two readings
+        (8_940_851, 8_940_600, False),  # something else ran in between
+        (8_940_751, 8_940_851, False),  # the clock went on, and nothing ran
+        (210_995_962, 210_996_055, True),  # 6.12, whose clock is fast by a millionth
+        (210_995_962, 210_996_955, False),
+    ],
 )
-def test_on_two_cpus_two_runs_have_one_steady_iteration_and_differing_records_are_told(
-    monkeypatch: pytest.MonkeyPatch, digests: str, taken: int, differing: int
+def test_a_window_agrees_with_the_guests_clock(
+    counted: int, nanoseconds: int, agrees: bool
 ) -> None:
-    runs = measured(monkeypatch, digests, 2)
-    assert runs.records == tuple(digests[:taken])
-    assert runs.fields() == {"record_sha256": digests[-1], "records": [taken, differing]}
+    steady = IterationShape(Counts(), [0], 1, 0, 0, ())
+    window = ReplayedWindow(CallTree(), counted=counted, shapes=[steady])
+    result = {"window_ns": nanoseconds, "clock_cost_ns": 72, "client": {}, "server": None}
+    rows = checks(cell_run("shm").cell, window, result, NOTHING)
+    holds = {name: ok for name, ok, _ in rows}
+    assert holds["the window agrees with the guest's clock"] == agrees
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[str, ...]:
+    """The records until one is believed. Those of one letter have the same steady iteration."""
+    given: Iterator[str] = iter(records)
+
+    def boot(_guest: Any, _run: CellRun, folder: Path, *_: Any) -> None:
+        record = next(given)
+        (folder / "result.json").write_text(json.dumps({}))
+        for name in counting.RECORD:
+            (folder / name).write_text(record if name == "trace" else "")
+
+    def replayed(_guest: Any, _run: CellRun, folder: Path) -> Any:
+        return SimpleNamespace(tree=(folder / "trace").read_text().lower())
+
+    monkeypatch.setattr(counting, "_boot", boot)
+    monkeypatch.setattr(counting, "_replay", replayed)
+    monkeypatch.setattr(counting, "digest", lambda data: data.decode())
+    monkeypatch.setattr(counting, "steady_lines", lambda window: [window.tree])
+    guest: Any = SimpleNamespace(machine=SimpleNamespace(cpus=cpus), stored=Path())
+    return counting.measure(guest, cell_run())[2]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "records", "taken"),
+    [(1, "ab", 1), (2, "aa", 2), (2, "aba", 3), (2, "abb", 3), (2, "aA", 2), (2, "abA", 3)],
+)
+def test_on_two_cpus_two_runs_must_have_one_steady_iteration(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, records: str, taken: int
+) -> None:
+    assert measured(monkeypatch, records, cpus) == tuple(records[:taken])
 
 
 def test_runs_that_never_agree_are_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunError, match="no two of 6 runs"):
         measured(monkeypatch, "abcdef", 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "store", "register"),
+    [
+        ("f348a5", False, STRING),  # rep movsq
+        ("f3a4", True, STRING),  # rep movsb
+        ("4c8b06", False, 8),  # mov (%rsi),%r8
+        ("4c8907", True, 8),  # mov %r8,(%rdi)
+        ("8a06", False, 0),  # mov (%rsi),%al
+        ("8807", True, 0),  # mov %al,(%rdi)
+        ("0fb606", False, 0),  # movzbl (%rsi),%eax
+        ("480306", False, OTHER),  # add (%rsi),%rax: a checksum's way to read
+        ("4c8b06", True, OTHER),
+        ("48ab", True, OTHER),  # stos
+    ],
+)
+def test_who_carries_is_read_from_the_instruction(code: str, store: bool, register: int) -> None:
+    assert register_of(bytes.fromhex(code), store) == register
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_message"),
+    [
+        ([(0x2871, 0x3000), (0x7000, 0x16871)], True),  # pages that are not neighbours
+        ([(0x2871, 0x3001), (0x7001, 0x16871)], True),  # a move of 8 bytes began before their edge
+        ([(0x2871, 0x12871)], True),
+        ([(0x2871, 0x2971), (0x7010, 0x16F80)], False),  # neither a message nor a part of one
+    ],
+)
+def test_a_message_may_lie_in_several_pages(ends: list[tuple[int, int]], is_message: bool) -> None:
+    repeated = [byte for begin, end in ends for byte in range(begin, end)]
+    assert spans(repeated, 64 << 10) == (set(repeated) if is_message else set())
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedMachine:
+    """A machine of made-up files."""
+    (tmp_path / "kernel").write_bytes(b"kernel")
+    (tmp_path / "recorder.so").write_bytes(b"recorder")
+    monkeypatch.setattr(counting, "PLUGIN", tmp_path / "recorder.so")
+    monkeypatch.setattr(machines, "programs", lambda: {"init": b"1"})
+    monkeypatch.setattr(machines, "_with_symbols", lambda _: b"workload, with symbols")
+    qemu = Qemu(tmp_path, "10.0", "qemu-1")
+    return EmulatedMachine(qemu, Kernel(tmp_path / "kernel", "6.12", "1", "kernel-1"))
+
+
+def _newer_kernel(machine: EmulatedMachine) -> EmulatedMachine:
+    machine.kernel.file.write_bytes(b"newer kernel")
+    return machine
+
+
+CHANGES: dict[str, Callable[[EmulatedMachine], EmulatedMachine]] = {
+    "kernel": _newer_kernel,
+    "QEMU": lambda old: replace(old, qemu=replace(old.qemu, version="10.1")),
+    "CPU": lambda old: replace(old, cpu="EPYC"),
+    "CPUs": lambda old: replace(old, cpus=2),
+    "kernel option": lambda old: replace(old, knobs="mitigations=off"),
+    "image": lambda old: replace(old, image={"/tool": Path(__file__)}),
+}
+
+
+def _guest(machine: EmulatedMachine) -> ExactGuest:
+    return ExactGuest(machine, Symbols([], []), "", Path("state"), machine.recipe())
+
+
+class Counting:
+    """Counts cells, and how often it was called."""
+
+    def __init__(self, error: str | None = None, tree: str = "tree") -> None:
+        self.calls, self._error, self._tree = 0, error, tree
+
+    def __call__(self, _guest: ExactGuest, run: CellRun) -> CountedCell:
+        self.calls += 1
+        return CountedCell({"id": run.id, "error": self._error}, self._tree, "iteration")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_nothing_is_used_again_once_the_machine_changed(
+    machine: EmulatedMachine, tmp_path: Path, what: str
+) -> None:
+    count = Counting()
+    with Cache(tmp_path / "cache", lambda _: None) as cache:
+        cache.entry("snapshot", machine.recipe(), lambda _: {})
+        Checkpoints(tmp_path / "kept").get_or_count(_guest(machine), cell_run(), count)
+        changed = CHANGES[what](machine)
+        assert not cache.find("snapshot", changed.recipe())
+    Checkpoints(tmp_path / "kept").get_or_count(_guest(changed), cell_run(), count)
+    assert count.calls == 2
+
+
+def test_a_finished_cell_is_kept_until_its_run_is_whole(
+    machine: EmulatedMachine, tmp_path: Path
+) -> None:
+    count, guest = Counting(), _guest(machine)
+    first = Checkpoints(tmp_path).get_or_count(guest, cell_run(), count)
+    resumed = Checkpoints(tmp_path)
+    assert resumed.get_or_count(guest, cell_run(), count) == first
+    assert count.calls == 1
+    resumed.get_or_count(guest, cell_run(warmup=2), count)
+    resumed.get_or_count(guest, cell_run(knob="tcp_timestamps=0"), count)
+    assert count.calls == 3
+    resumed.forget()
+    (tmp_path / "recorder.so").write_bytes(b"recorder")
+    Checkpoints(tmp_path).get_or_count(guest, cell_run(), count)
+    assert count.calls == 4
+
+
+@pytest.mark.parametrize("text", ["", '{"id": 1}', "[1, 2, 3, 4, 5]", "[" * 200_000, "\\xff"])
+def test_a_damaged_result_is_counted_again(
+    machine: EmulatedMachine, tmp_path: Path, text: str
+) -> None:
+    count, folder = Counting(), tmp_path / "kept"
+    first = Checkpoints(folder).get_or_count(_guest(machine), cell_run(), count)
+    (kept,) = folder.iterdir()
+    kept.write_text(text)
+    for _ in range(2):
+        assert Checkpoints(folder).get_or_count(_guest(machine), cell_run(), count) == first
+    assert (count.calls, list(folder.iterdir())) == (2, [kept])
+
+
+def test_a_failed_cell_is_not_kept(machine: EmulatedMachine, tmp_path: Path) -> None:
+    count = Counting("it broke")
+    for _ in range(2):
+        Checkpoints(tmp_path).get_or_count(_guest(machine), cell_run(), count)
+    assert count.calls == 2
+
+
+@pytest.mark.root
+def test_a_full_cache_is_a_sentence(machine: EmulatedMachine, small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(bytes(1 << 20))
+    count = Counting(tree="t" * (1 << 20))
+    with pytest.raises(RunError, match=r"cannot keep .*No space left on device; make room"):
+        Checkpoints(small_disk).get_or_count(_guest(machine), cell_run(), count)

@@ -5,55 +5,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from fnmatch import fnmatchcase as fnmatch
-from pathlib import Path
 
 import pytest
 
 from analysis.paths.tree import UNCLASSIFIED, layer_of
 from runners import options
-from runners.exact.cells import ExactCell
+from runners.exact import guest as guests
+from runners.exact.cells import path_of
 from runners.exact.count import measure
-from runners.exact.decode.digest import describe
-from runners.exact.decode.iterations import ReplayedWindow
-from runners.exact.knobs import find, read_table, scripts
-from runners.exact.machine.boot import cpu_option, failure
-from runners.exact.machine.guest import ExactGuest
-from runners.exact.machine.knob_guest import guest_with_knob
+from runners.exact.digest import describe
+from runners.exact.guest import ExactGuest, guest_for
+from runners.exact.iterations import ReplayedWindow
+from runners.exact.knobs import Knob, find, read_table, scripts
+from runners.exact.machine import cpu_option, failure
 from runners.exact.run import missing
-from runners.guest.cache import Cache
-from runners.guest.debian import PackageSources
 from runners.guest.errors import LackingError
-from runners.guest.kernels import Kernel
-from runners.guest.modules import module_files
 from runners.guest.qemu import Ended
 from runners.process import RunError, UsageError
 from runners.store import invoker
-from tests.exact.conftest import REPOSITORY
+from tests.exact.conftest import REPOSITORY, cell_run
 
-CELL = ExactCell(7, "tcp", 64, "fifo", messages=46, warmup=400)
-KEYS = {
-    *(
-        "what",
-        "value",
-        "one",
-        "command_line",
-        "cpu",
-        "modules",
-        "programs",
-        "file",
-        "each",
-        "steps",
-    ),
-    *("code", "shows", "lacks", "image", "messages", "event"),
-}
-
-
-# Steps that fail where the knob is not in force.
+KEYS = {field.name for field in fields(Knob)} | {"value", "file", "each", "code"}
 A_CLOCKS_BRANCH = 24  # instructions of a round trip
 MOST_UNCLASSIFIED = 0.02  # of the instructions, as of a cell without a knob
-PROOFS = {"expect", "log", "bpftrace"}
+PROOFS = {"expect", "log", "bpftrace"}  # steps that fail where the knob is not in force
 
 
 def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
@@ -68,10 +45,9 @@ def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
 def test_every_knob_of_the_table_is_found(name: str) -> None:
     row = read_table()[name]
     assert not set(row) - KEYS
+    kinds = {"number": ["3"], "script": list(scripts()), "cpu": ["max", "+erms+smap=off"]}
     values = row.get("value", [""])
-    for value in {"number": ["3"], "script": list(scripts()), "cpu": ["max", "+erms+smap=off"]}.get(
-        str(values), values
-    ):
+    for value in kinds.get(str(values), values):
         knob = find(f"{name}={value}" if value else name)
         assert "{" not in "".join(word for step in knob.steps for word in step)
         assert knob.steps or knob.command_line, "it changes nothing"
@@ -79,38 +55,51 @@ def test_every_knob_of_the_table_is_found(name: str) -> None:
         assert knob.shows or knob.lacks or any(PROOFS & set(step) for step in knob.steps)
 
 
-def test_a_script_is_brought_as_it_is() -> None:
+def test_a_knob_brings_its_script_or_as_many_rules_as_its_number() -> None:
     knob = find("bpftrace=switches")
     assert knob.text == (REPOSITORY / "probes/bpftrace/switches.bt").read_text()
     assert "copies" not in scripts(), "it needs a place in the kernel's code"
+    assert (find("nft=10").text.count("add rule"), find("nft=10").number) == (10, 10)
 
 
-def test_a_number_makes_that_many_rules() -> None:
-    assert find("nft=10").text.count("add rule") == 10
-    assert find("nft=10").number == 10
-
-
-@pytest.mark.parametrize("name", ["pigeon", "nft", "nft=0", "nft=x", "cc=pigeon", "apparmor=1"])
+@pytest.mark.parametrize(
+    "name",
+    ["pigeon", "nft", "nft=0", "nft=x", "cc=pigeon", "apparmor=1", "cpu=", "cpu=max,erms",
+     "cpu=max+", "cpu=-erms", "cpu=max+smap=maybe"],
+)  # fmt: skip
 def test_an_unknown_knob_is_a_sentence_with_what_there_is(name: str) -> None:
-    with pytest.raises(KeyError, match=r"unknown knob .*nft=N"):
+    with pytest.raises(KeyError, match=r"unknown knob .*cpu=MODEL\+FEATURE.*nft=N"):
         find(name)
 
 
-def test_a_bzimage_has_no_modules(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path, "6.99", None, "key")
-    with (
-        Cache(tmp_path, lambda _: None) as cache,
-        PackageSources(cache) as sources,
-        pytest.raises(LackingError, match="needs kernel modules"),
-    ):
-        module_files(cache, sources, kernel, ["nf_tables"], [])
+def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently() -> None:
+    assert cpu_option("+erms") == "qemu64,enforce,model-id=+erms,erms"
+    assert cpu_option("max+smap=off") == "max,enforce,model-id=max+smap=off,smap=off"
 
 
-def turned(guest: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
-    fitted, knob = guest_with_knob(invoker().cache, guest, find(name), lambda _: None)
-    cell = replace(CELL, knob=knob)
-    window, result, _ = measure(fitted, cell)
-    return window, describe(cell, window, result)
+@pytest.mark.parametrize(
+    ("complaint", "sentence"),
+    [
+        (
+            "q: warning: TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]\n"
+            "q: warning: TCG doesn't support requested feature: CPUID.07H:EDX.spec-ctrl [bit 26]\n",
+            "QEMU does not emulate pcid, spec-ctrl;.*cpu=MODEL+pcid=off+spec-ctrl=off",
+        ),
+        ("q: unable to find CPU model 'pigeon'\n", "QEMU knows no CPU model 'pigeon'"),
+        ("q: Property 'qemu64-x86_64-cpu.nest' not found\n", "QEMU knows no CPU feature nest"),
+    ],
+)
+def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(complaint: str, sentence: str) -> None:
+    error = failure(Ended(1, [], complaint))
+    assert isinstance(error, UsageError)
+    assert re.match(sentence.replace("+", r"\+"), str(error))
+
+
+def turned(base: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
+    run = cell_run("tcp", knob=name)
+    guest = guest_for(invoker().cache, base, path_of(run.cell), find(name))
+    window, result, _ = measure(guest, run)
+    return window, describe(run.cell, window, result, guest.knob)
 
 
 def least(window: ReplayedWindow) -> Counter[str]:
@@ -121,18 +110,22 @@ def least(window: ReplayedWindow) -> Counter[str]:
 
 @pytest.mark.emulated
 def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> None:
-    plain = least(measure(exact_guest, CELL)[0])
+    plain = least(measure(exact_guest, cell_run("tcp"))[0])
     rules: dict[int, int] = {}
     for number in (1, 2, 12):
-        window, told = turned(exact_guest, f"nft={number}")
-        assert told["valid"], told["checks"]
+        window, line = turned(exact_guest, f"nft={number}")
+        assert line["valid"], line["checks"]
         rules[number] = least(window)["nft_do_chain"]
     assert plain["nft_do_chain"] == 0
     # A rule that no packet fits costs the same at every place.
     assert rules[12] - rules[2] == 10 * (rules[2] - rules[1]) > 0
-    window, told = turned(exact_guest, "tcp_timestamps=0")
-    assert told["valid"], told["checks"]
+    window, line = turned(exact_guest, "tcp_timestamps=0")
+    assert line["valid"], line["checks"]
     assert least(window).total() < plain.total()
+    # With page tables of its own: user code, where the window begins, cannot read the task_struct.
+    window, line = turned(exact_guest, "pti=on")
+    assert line["valid"], line["checks"]
+    assert least(window).total() > plain.total()
 
 
 @pytest.mark.emulated
@@ -141,12 +134,12 @@ def test_a_probe_is_valid_runs_its_programs_and_has_layers(
     exact_guest: ExactGuest, name: str
 ) -> None:
     try:
-        window, told = turned(exact_guest, name)
+        window, line = turned(exact_guest, name)
     except RunError as error:
         if "apt-get failed" not in str(error):
             raise
         pytest.skip(str(error))
-    assert told["valid"], told["checks"]
+    assert line["valid"], line["checks"]
     counts, tree = window.steady.counts, window.tree
     events = find(name).event
     programs = sum(n for node, n in counts.calls.items() if fnmatch(tree.functions[node], events))
@@ -162,75 +155,32 @@ def test_a_probe_is_valid_runs_its_programs_and_has_layers(
 
 @pytest.mark.emulated
 def test_a_knob_that_was_not_in_force_makes_the_cell_invalid(exact_guest: ExactGuest) -> None:
-    cell = replace(CELL, knob=replace(find("control"), steps=(), shows=(("tcp", "nft_do_chain"),)))
-    window, result, _ = measure(exact_guest, cell)
-    told = describe(cell, window, result)
-    assert not told["valid"]
-    assert [check["detail"] for check in told["checks"] if not check["ok"]] == ["no call"]
+    run, knob = cell_run("tcp"), replace(find("control"), shows=(("tcp", "nft_do_chain"),))
+    window, result, _ = measure(exact_guest, run)
+    line = describe(run.cell, window, result, knob)
+    assert not line["valid"]
+    assert [check["detail"] for check in line["checks"] if not check["ok"]] == ["no call"]
 
 
+@pytest.mark.emulated
 def test_a_kernel_without_the_module_lacks_the_knob(
     exact_guest: ExactGuest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.exact.machine.knob_guest.module_names", lambda: ["no_such_module"])
+    monkeypatch.setattr(guests, "module_names", lambda: ["no_such_module"])
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
-        guest_with_knob(invoker().cache, exact_guest, knob, lambda _: None)
-
-
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        (
-            "q: warning: TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]\n"
-            "q: warning: TCG doesn't support requested feature: CPUID.07H:EDX.spec-ctrl [bit 26]\n"
-            "q: TCG doesn't support requested features\n",
-            "QEMU does not emulate pcid, spec-ctrl;.*cpu=MODEL+pcid=off+spec-ctrl=off",
-        ),
-        ("q: unable to find CPU model 'pigeon'\n", "QEMU knows no CPU model 'pigeon'"),
-        (
-            "q: can't apply global qemu64-x86_64-cpu.nest=on: Property 'qemu64-x86_64-cpu.nest' "
-            "not found\n",
-            "QEMU knows no CPU feature nest",
-        ),
-    ],
-)
-def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(said: str, sentence: str) -> None:
-    error = failure(Ended(1, [], said))
-    assert isinstance(error, UsageError)
-    assert re.fullmatch(sentence.replace("+", r"\+"), str(error).rstrip("."))
-
-
-def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently() -> None:
-    assert cpu_option("+erms") == "qemu64,enforce,model-id=+erms,erms"
-    assert cpu_option("max+smap=off") == "max,enforce,model-id=max+smap=off,smap=off"
-    assert find("cpu=+erms").cpu == "+erms"
-    for name in ("cpu=", "cpu=max,erms", "cpu=max+", "cpu=-erms", "cpu=max+smap=maybe"):
-        with pytest.raises(KeyError, match=r"cpu=MODEL\+FEATURE"):
-            find(name)
+        guest_for(invoker().cache, exact_guest, path_of(cell_run().cell), knob)
 
 
 @pytest.mark.emulated
 def test_a_cpu_changes_what_its_name_says_and_nothing_by_its_name(exact_guest: ExactGuest) -> None:
     plain, _ = turned(exact_guest, "control")
-    alike, told = turned(exact_guest, "cpu=qemu64")
-    assert told["valid"], told["checks"]
+    alike, line = turned(exact_guest, "cpu=qemu64")
+    assert line["valid"], line["checks"]
     # A clock may stand a little otherwise; no function is added or taken away.
     assert set(least(alike)) == set(least(plain))
     assert abs(least(alike).total() - least(plain).total()) <= A_CLOCKS_BRANCH
     copying, _ = turned(exact_guest, "cpu=+erms+fsrm")
     assert least(copying)["rep_movs_alternative"] != least(plain)["rep_movs_alternative"]
-
-
-@pytest.mark.emulated
-def test_a_feature_that_is_not_emulated_is_refused(exact_guest: ExactGuest) -> None:
     with pytest.raises(UsageError, match="does not emulate pcid"):
         turned(exact_guest, "cpu=+pcid")
-
-
-@pytest.mark.emulated
-def test_a_kernel_with_page_tables_of_its_own_is_counted(exact_guest: ExactGuest) -> None:
-    """Then user code, where the window begins, cannot read the name in the task_struct."""
-    window, told = turned(exact_guest, "pti=on")
-    assert told["valid"], told["checks"]
-    assert least(window).total() > least(measure(exact_guest, CELL)[0]).total()

@@ -7,9 +7,9 @@ from array import array
 
 import pytest
 
-from runners.exact.decode.digest import iteration_lines, tree_lines
-from runners.exact.decode.iterations import RecordError, replay
-from runners.exact.decode.record import (
+from runners.exact.digest import iteration_lines, tree_lines
+from runners.exact.iterations import RecordError, replay
+from runners.exact.record import (
     COUNT_BITS,
     EVENT_BIT,
     KIND_SHIFT,
@@ -17,10 +17,10 @@ from runners.exact.decode.record import (
     InstructionRecord,
     Jump,
     RecordEvent,
+    Symbols,
     classify,
 )
-from runners.exact.decode.replay import Counts, NodeVisit, Replay, State
-from runners.exact.machine.symbols import Symbols
+from runners.exact.replay import Counts, NodeVisit, Replay, State
 
 KERNEL = 0xFFFF_FFFF_8100_0000
 NAMES = (

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from runners.exact import count as counting
-from runners.exact.cells import ExactCell
-from runners.exact.machine import guest as exact_guests
-from runners.exact.machine.boot import EmulatedMachine
-from runners.exact.machine.guest import ExactGuest, ready_guest
-from runners.exact.machine.symbols import Symbols
+from runners.exact import guest as exact_guests
+from runners.exact.guest import ExactGuest, ready_guest
+from runners.exact.machine import EmulatedMachine
+from runners.exact.record import Symbols
 from runners.guest import boot as booting
 from runners.guest import sealed
 from runners.guest.boot import Guest
@@ -28,6 +27,7 @@ from runners.guest.image import Image
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Qemu
 from runners.process import RunError
+from tests.exact.conftest import cell_run
 
 RECIPE: dict[str, object] = {"version": 1, "packages": ("a",)}
 CONTENT = "0123456789"
@@ -211,7 +211,7 @@ def test_a_cell_that_fails_on_a_damaged_machine_blames_the_cache(
         raise RunError("the guest stopped before its command ended")
 
     monkeypatch.setattr(counting, "measure", fail)
-    cell = ExactCell(1, "unix", 64, "fifo")
+    cell = cell_run()
     guest = ExactGuest(_machine(tmp_path), Symbols([], []), "", tmp_path / "state", {})
     assert counting.count(guest, cell).line["error"] == "the guest stopped before its command ended"
     guest = replace(guest, stored=rotten("snapshot") / "state")

@@ -60,7 +60,7 @@ def _schedulers(comparisons: tuple[Comparison, ...]) -> Iterator[Table | Text]:
     for comparison in comparisons:
         groups.setdefault((comparison.kernel, comparison.size), []).append(comparison)
     for (kernel, size), group in groups.items():
-        group.sort(key=lambda found: (found.placement != "same-cpu", found.scheduling != DEFAULT))
+        group.sort(key=lambda found: (found.placement != "same-cpu", found.sched != DEFAULT))
         names = list(dict.fromkeys(cell.transport for found in group for cell in found.cells))
         if len(names) > MOST_BESIDE:
             continue  # each comparison has a table with a row for each transport

@@ -12,15 +12,16 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from runners.exact.decode.record import (
+from runners.exact.record import (
     COUNT_BITS,
+    USER_LIMIT,
     VALUE_MASK,
     InstructionRecord,
     RecordEvent,
+    Symbols,
     end_of_window,
 )
-from runners.exact.decode.replay import CallTree, Counts, NodeVisit, Replay, State
-from runners.exact.machine.symbols import USER_LIMIT, Symbols
+from runners.exact.replay import CallTree, Counts, NodeVisit, Replay, State
 
 FIRST_ITERATIONS = 8
 SIDES = {RecordEvent.CLIENT_END: "client", RecordEvent.SERVER_END: "server"}

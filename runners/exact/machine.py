@@ -4,7 +4,9 @@
 Its clock counts instructions, one nanosecond each, and skips ahead when the machine is idle. It has
 no disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
 quiet, the guest reads its order from a device and not from its files. Up to that point all boots of
-a kernel are equal, so the machine can be stored there and resumed (runners.exact.machine.snapshot).
+a kernel are equal, so the machine is stored there: the guest stops it at a fixed instruction,
+through QEMU's pvpanic device. One that is resumed executes the same instructions as one that was
+never stopped.
 """
 
 import hashlib
@@ -28,9 +30,13 @@ from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
 CPU = "qemu64"
-SECONDS = 300
-IDLE_SECONDS = 10
+# A machine that skips its idle time never does nothing. Of one that boots, the first line comes
+# after some 8 s on a quiet host and 40 s on a busy one; Debian's kernels take 6 to 8 s of processor
+# time for it. Two CPUs may hang at boot (guest.BOOTS).
+SECONDS, IDLE_SECONDS = 300.0, 10.0
 LIMITS = Limits(SECONDS, idle=IDLE_SECONDS)
+BOOT_LIMITS = Limits(SECONDS, first_line=120.0, idle=IDLE_SECONDS, work=15.0)
+TRIES = 6  # to store a machine
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
@@ -49,6 +55,16 @@ MACHINE = (
 )  # fmt: skip
 # No address is random; the console shows only failures.
 KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
+
+Order = Sequence[Sequence[str]]
+"""Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
+
+_lock = threading.Lock()
+_taken: Counter[int] = Counter()  # by CPU of the host: our QEMUs
+
+
+class RefusedError(RunError):
+    """The workload cannot run such a cell; the sentence is the workload's."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +111,6 @@ class EmulatedMachine:
         }
 
 
-class RefusedError(RunError):
-    """The workload cannot run such a cell; the sentence is the workload's."""
-
-
 def cpu_option(knob: str) -> str:
     """QEMU's `-cpu` for `MODEL+FEATURE…`: without a model it is the usual one.
 
@@ -108,16 +120,9 @@ def cpu_option(knob: str) -> str:
     return ",".join([model or CPU, "enforce", f"model-id={knob[:NAME_LENGTH]}", *features])
 
 
-_lock = threading.Lock()
-_taken: Counter[int] = Counter()  # by CPU of the host: our QEMUs
-
-Order = Sequence[Sequence[str]]
-"""Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
-
-
 @contextmanager
 def on_one_cpu() -> Iterator[None]:
-    """What this thread starts meanwhile runs on one CPU of the host: that with the fewest QEMUs.
+    """Run what this thread starts on one CPU of the host: that with the fewest QEMUs.
 
     QEMU's two threads then take turns.
     An emulated processor that halts becomes idle before QEMU has counted its last instructions. If
@@ -147,22 +152,18 @@ def run_qemu(
     files: Mapping[str, bytes] | None = None, *, limits: Limits = LIMITS,
     on_line: Callable[[str], None] = lambda _: None, snapshot: Snapshot | None = None,
 ) -> Ended:  # fmt: skip
-    """Run QEMU to its end, with `options` beside the machine's.
+    """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
-    The guest has `files` (path → contents) before it carries out its order. Raises RunError
-    beyond a limit; a machine that skips its idle time never does nothing for IDLE_SECONDS.
+    The guest has `files` (path → contents) before it carries out its order.
     """
-    brought = files or {}
-    with (
-        tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name,
-        on_one_cpu(),
-    ):
+    files = files or {}
+    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name, on_one_cpu():
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "initramfs").write_bytes(initramfs.archive(machine.files()))
-        steps = [*(("file", path, str(len(data))) for path, data in brought.items()), *order]
+        steps = [*(("file", path, str(len(data))) for path, data in files.items()), *order]
         (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
-        (folder / "contents").write_bytes(b"".join(brought.values()))
+        (folder / "contents").write_bytes(b"".join(files.values()))
         argv = [
             *machine.qemu.argv, *machine.hardware,
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
@@ -172,28 +173,37 @@ def run_qemu(
 
 
 def boot(
-    machine: EmulatedMachine,
-    order: Order,
-    out: Path,
-    plugin: Mapping[str, str],
-    stored: Path | None = None,
-    files: Mapping[str, bytes] | None = None,
-) -> None:
+    machine: EmulatedMachine, order: Order, out: Path, plugin: Mapping[str, str],
+    stored: Path | None = None, files: Mapping[str, bytes] | None = None,
+) -> None:  # fmt: skip
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
-    The machine starts from the state in `stored`, or from power-on with the same result. Raises
-    RunError, with the console's last lines, when the order was not carried out.
+    The machine starts from the state in `stored`, or from power-on with the same result; `plugin`
+    describes the kernel to the recorder. Raises RunError when the order was not carried out.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
-    ended = run_qemu(machine, [*options, *recorder_options(out, plugin)], order, files)
+    settings = {"out": str(out), "program": COMM, **plugin}
+    recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
+    ended = run_qemu(machine, [*options, "-plugin", recorder], order, files)
     if ended.status != 0 or DONE not in ended.lines:
         raise failure(ended)
 
 
-def recorder_options(out: Path, plugin: Mapping[str, str]) -> list[str]:
-    """QEMU's options that load the recorder; `plugin` describes the kernel to it."""
-    settings = {"out": str(out), "program": COMM, **plugin}
-    return ["-plugin", ",".join([str(PLUGIN), *(f"{k}={value}" for k, value in settings.items())])]
+def store(machine: EmulatedMachine, state: Path, limits: Limits = BOOT_LIMITS) -> None:
+    """Boot until the kernel is quiet, and write the machine to `state`.
+
+    The resumed guest itself finds out whether its clock stood still meanwhile; if not, try again.
+    Raises RunError, HangError.
+    """
+    for _ in range(TRIES):
+        snapshot = Snapshot(READY, state, stop=False)
+        ended = run_qemu(machine, ["-action", "panic=pause"], limits=limits, snapshot=snapshot)
+        if not ended.stored:
+            break
+        ended = run_qemu(machine, ["-incoming", f"file:{state}"])
+        if DONE in ended.lines:
+            return
+    raise failure(ended)
 
 
 def _files(folder: Path) -> list[str]:
@@ -224,10 +234,10 @@ def failure(ended: Ended) -> RunError | UsageError:
     """Why a machine that ended did not carry out its order."""
     if lacking := NOT_EMULATED.findall(ended.complaints):
         off = "".join(f"+{name}=off" for name in lacking)
-        said = (
-            f"QEMU does not emulate {', '.join(lacking)}; leave it out, or in MODEL switch it off"
+        return UsageError(
+            f"QEMU does not emulate {', '.join(lacking)}; leave it out, or in MODEL switch it off: "
+            f"--knob cpu=MODEL{off}."
         )
-        return UsageError(f"{said}: --knob cpu=MODEL{off}.")
     if unknown := NO_SUCH_CPU.search(ended.complaints):
         return UsageError(f"QEMU knows no {unknown[1] or f'CPU feature {unknown[2]}'}.")
     for line in ended.lines:

@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.exact.decode.record import (
+from runners.exact.record import (
     COUNT_BITS,
     EVENT_BIT,
     PREFIXES,
     REX,
+    USER_LIMIT,
     CodeBlock,
     InstructionRecord,
     RecordEvent,
+    Symbols,
     end_of_window,
     event_of,
 )
-from runners.exact.machine.symbols import USER_LIMIT, Symbols
 
 ACCESS = struct.Struct("<QQIHBB")
 STORE, USER = 1, 2

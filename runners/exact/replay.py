@@ -18,16 +18,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runners.exact.decode.record import (
+from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
     EVENT_BIT,
+    USER,
     CodeBlock,
     Jump,
     RecordEvent,
+    Symbols,
     event_of,
 )
-from runners.exact.machine.symbols import USER, Symbols
 
 # The processor enters functions with these names, unless a direct call does.
 ENTRIES = ("asm_", "entry_SYSCALL_64")

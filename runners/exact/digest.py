@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Turns a replayed window into the files of a run: shapes, checks, the call tree.
+
+The checks are what must hold for the figures to be believed; probes/paths.tsv says which hold for
+which transport.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from probes.paths import named, read_paths
+from runners.cell import Cell
+from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, path_of
+from runners.exact.iterations import IterationShape, ReplayedWindow
+from runners.exact.knobs import Knob
+from runners.exact.replay import CallTree, Counts
+
+NAMED_DIFFERENCES = 3
+MOST_VARIANTS = 64
+IDLE = "swapper"  # how the names of the idle tasks begin
+# How far the rate of a guest's clock may be off: on Debian's 6.12 it is by 0.95e-6, on 7.2 by 0.
+CLOCK_RATE = 2e-6
+TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))
+Check = tuple[str, bool, str]
+"""What must hold, whether it does, and the figures that were compared."""
+
+
+def describe(
+    cell: Cell, window: ReplayedWindow, result: dict[str, Any], knob: Knob
+) -> dict[str, Any]:
+    """The results in a cell's line of cells.jsonl."""
+    (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
+    checked = [
+        {"name": name, "ok": ok, "detail": detail}
+        for name, ok, detail in checks(cell, window, result, knob)
+    ]
+    return {
+        "window": {
+            "steps": window.total.steps.total(),
+            "instructions": window.total.steps.total() - window.total.repeats.total(),
+        },
+        "iterations": window.iterations,
+        "messages_per_iteration": cell.messages // iterations_of(cell),
+        "shapes": [
+            {
+                "name": name_shape(window.tree, window.steady, shape),
+                "iterations": len(shape.iterations),
+                "identical": shape.identical,
+                "steps": shape.steps,
+                "least": shape.least,
+                "most": shape.most,
+                "instructions": shape.steps - shape.counts.repeats.total(),
+            }
+            for shape in window.shapes
+        ],
+        # What each variant calls and runs more than the usual one; the most frequent comes first.
+        # A timer's phase may decide which variant is the usual, so an exact comparison of two cells
+        # needs the others too.
+        "variants": [
+            {"iterations": iterations, **_moved(window.tree, usual, counts)}
+            for counts, iterations in others
+        ],
+        "checks": checked,
+        "valid": all(check["ok"] for check in checked),
+    }
+
+
+def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, dict[str, Any]]:
+    """Call path → calls and steps more, and call path → repetitions more among these steps."""
+    moved: dict[str, Any] = {}
+    repeats: dict[str, int] = {}
+    for node in sorted({*usual.steps, *usual.calls, *counts.steps, *counts.calls}):
+        path = ";".join(tree.path(node))
+        both = [counts.calls[node] - usual.calls[node], counts.steps[node] - usual.steps[node]]
+        again = counts.repeats[node] - usual.repeats[node]
+        if any(both) or again:
+            moved[path] = both
+        if again:
+            repeats[path] = again
+    return {"moved": moved, "repeats": repeats}
+
+
+def _by_task(tree: CallTree, counts: Counts) -> dict[str, int]:
+    tasks: Counter[str] = Counter()
+    for node, steps in counts.steps.items():
+        tasks[tree.path(node)[0]] += steps
+    return dict(tasks.most_common())
+
+
+def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) -> str:
+    """`steady`, or what the shape has more: interrupts and tasks, else functions."""
+    if shape is steady:
+        return "steady"
+    usual, mine = (tree.by_function(each.counts.steps) for each in (steady, shape))
+    new = mine.keys() - usual.keys()
+    entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
+    present = _by_task(tree, steady.counts)
+    tasks = [task for task in _by_task(tree, shape.counts) if task not in present]
+    if entries or tasks:
+        return ", ".join([*entries, *tasks])
+    mine.subtract(usual)
+    apart = sorted((-abs(n), function) for function, n in mine.items() if n)
+    if not apart:
+        return "the same functions by other paths"
+    return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
+
+
+def steady_lines(window: ReplayedWindow) -> list[str]:
+    """The call tree of the steady iteration."""
+    return tree_lines(window.tree, window.steady.counts)
+
+
+def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
+    """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
+    lines = [
+        f"{';'.join(tree.path(node))}\t{counts.calls[node]}\t{counts.steps[node]}"
+        f"\t{counts.steps[node] - counts.repeats[node]}\n"
+        for node in _sorted(tree, counts)
+    ]
+    return ["path\tcalls\tsteps\tinstructions\n", *lines]
+
+
+def iteration_lines(window: ReplayedWindow) -> list[str]:
+    """The steady iteration in its order: CPU, line of the call tree (from 1), instructions."""
+    lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
+    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.instructions}\n" for visit in window.order)
+    return ["cpu\tline\tinstructions\n", *rows]
+
+
+def _sorted(tree: CallTree, counts: Counts) -> list[int]:
+    return sorted(set(counts.steps) | set(counts.calls), key=lambda n: ";".join(tree.path(n)))
+
+
+def checks(
+    cell: Cell, window: ReplayedWindow, result: dict[str, Any], knob: Knob
+) -> Iterator[Check]:
+    """The checks of a cell, with `result` as the workload printed it."""
+    summed = window.total.steps.total()
+    yield (
+        "the tree's self counts sum to the window",
+        summed == window.counted,
+        f"{summed} in the tree, {window.counted} counted by the emulator",
+    )
+    for name in sorted(path_of(cell).checks & CHECKS.keys()):
+        yield CHECKS[name](cell, window, result)
+    yield _clock(cell, window, result)
+    calls = window.tree.by_function(window.steady.counts.calls)
+    for names in path_of(cell).through if "through" in path_of(cell).checks else ():
+        place = named(names, {name for name, n in calls.items() if n})
+        wanted = "|".join(name.function for name in names)
+        yield (
+            f"messages pass {wanted}",
+            place is not None,
+            f"{calls[place.function] if place else 'no'} calls in the steady round trip",
+        )
+    for pattern, must in knob.evidence(cell.transport):
+        called = {name: n for name, n in calls.items() if fnmatchcase(name, pattern)}
+        yield (
+            f"{knob.name} was in force: {pattern} {'is' if must else 'is not'} called",
+            bool(called) == must,
+            ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
+        )
+
+
+def _entered(window: ReplayedWindow) -> Counter[str]:
+    """Calls of each function, without those that a side makes when its own window has ended."""
+    calls = window.tree.by_function(window.total.calls)
+    calls.subtract(window.tree.by_function(window.outside.calls))
+    return calls
+
+
+def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
+    """Where the reader may fall behind, a call may find no room and be made again."""
+    entered = _entered(window)
+    path, one_way = path_of(cell), cell.pattern in ONE_WAY
+    place = named(path.sends, entered)
+    sends = place.function if place else path.sends[0].function
+    sides = [side for side in (result["client"], result["server"]) if side]
+    calls = cell.messages + sum(side["partial_sends"] for side in sides)
+    refused = one_way and (cell.wait != "block" or "sends" in path.repeats)
+    again = refused or path.legs > 1  # who forwards sends each again, or several as one
+    return (
+        f"calls of {sends} are messages" + (", or more where there was no room" if refused else ""),
+        entered[sends] >= calls if again else entered[sends] == calls,
+        f"{entered[sends]} calls, {cell.messages} messages and {calls - cell.messages} partial "
+        "sends",
+    )
+
+
+def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
+    entered = _entered(window)
+    others = {place.function for path in read_paths().values() for place in path.sends}
+    found = {name: entered[name] for name in sorted(others) if entered[name]}
+    return (
+        "no message passes through the kernel: no transport's send function is called",
+        not found,
+        ", ".join(f"{n} calls of {name}" for name, n in found.items()) or "no call",
+    )
+
+
+CHECKS: dict[str, Callable[[Cell, ReplayedWindow, dict[str, Any]], Check]] = {
+    "calls": _calls,
+    "no-calls": _no_calls,
+}
+
+
+def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
+    """A nanosecond is an instruction, except where the machine idles: its clock skips ahead then.
+
+    In ping-pong on two CPUs one of them always has something to do. Where messages go one way, the
+    server reads the clock behind its marker, so the nanoseconds may be those of a reading more.
+    """
+    apart = window.counted - result["window_ns"]
+    drift = CLOCK_RATE * window.counted
+    probes = _probes_on_markers(window)
+    cost = result["clock_cost_ns"]
+    tasks = {window.tree.path(node)[0] for node in window.total.steps}
+    idles = any(task.startswith(IDLE) for task in tasks) and (
+        cpus_of(cell) == 1 or cell.pattern != "pingpong"
+    )
+    least = (-cost if cell.pattern in ONE_WAY else 0) - drift
+    return (
+        "the window agrees with the guest's clock",
+        apart - probes <= 2 * cost + drift and (idles or apart - probes >= least),
+        f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
+        + (f", probes on the window's marks {probes}" if probes else "")
+        + ("; the machine idled, and its clock skipped ahead" if idles else ""),
+    )
+
+
+def _probes_on_markers(window: ReplayedWindow) -> int:
+    """Steps of the client's traps out of user space.
+
+    They come from uprobes on the functions that hold the markers: their programs run within the
+    window, and outside the two readings of the clock.
+    """
+    return sum(
+        steps
+        for node, steps in window.total.steps.items()
+        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
+    )

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel made ready for exact mode: its stored machine, its symbols, and what a cell needs there.
+
+A transport and a knob may need kernel options, another CPU, files: Debian's programs and the
+kernel's modules, from packages that a private apt unpacks into the cache and does not install.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from probes.paths import TransportPath, every_module
+from runners.exact.kernel_tree import build_tree, is_tree
+from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob, module_names
+from runners.exact.machine import (
+    BOOT_LIMITS,
+    IDLE_SECONDS,
+    LIMITS,
+    READY,
+    EmulatedMachine,
+    Order,
+    boot,
+    cpu_option,
+    digest,
+    run_qemu,
+    store,
+)
+from runners.exact.record import Symbols, read_symbols
+from runners.guest.cache import Cache, Say, read_manifest
+from runners.guest.debian import TRIXIE, PackageSources, unpack
+from runners.guest.errors import HangError
+from runners.guest.initramfs import strip_elf
+from runners.guest.kernels import prepare_kernel
+from runners.guest.modules import module_files
+from runners.guest.process import attempt, run
+from runners.guest.qemu import LIBRARIES, Limits, prepare_qemu
+from runners.guest.sealed import blame_cache
+from runners.process import REPOSITORY, RunError
+
+KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
+SWITCH = "__switch_to_asm"
+# Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
+# sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
+BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
+# A kernel that printed nothing is booted once more with these options. All its messages come within
+# three seconds of processor time; after the last one it has twice as many.
+LOUD, LOUD_LIMITS = "ignore_loglevel earlyprintk=ttyS0", Limits(120.0, 120.0, IDLE_SECONDS, 6.0)
+CONSOLE, FIRST_PROGRAM = "console [ttyS0] enabled", "Run /init as init process"
+# Program → its package, and its path in the package.
+PROGRAMS = {
+    "nft": ("nftables", "usr/sbin/nft"),
+    "bin/nft": ("nftables", "usr/sbin/nft"),
+    "bin/ip": ("iproute2", "usr/bin/ip"),
+    "auditctl": ("auditd", "usr/sbin/auditctl"),
+    "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
+    "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
+}
+LOADER = "lib64/ld-linux-x86-64.so.2"
+
+
+@dataclass(frozen=True)
+class ExactGuest:
+    """A kernel that is ready to be counted. `version` is the text of its /proc/version.
+
+    `stored` is its machine, quiet and about to read its order; `recipe` is what decided its state.
+    `files` (path → contents) come with the order, whose first `steps` make it ready for the cell.
+    """
+
+    machine: EmulatedMachine
+    symbols: Symbols
+    version: str
+    stored: Path
+    recipe: dict[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    steps: Order = ()
+    knob: Knob = NOTHING
+
+    def blame_cache(self) -> None:
+        """After a failure: raise DamagedError if an entry of the cache is to blame."""
+        _blame_cache(self.machine, self.stored)
+
+    @property
+    def plugin(self) -> dict[str, str]:
+        """What the recorder has to know about this kernel. Raises RunError."""
+        try:
+            start, end = self.symbols.extent(SWITCH)
+        except ValueError:
+            raise RunError(
+                f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
+            ) from None
+        return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
+
+    def environment(self) -> dict[str, Any]:
+        """The contents of environment.json."""
+        machine = self.machine
+        return {
+            "kernel": machine.kernel.release,
+            "version": self.version,
+            "package": machine.kernel.version,
+            "qemu": machine.qemu.version,
+            "cpu": machine.cpu,
+            "machine": machine.hardware,
+            "command_line": machine.command_line,
+            "sha256": self.recipe["programs"],
+        }
+
+
+def prepare_guest(
+    cache: Path, kernel: str, say: Say, *, note: Say | None = None, cpus: int = 1
+) -> ExactGuest:
+    """Everything that counting needs, from the cache or made and put there. Raises RunError."""
+    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
+        qemu = prepare_qemu(cached, sources)
+        name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
+        prepared = prepare_kernel(cached, sources, qemu, name)
+        return ready_guest(cached, EmulatedMachine(qemu, prepared, cpus=cpus))
+
+
+def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
+    """The first boot of BOOTS that does not hang. Raises as `_ready` does."""
+    shifted = [replace(machine, knobs=f"{machine.knobs} {word}".strip()) for word in BOOTS]
+    known = [tried for tried in shifted if cache.holds("snapshot", tried.recipe())]
+    for tried in known or shifted[: 1 if machine.cpus == 1 else None]:
+        try:
+            return _ready(cache, tried)
+        except HangError as error:
+            hung = error
+    lines = list(hung.console) or last_words(machine)
+    if READY in lines:  # it is slow: its messages came, one after the other
+        return _ready(cache, machine, LIMITS)
+    text = "\n".join(lines)
+    if FIRST_PROGRAM in text and CONSOLE not in text:
+        why = "its first program runs, but has no console: CONFIG_SERIAL_8250_CONSOLE"
+        raise type(hung)(f"the guest's kernel lacks an option: {why}", lines)
+    raise type(hung)(str(hung), lines)
+
+
+def last_words(machine: EmulatedMachine) -> list[str]:
+    """The console of a machine that printed nothing, booted once more with every message on it."""
+    lines: list[str] = []
+    loud = replace(machine, knobs=f"{machine.knobs} {LOUD}".strip())
+    with suppress(RunError):
+        run_qemu(loud, [], on_line=lines.append, limits=LOUD_LIMITS)
+    return lines
+
+
+def _ready(cache: Cache, machine: EmulatedMachine, limits: Limits = BOOT_LIMITS) -> ExactGuest:
+    """The machine, stored when its kernel is quiet, and its symbols.
+
+    A stored machine is found by everything that decides its state, so an outdated machine is never
+    used. Raises RunError, and UsageError where QEMU does not emulate the machine's CPU.
+    """
+    recipe, release = machine.recipe(), machine.kernel.release
+    cpus = "1 CPU" if machine.cpus == 1 else f"{machine.cpus} CPUs"
+
+    def store_once(partial: Path) -> dict[str, object]:
+        cache.say(f"exact: booting {release} once, to store it")
+        with scratch() as folder:
+            store(machine, folder / "state", limits)
+            size = (folder / "state").stat().st_size >> 20
+            with room_in_cache(f"a stored machine of {size} MB", cache.folder):
+                shutil.copyfile(folder / "state", partial / "state")
+        return {"what": f"{release} {cpus} {machine.knobs}".rstrip()}
+
+    used: list[Path] = []
+    try:
+        stored = cache.entry("snapshot", recipe, store_once)
+        used.append(stored)
+        entry = symbols_entry(cache, machine, stored / "state")
+        used.append(entry)
+        version = (entry / "version").read_text(encoding="utf-8").strip()
+        symbols = read_symbols(entry / "symbols")
+    except (RunError, ValueError):
+        _blame_cache(machine, *used)
+        raise
+    return ExactGuest(machine, symbols, version, stored / "state", recipe)
+
+
+def symbols_entry(
+    cache: Cache, machine: EmulatedMachine, stored: Path,
+    steps: Order = (), files: Mapping[str, bytes] | None = None,
+) -> Path:  # fmt: skip
+    """The folder with `symbols` and `version` of a stored machine, after `steps` that load modules.
+
+    No cell reads them itself: half a second of an emulated CPU, and the same each time. Raises
+    RunError.
+    """
+
+    def read_once(partial: Path) -> dict[str, object]:
+        with scratch() as folder:
+            boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
+            for name in ("symbols", "version"):
+                shutil.copyfile(folder / name, partial / name)
+        words = [word for step in steps for word in step]
+        return {"what": " ".join([machine.kernel.release, *words])}
+
+    digests = {path: digest(data) for path, data in (files or {}).items()}
+    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": digests}
+    return cache.entry("symbols", recipe, read_once)
+
+
+def guest_for(
+    cache: Path, base: ExactGuest, path: TransportPath, knob: Knob = NOTHING,
+    say: Say = lambda _: None, note: Say | None = None,
+) -> ExactGuest:  # fmt: skip
+    """The guest in which cells of a transport with a knob are counted; `base` has neither.
+
+    Raises RunError, and LackingError where this kernel cannot give what they need.
+    """
+    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
+        kernel = base.machine.kernel
+        theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
+        needed = module_files(cached, sources, kernel, theirs, every_module())
+        needed += module_files(cached, sources, kernel, knob.modules, module_names())
+        files = lean_modules(needed)
+        load: Order = [("run", KNOB, "load", *files)] if needed else []
+        programs, image = (
+            {place: file for name in names
+             for place, file in program_files(cached, sources, name).items()}
+            for names in ((*knob.programs, *path.programs), knob.image)
+        )  # fmt: skip
+        files |= {place: file.read_bytes() for place, file in programs.items()}
+        guest = base
+        if knob.command_line or knob.cpu or image:
+            cpu = cpu_option(knob.cpu) if knob.cpu else base.machine.cpu
+            machine = replace(base.machine, knobs=knob.command_line, image=image, cpu=cpu)
+            guest = ready_guest(cached, machine)
+        steps = [*load, *knob.steps]
+        if any(KNOB in step for step in steps):
+            files[KNOB] = strip_elf(KNOB_PROGRAM.read_bytes())
+        if load:
+            entry = symbols_entry(cached, guest.machine, guest.stored, load, files)
+            guest = replace(guest, symbols=read_symbols(entry / "symbols"))
+    if knob.text:
+        files[TEXT] = knob.text.encode()
+    digests = {place: digest(data) for place, data in files.items()}
+    recipe = guest.recipe | {"files": digests}
+    return replace(guest, files=files, recipe=recipe, steps=steps, knob=knob)
+
+
+def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
+    """Path in the guest → kernel module, without its signature and its types (BTF).
+
+    An emulated CPU takes longer to check and to read these than to do all else at loading.
+    """
+    if not modules:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="pathcost-modules-") as name:
+        copies = [Path(shutil.copy(module, name)) for module in modules]
+        words = ["strip", "--strip-debug", "--remove-section=.BTF", *map(str, copies)]
+        run(words, "strip the kernel's modules")
+        return {f"/modules/{copy.name}": copy.read_bytes() for copy in copies}
+
+
+def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
+    """A program and all that it loads: path in the guest → file. Raises RunError."""
+    package, path = PROGRAMS[name]
+
+    def build(partial: Path) -> dict[str, object]:
+        packages, versions = sources.archive(TRIXIE).fetch([package], f"exact: {package}")
+        with cache.scratch("tools-packages") as root:
+            unpack(packages, root)
+            needed = _closure(root, path)
+            for file in needed:
+                target = partial / "root" / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / file, target)
+        return {"packages": versions, "needed": needed, "what": name}
+
+    entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
+    program, *libraries = read_manifest(entry)["needed"]
+    root = entry / "root"
+    return {
+        f"/{LOADER}": root / LIBRARIES / Path(LOADER).name,
+        f"/{name}": root / program,
+        **{f"/{library}": root / library for library in libraries},
+    }
+
+
+def _closure(root: Path, program: str) -> list[str]:
+    """A program and the libraries that its own loader finds for it, as paths below `root`."""
+    libraries = root / LIBRARIES
+    loader = libraries / Path(LOADER).name
+    listing = [loader, "--library-path", libraries, "--list", root / program]
+    done = attempt([str(word) for word in listing])
+    if done.returncode != 0:
+        raise RunError(f"{program} does not load: {done.stderr.strip()}")
+    paths = re.findall(r"=> (\S+) \(", done.stdout)
+    inside = {f"{LIBRARIES}/{Path(path).name}" for path in paths if str(root) in path}
+    return [program, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
+
+
+def _blame_cache(machine: EmulatedMachine, *used: Path) -> None:
+    blame_cache(machine.qemu.root, machine.kernel.file, *machine.image.values(), *used)
+
+
+@contextmanager
+def room_in_cache(what: str, folder: Path) -> Iterator[None]:
+    """Raises RunError where `what` cannot be written to the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot keep {what} in {folder}: {error.strerror}; make room there, or set "
+            "PATHCOST_CACHE to another folder"
+        ) from error
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder to which the recorder may write; it is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
+        yield Path(name)

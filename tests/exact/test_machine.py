@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real boots: counts repeat, instruction by instruction, and conserve; failures are sentences."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from runners.cell import CellRun
+from runners.exact import guest, machine
+from runners.exact.cells import iterations_of, order
+from runners.exact.count import follow_payload, measure
+from runners.exact.digest import describe, steady_lines
+from runners.exact.guest import BOOTS, CONSOLE, FIRST_PROGRAM, ExactGuest, ready_guest
+from runners.exact.machine import BOOT_LIMITS, LIMITS, READY, EmulatedMachine
+from runners.guest.cache import Cache
+from runners.guest.errors import HangError
+from runners.guest.initramfs import strip_elf
+from runners.process import RunError
+from tests.exact.conftest import cell_run
+
+
+@contextmanager
+def two_busy_processes() -> Iterator[None]:
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def conserved(guest: ExactGuest, run: CellRun) -> tuple[set[str], str]:
+    """The tasks of the steady iteration, and its call tree."""
+    window, result, _ = measure(guest, run)
+    described = describe(run.cell, window, result, guest.knob)
+    assert described["valid"], described["checks"]
+    assert window.iterations == iterations_of(run.cell) - 1
+    assert window.total.steps.total() == window.counted
+    assert result["client"]["sent_messages"] == iterations_of(run.cell)
+    tasks = {window.tree.path(node)[0] for node in window.steady.counts.steps}
+    return tasks, "".join(steady_lines(window))
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize(
+    ("transport", "scheduler"),
+    [*product(("unix", "tcp"), ("fifo", "other")), ("udp", "fifo"), ("shm", "fifo")],
+)
+def test_a_cell_conserves(exact_guest: ExactGuest, transport: str, scheduler: str) -> None:
+    # Both processes do the same work, and nobody else does any of theirs in the steady round trip.
+    tasks, _ = conserved(exact_guest, cell_run(transport, sched=scheduler))
+    assert tasks == {"client", "server"}
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize(
+    ("pattern", "wait"), [("stream", "block"), ("connect", "block"), ("pingpong", "epoll")]
+)
+def test_a_cell_of_another_pattern_or_wait_conserves(
+    exact_guest: ExactGuest, pattern: str, wait: str
+) -> None:
+    conserved(exact_guest, cell_run(pattern=pattern, wait=wait))
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_cell_on_two_cpus_conserves_and_repeats(
+    two_cpu_guest: ExactGuest, transport: str
+) -> None:
+    run = cell_run(transport, "cross-cpu")
+    tasks, steady = conserved(two_cpu_guest, run)
+    assert tasks == {"client", "server", "swapper/0", "swapper/1"}
+    assert conserved(two_cpu_guest, run) == (tasks, steady)
+
+
+@pytest.mark.emulated
+def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
+    exact_guest: ExactGuest,
+) -> None:
+    run = cell_run("tcp", sched="other")
+    with two_busy_processes():
+        records = {measure(exact_guest, run, fresh=True)[2] for _ in range(2)}
+    records.add(measure(exact_guest, run)[2])
+    assert len(records) == 1
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_payload_copied_in_and_out_is_messages_times_size(
+    exact_guest: ExactGuest, transport: str
+) -> None:
+    payload = follow_payload(exact_guest, cell_run(transport))
+    assert payload.copied["in"] == payload.copied["out"] == 46 * 64
+    assert payload.copiers.total() == payload.copied.total()
+    # Each copied byte is loaded once and stored once, beside all else.
+    for traffic in (payload.loaded, payload.stored):
+        assert all(traffic[name] >= size for name, size in payload.copiers.items())
+        assert traffic.total() > 10 * payload.copied.total()
+
+
+@pytest.mark.emulated
+def test_a_kernel_that_does_not_boot_is_a_sentence_with_its_console(
+    exact_guest: ExactGuest, tmp_path: Path
+) -> None:
+    broken = replace(exact_guest.machine, knobs="init=/absent rdinit=/absent")
+    with pytest.raises(RunError, match="panicked") as caught:
+        machine.boot(broken, order(cell_run()), tmp_path, exact_guest.plugin)
+    assert caught.value.console
+
+
+@pytest.mark.emulated
+def test_a_kernel_that_prints_nothing_is_not_waited_for(
+    exact_guest: ExactGuest, tmp_path: Path
+) -> None:
+    with pytest.raises(HangError, match="printed nothing"):
+        machine.store(exact_guest.machine, tmp_path / "state", replace(LIMITS, first_line=0.2))
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.emulated
+@pytest.mark.root
+def test_a_full_disk_while_the_machine_is_stored_is_a_sentence(
+    exact_guest: ExactGuest, small_disk: Path
+) -> None:
+    (small_disk / "filler").write_bytes(bytes(100 << 20))
+    with pytest.raises(RunError, match=r"could not store the machine .*No space left on device"):
+        machine.store(exact_guest.machine, small_disk / "state")
+
+
+@pytest.mark.emulated
+def test_a_recorder_for_another_plugin_api_is_a_sentence(
+    exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, newer = tmp_path / "newer.c", tmp_path / "newer.so"
+    source.write_text(
+        "int qemu_plugin_version = 99;\nint qemu_plugin_install(void) { return 0; }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", newer, source], check=True)
+    monkeypatch.setattr(machine, "PLUGIN", newer)
+    with pytest.raises(RunError, match=r"does not take the recorder: .*API version 99"):
+        machine.boot(exact_guest.machine, order(cell_run()), tmp_path, {}, exact_guest.stored)
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--transport", "pigeon"), "unknown transport"),
+        (("--transport", "pipe", "--pattern", "connect"), "connects many times, and pipe is"),
+    ],
+)
+def test_what_the_workload_refuses_is_its_own_sentence(
+    exact_guest: ExactGuest, tmp_path: Path, words: tuple[str, ...], error: str
+) -> None:
+    *setup, workload = order(cell_run())
+    steps = [*setup, (*workload, *words)]
+    with pytest.raises(RunError, match=error):
+        machine.boot(exact_guest.machine, steps, tmp_path, exact_guest.plugin, exact_guest.stored)
+
+
+@pytest.mark.emulated
+def test_a_recorder_that_cannot_write_is_a_sentence(exact_guest: ExactGuest) -> None:
+    steps, stored, full = order(cell_run()), exact_guest.stored, Path("/dev/full")
+    with pytest.raises(RunError, match="cannot write /dev/full/trace"):
+        machine.boot(exact_guest.machine, steps, full, exact_guest.plugin, stored)
+
+
+@pytest.mark.slow
+def test_a_bare_program_runs_and_does_not_know_where_it_was_built(tmp_path: Path) -> None:
+    programs = set()
+    for name in ("here", "somewhere-else"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "a.c").write_text("int main(void) { return 42; }\n")
+        subprocess.run(["gcc", "-g", "-O2", "-static", "-o", "a", "a.c"], cwd=folder, check=True)
+        program = folder / "a"
+        program.write_bytes(strip_elf(program.read_bytes()))
+        assert subprocess.run([program], check=False).returncode == 42
+        programs.add(program.read_bytes())
+    assert len(programs) == 1
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernel options of each boot. The first two boots hang, unless they have time."""
+    knobs: list[str] = []
+
+    def boot(_: Cache, made: EmulatedMachine, limits: Any = BOOT_LIMITS) -> str:
+        knobs.append(made.knobs)
+        if len(knobs) < len(BOOTS[:3]) and limits is BOOT_LIMITS:
+            raise HangError("the guest's kernel printed nothing in 120 s")
+        return "ready"
+
+    monkeypatch.setattr(guest, "_ready", boot)
+    monkeypatch.setattr(EmulatedMachine, "recipe", lambda made: {"knobs": made.knobs})
+    return knobs
+
+
+@pytest.mark.parametrize(
+    ("cpus", "console", "error", "boots"),
+    [
+        (2, [], "", list(BOOTS[:3])),  # the next word may shift the hang away
+        (1, ["starting"], "printed nothing in 120 s", [""]),
+        (1, ["starting", READY], "", ["", ""]),  # it is slow
+        (1, [FIRST_PROGRAM], "CONFIG_SERIAL_8250_CONSOLE", [""]),
+        (1, [CONSOLE, FIRST_PROGRAM], "printed nothing", [""]),
+    ],
+)
+def test_a_boot_that_hangs_is_tried_again_or_explained(
+    tried: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    cpus: int, console: list[str], error: str, boots: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(guest, "last_words", lambda _: console)
+    nothing = cast(Any, SimpleNamespace())
+    with Cache(tmp_path, lambda _: None) as cache:
+        if error:
+            with pytest.raises(HangError, match=error):
+                ready_guest(cache, EmulatedMachine(nothing, nothing, cpus=cpus))
+        else:
+            ready_guest(cache, EmulatedMachine(nothing, nothing, cpus=cpus))
+    assert tried == boots
