@@ -20,8 +20,8 @@ from analysis.drawing import Drawn
 from analysis.paths.export import exports
 from analysis.paths.figures import draw_exact, draw_profiles
 from analysis.paths.gate import UNTOLD
-from analysis.predict.report import show_watch
-from analysis.predict.what_if import show_what_if
+from analysis.predict.show import show_watch
+from analysis.predict.words import show_what_if
 from analysis.processes import in_process
 from analysis.raw.run import read_run
 from analysis.report import output

@@ -34,10 +34,6 @@ class Verdict(StrEnum):
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
     NOT_POSSIBLE = "not possible"
-    ALREADY = "already a Unix socket"
-
-
-UNTOLD = (Verdict.STREAM, Verdict.LARGE)
 
 
 class Limit(StrEnum):
@@ -109,9 +105,21 @@ class Prediction:
     verdict: Verdict
 
     @property
-    def told(self) -> bool:
+    def has_figures(self) -> bool:
         """Whether its figures mean something."""
-        return self.verdict not in UNTOLD
+        return self.verdict not in (Verdict.STREAM, Verdict.LARGE)
+
+    @property
+    def growth(self) -> Interval:
+        """Requests a second that it gains, if the client sends as fast as it gets answers."""
+        rate, now = self.observed.rate, self.observed.elapsed_us
+        ends = (self.elapsed.value, self.elapsed.low, self.elapsed.high)
+        return Interval(*(1e6 / max(1.0, now - less) - rate for less in ends))
+
+    @property
+    def core(self) -> Interval:
+        """The CPU time that is saved in a second, as a share of a core."""
+        return self.cpu * (self.observed.rate / 1e6)
 
 
 class Kind(StrEnum):

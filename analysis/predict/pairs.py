@@ -2,11 +2,9 @@
 """Makes pairs of the ends that --watch saw: which process talks to which, and how."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
-from analysis.raw.watch import End, Owner, Watched
+from analysis.raw.watch import End, Only, Owner, Watched
 
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
@@ -37,13 +35,13 @@ class Party:
         """The CPUs on which its processes may run; empty where that is not known."""
         return {cpu for owner in self.owners.values() for cpu in owner.allowed}
 
-    @cached_property
+    @property
     def sizes(self) -> Counter[int]:
         """Sends by the power of two below their bytes."""
-        found: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
         for end in self.ends:
-            found.update({int(size): count for size, count in end.sizes.items()})
-        return found
+            sizes.update({int(size): count for size, count in end.sizes.items()})
+        return sizes
 
     @property
     def per_turn(self) -> float:
@@ -56,10 +54,7 @@ class Party:
 
     @property
     def cpus(self) -> list[int]:
-        mask = 0
-        for end in self.ends:
-            mask |= end.cpus
-        return [cpu for cpu in range(64) if mask >> cpu & 1]
+        return [cpu for cpu in range(64) if any(end.cpus >> cpu & 1 for end in self.ends)]
 
 
 @dataclass(frozen=True)
@@ -75,12 +70,6 @@ class Pair:
     server: Party
     active_s: float
     seconds: float
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def connections(self) -> int:
-        """Connections that were used."""
-        return len(self.client.ends)
 
     @property
     def at_once(self) -> float:
@@ -160,95 +149,70 @@ class Pair:
 
 
 def pairs(watched: Watched) -> list[Pair]:
-    """The pairs that talked, the most requests first."""
-    found = {end_key(end): end for end in watched.ends if end.pid}
+    """Return the pairs that talked, the most requests first."""
+    ends = {end_key(end): end for end in watched.ends if end.pid}
     listening = {port for owner in watched.processes.values() for port in owner.listening}
-    groups: dict[tuple[object, ...], list[tuple[End, End]]] = {}
-    done: set[tuple[int, str, str]] = set()
-    for key, end in found.items():
-        mirror = (end.net, end.peer, end.own)
-        if key in done or mirror not in found:
+    groups: dict[tuple[str, ...], list[tuple[End, End]]] = {}
+    seen = set()
+    for (net, own, peer), end in ends.items():
+        seen.add((net, own, peer))
+        mirror = (net, peer, own)
+        if mirror not in ends or mirror in seen:
             continue
-        done |= {key, mirror}
-        client, server = order(end, found[mirror], listening)
-        place = place_of(client, server)
-        group = (client.family, place, name_of(watched, client), name_of(watched, server))
+        client, server = order(end, ends[mirror], listening)
+        place = server.path or client.path or f"socket {server.inode}"
+        group = (
+            client.family, server.own if server.family == "tcp" else place,
+            *(watched.owner(side.pid).comm or side.comm for side in (client, server)),
+        )  # fmt: skip
         groups.setdefault(group, []).append((client, server))
-    made = (_pair(watched, group, ends) for group, ends in groups.items())
-    talking = [pair for pair in made if _wanted(watched, pair) and _talked(pair)]
-    return sorted(talking, key=lambda pair: (-pair.requests, pair.place))
+    seconds = watched.seconds or 1e-9
+    made = []
+    for (family, place, *names), connections in groups.items():
+        client_, server_ = (
+            Party(name, {pid: watched.owner(pid) for pid in sorted({e.pid for e in side})}, side)
+            for name, side in zip(names, zip(*connections, strict=True), strict=True)
+        )
+        pair = Pair(family, place, client_, server_, watched.active_s or seconds, seconds)
+        if wanted(watched.only, pair) and pair.requests + pair.server.sum("turns") >= NOISE:
+            made.append(pair)
+    return sorted(made, key=lambda pair: (-pair.requests, pair.place))
 
 
 def unpaired(watched: Watched) -> int:
-    """Ends without their other end: of other machines, of the kernel, or behind a translation."""
-    found = {end_key(end) for end in watched.ends if end.pid}
-    return sum((net, peer, own) not in found for net, own, peer in found)
+    """Count ends without their other end: of other machines, or behind a translation."""
+    keys = {end_key(end) for end in watched.ends if end.pid}
+    return sum((net, peer, own) not in keys for net, own, peer in keys)
 
 
 def end_key(end: End) -> tuple[int, str, str]:
     return (end.net, end.own, end.peer)
 
 
+def port(end: End) -> int:
+    return int(end.own.rpartition(":")[2])
+
+
 def order(one: End, other: End, listening: set[int]) -> tuple[End, End]:
-    """The client's end, then the server's."""
-    for client, server in ((one, other), (other, one)):
+    """Return the client's end, then the server's."""
+    both = ((one, other), (other, one))
+    for client, server in both:
         if client.opened == "connected" or server.opened == "accepted":
             return client, server
-    if one.family == "unix":
-        for client, server in ((one, other), (other, one)):
-            if server.path and not client.path:
-                return client, server
-    else:
-        ports = [int(end.own.rpartition(":")[2]) for end in (one, other)]
-        known = [port in listening for port in ports]
-        if known[0] != known[1]:
-            return (one, other) if known[1] else (other, one)
-        if ports[0] != ports[1]:
-            return (one, other) if ports[1] < ports[0] else (other, one)
+    for client, server in both:
+        if one.family == "unix" and server.path and not client.path:
+            return client, server
+        if one.family == "tcp" and port(server) in listening and port(client) not in listening:
+            return client, server
+    if one.family == "tcp" and port(one) != port(other):
+        return (one, other) if port(other) < port(one) else (other, one)
     return (one, other) if one.turns >= other.turns else (other, one)
 
 
-def place_of(client: End, server: End) -> str:
-    if server.family == "tcp":
-        return server.own
-    return server.path or client.path or f"socket {server.inode}"
-
-
-def _pair(watched: Watched, group: tuple[object, ...], ends: Sequence[tuple[End, End]]) -> Pair:
-    family, place, *names = map(str, group)
-    client, server = (
-        _party(watched, name, side)
-        for name, side in zip(names, zip(*ends, strict=True), strict=True)
+def wanted(only: Only, pair: Pair) -> bool:
+    parties = (pair.client, pair.server)
+    pids = {pid for party in parties for pid in party.owners}
+    ports = {port(end) for party in parties for end in party.ends if pair.family == "tcp"}
+    return (not only.pids or not pids.isdisjoint(only.pids)) and (
+        not only.ports or not ports.isdisjoint(only.ports)
     )
-    seconds = watched.seconds or 1e-9
-    return Pair(family, place, client, server, watched.active_s or seconds, seconds)
-
-
-def name_of(watched: Watched, end: End) -> str:
-    """The name of its process; of the thread that used the end, where the process has ended."""
-    return watched.owner(end.pid).comm or end.comm
-
-
-def _party(watched: Watched, name: str, ends: tuple[End, ...]) -> Party:
-    pids = sorted({end.pid for end in ends})
-    return Party(name, {pid: watched.owner(pid) for pid in pids}, ends)
-
-
-def _talked(pair: Pair) -> bool:
-    return pair.requests + pair.server.sum("turns") >= NOISE
-
-
-def _wanted(watched: Watched, pair: Pair) -> bool:
-    only = watched.only
-    ports = (
-        {int(end.own.rpartition(":")[2]) for end in _ends(pair)} if pair.family == "tcp" else set()
-    )
-    return (
-        not only.pids
-        or any(pid in party.owners for pid in only.pids for party in (pair.client, pair.server))
-    ) and (not only.ports or bool(ports & set(only.ports)))
-
-
-def _ends(pair: Pair) -> Iterator[End]:
-    for party in (pair.client, pair.server):
-        yield from party.ends

@@ -1,33 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What --watch prints: a table of the pairs, and a prediction for each."""
+"""What `watch` prints and stores: pairs, and a prediction for each.
 
+prediction.json has every figure, watch.html the pairs and predictions as a page; the terminal gets
+the first of them.
+"""
+
+import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from analysis.predict.model import Prediction, observe, predict, read_fitted
+from markdown_it import MarkdownIt
+
+from analysis.predict.model import Interval, Prediction, Verdict, observe, predict, read_fitted
 from analysis.predict.pairs import Pair, pairs, unpaired
-from analysis.predict.prices import Prices
-from analysis.predict.words import advice, core, impossible, number, sentence, size
+from analysis.predict.prices import Prices, read_prices
+from analysis.predict.words import WIDTH, advice, figures, number, sentence, size, span, verdict_of
 from analysis.raw.record import read_object
 from analysis.raw.watch import Watched
-from analysis.wording import counted
+from analysis.report import output
+from analysis.wording import DASH, counted
+from probes.messages import RunError
 
-WATCH = "watch.json"
-MOST_ROWS, MOST_SENTENCES, WIDTH = 10, 4, 100
+WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
+STYLE = Path(output.__file__).with_name("templates") / "report.css"
+MOST_ROWS, MOST_SENTENCES = 10, 4
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
-Found = tuple[Pair, Prediction | None]
+Predicted = tuple[Pair, Prediction | None]
 
 
-def read_watch(folder: Path) -> Watched:
-    """Raises RunError."""
-    return read_object(folder / WATCH, Watched)
+def show_watch(folder: Path, priced: Path, how: str | None) -> None:
+    """Write both files, and print the table and the predictions. Raises RunError."""
+    watched = read_object(folder / WATCH, Watched)
+    predicted = predictions(watched, read_prices(priced))
+    text = json.dumps(document(watched, predicted), indent=1, ensure_ascii=False) + "\n"
+    page = watch_page(folder.resolve().name, watched, predicted)
+    output.write_all(folder, {PREDICTION: output.text(text), PAGE: output.text(page)})
+    if how == "json":
+        print(text, end="")
+    elif how == "quiet":
+        print(folder / PAGE)
+    elif predicted:
+        print("\n".join((*lines(watched, predicted), f"Report: {folder / PAGE}")))
+    if not predicted:
+        raise RunError(nothing(watched))
 
 
-def predictions(watched: Watched, prices: Prices) -> list[Found]:
-    """Each pair, with what it would gain over a Unix socket; None where it is one."""
+def predictions(watched: Watched, prices: Prices) -> list[Predicted]:
+    """Predict for each pair; None where nothing was requested."""
     fitted = read_fitted()
     return [
         (pair, predict(observe(pair, watched.idle_cpus), prices, fitted) if pair.requests else None)
@@ -36,7 +60,7 @@ def predictions(watched: Watched, prices: Prices) -> list[Found]:
 
 
 def nothing(watched: Watched) -> str:
-    """Why there is no pair."""
+    """Say why there is no pair."""
     if watched.only.ports:
         return f"no pair that talked uses port {watched.only.ports[0]}: choose another, or none."
     if watched.only.pids:
@@ -44,31 +68,36 @@ def nothing(watched: Watched) -> str:
     return "no two processes of this machine talked meanwhile over TCP or a Unix socket."
 
 
-def talking(found: Sequence[Found]) -> list[tuple[Pair, Prediction]]:
+def over_tcp(predicted: Sequence[Predicted]) -> list[tuple[Pair, Prediction]]:
     """The pairs over TCP, which could use a Unix socket instead."""
-    return [(pair, told) for pair, told in found if pair.family == "tcp" and told]
+    return [(pair, found) for pair, found in predicted if pair.family == "tcp" and found]
 
 
-def lines(watched: Watched, found: Sequence[Found]) -> Iterator[str]:
-    """At most 25 lines for a terminal."""
+# The terminal
+
+
+def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
+    """At most 25 lines."""
     yield cost_line(watched)
-    rows = [HEADS, *(row(pair) for pair, _ in found[:MOST_ROWS])]
-    widths = [max(len(line[column]) for line in rows) for column in range(len(HEADS))]
+    rows = [HEADS, *(row(pair) for pair, _ in predicted[:MOST_ROWS])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for line in rows:
         cells = [
             cell.ljust(width) if place < 3 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()
-    if len(found) > MOST_ROWS:
-        yield f"and {len(found) - MOST_ROWS} pairs with fewer requests (--json has all)"
-    for pair, prediction in talking(found)[:MOST_SENTENCES]:
-        text = f"{pair.client.comm} to {pair.place}: {sentence(pair, prediction)}."
-        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
-        if prediction.time.low > 0 and (known := advice(pair)):
-            yield from textwrap.wrap("; ".join(known), WIDTH, initial_indent="  ",
-                                     subsequent_indent="  ")[:2]  # fmt: skip
+    if len(predicted) > MOST_ROWS:
+        yield f"and {len(predicted) - MOST_ROWS} pairs with fewer requests (--json has all)"
+    for pair, prediction in over_tcp(predicted)[:MOST_SENTENCES]:
+        yield from textwrap.wrap(spoken(pair, prediction), WIDTH, subsequent_indent="  ")
+        if prediction.time.low > 0 and (known := "; ".join(advice(pair))):
+            yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
     yield from remarks(watched)
+
+
+def spoken(pair: Pair, prediction: Prediction) -> str:
+    return f"{pair.client.comm} to {pair.place}: {sentence(pair, prediction)}."
 
 
 def remarks(watched: Watched) -> Iterator[str]:
@@ -86,55 +115,50 @@ def remarks(watched: Watched) -> Iterator[str]:
 
 
 def cost_line(watched: Watched) -> str:
-    probes = watched.probes
+    probes, active = watched.probes, 100 * watched.active_s / max(watched.seconds, 1e-9)
     share = "unknown" if probes.share is None else f"{100 * probes.share:.2f} %"
-    counted = (
-        f"counted in {100 * watched.active_s / watched.seconds:.0f} % of the time"
-        if watched.sampled
-        else "every call counted"
-    )
+    calls = f"counted in {active:.0f} % of the time" if watched.sampled else "every call counted"
     return (
-        f"{watched.seconds:.1f} s, {counted}; the probes ran {probes.runs:,} times and took "
+        f"{watched.seconds:.1f} s, {calls}; the probes ran {probes.runs:,} times and took "
         f"{share} of the watched processes' CPU time"
     )
 
 
 def row(pair: Pair) -> tuple[str, ...]:
+    """The cells of HEADS."""
+    parties = (pair.client, pair.server)
     return (
-        who(pair.client.comm, list(pair.client.owners)),
-        who(pair.server.comm, list(pair.server.owners)),
+        *(_named(party.comm, list(party.owners)) for party in parties),
         pair.place if len(pair.place) <= 24 else f"…{pair.place[-23:]}",
         number(pair.rate),
-        f"{size(pair.client.per_turn)} / {size(pair.server.per_turn)}",
+        " / ".join(size(party.per_turn) for party in parties),
         number(pair.opened),
         number(pair.answer_us),
-        f"{number(min(99, pair.slept(pair.client)))} / {number(min(99, pair.slept(pair.server)))}",
-        ",".join(map(str, sorted({*pair.client.cpus, *pair.server.cpus}))),
-        " / ".join(
-            f"{100 * party.used('system_ms') / 1000 / pair.seconds:.0f} %"
-            for party in (pair.client, pair.server)
-        ),
+        " / ".join(number(min(99, pair.slept(party))) for party in parties),
+        ",".join(map(str, sorted({cpu for party in parties for cpu in party.cpus}))),
+        " / ".join(f"{party.used('system_ms') / 10 / pair.seconds:.0f} %" for party in parties),
     )
 
 
-def who(comm: str, pids: list[int]) -> str:
+def _named(comm: str, pids: list[int]) -> str:
     return f"{comm} {pids[0]}" if len(pids) == 1 else f"{comm} ({len(pids)} processes)"
 
 
-def document(watched: Watched, found: Sequence[Found]) -> dict[str, Any]:
-    """prediction.json, which --json prints."""
+# prediction.json
+
+
+def document(watched: Watched, predicted: Sequence[Predicted]) -> dict[str, Any]:
     return {
-        "seconds": watched.seconds,
-        "active_s": watched.active_s,
+        **watched.model_dump(include={"seconds", "active_s"}),
         "sampled": watched.sampled,
         "probes": watched.probes.model_dump(),
         "unpaired": unpaired(watched),
         "lost": watched.lost,
-        "pairs": [entry(pair, prediction) for pair, prediction in found],
+        "pairs": [entry(pair, prediction) for pair, prediction in predicted],
     }
 
 
-def entry(pair: Pair, found: Prediction | None) -> dict[str, Any]:
+def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
     sides = {
         name: {
             "comm": party.comm,
@@ -155,25 +179,99 @@ def entry(pair: Pair, found: Prediction | None) -> dict[str, Any]:
         "place": pair.place,
         "requests": pair.requests,
         "requests_per_s": round(pair.rate, 3),
-        "connections": pair.connections,
+        "connections": len(pair.client.ends),
         "opened_per_s": round(pair.opened, 3),
         "answer_us": round(pair.answer_us, 3),
         "work_us": round(pair.work_us, 3),
         "near": round(pair.near, 4),
         **sides,
-        "prediction": predicted(pair, found) if found and pair.family == "tcp" else None,
+        "prediction": prediction_of(pair, prediction),
     }
 
 
-def predicted(pair: Pair, found: Prediction) -> dict[str, Any]:
+def prediction_of(pair: Pair, prediction: Prediction | None) -> dict[str, Any] | None:
+    """The prediction; None of a pair that uses a Unix socket already."""
+    if prediction is None or pair.family != "tcp":
+        return None
     return {
-        "says": sentence(pair, found),
-        "verdict": "not possible" if impossible(pair) else str(found.verdict),
-        "limit": str(found.limit),
-        "time_us": asdict(found.time),
-        "elapsed_us": asdict(found.elapsed),
-        "cpu_us": asdict(found.cpu),
-        "core_at_this_rate": asdict(core(found)),
+        "says": sentence(pair, prediction),
+        "verdict": verdict_of(pair, prediction),
+        "limit": str(prediction.limit),
+        "elapsed_us": asdict(prediction.elapsed),
+        **figures(prediction),
         "advice": advice(pair),
-        "observed": asdict(found.observed),
     }
+
+
+# watch.html
+
+
+def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> str:
+    """Make the page of a run's folder of this name; it needs no network."""
+    heads = [
+        *("client", "server", "at", "requests/s", "bytes, request / answer", "opened/s"),
+        *("µs to the answer", "sleeps a request, client / server", "CPUs"),
+        "in the kernel, client / server",
+    ]
+    unseen = [*remarks(watched), "What messages hold: only their sizes are read."]
+    if watched.sampled:
+        unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
+    unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
+    gains, texts = [], []
+    for pair, prediction in over_tcp(predicted):
+        known = advice(pair) if prediction.verdict is Verdict.GAIN else []
+        texts.append((plain(spoken(pair, prediction)), *known))
+        changes, limit = (DASH, DASH, DASH), verdict_of(pair, prediction)
+        if prediction.has_figures and pair.share_a_folder:
+            even = prediction.verdict is Verdict.NONE
+            changes = (
+                change_text(prediction.time, even),
+                change_text(prediction.cpu),
+                change_text(prediction.growth * -1, even, unit=""),
+            )
+            limit = str(prediction.limit)
+        ends = f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
+        gains.append((ends, number(pair.rate), f"{number(pair.answer_us)} µs", *changes, limit))
+    first = "No pair talks over TCP." if predicted else nothing(watched)
+    parts = [f"# {texts[0][0] if texts else plain(first)}", f"{plain(cost_line(watched))}."]
+    if gains:
+        columns = ("pair", "requests/s", "to the answer", "time, 90 % interval")
+        parts += [
+            "## What a Unix socket would save, for each request",
+            table(
+                (*columns, "CPU time, 90 % interval", "requests/s at most", "what limits them"),
+                gains,
+            ),
+            *("- " + "\\\n  ".join(text) for text in texts),
+            "Prices of the C workload on this machine times what was observed; the interval is "
+            "what 90 of 100 measured cases of its kind were, as multiples of their prediction "
+            "(`docs/predicting.md`). To make this page again:",
+            f"    python -m analysis --watch reports/{name}",
+        ]
+    parts += ["## Who talks to whom", table(heads, [row(pair) for pair, _ in predicted])]
+    parts += ["### What was not seen", *(f"- {plain(text)}" for text in unseen)]
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render("\n\n".join(parts))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>pathcost: '
+        f"{escape(name)}</title>\n<style>{STYLE.read_text(encoding='utf-8')}</style></head>\n"
+        f"<body><main>\n{body}</main></body></html>\n"
+    )
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    texts = [heads, ["---"] * len(heads), *([plain(cell) for cell in line] for line in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in texts)
+
+
+def plain(text: str) -> str:
+    """Escape all that Markdown would read; names come from other processes."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+
+
+def change_text(less: Interval, even: bool = False, unit: str = "µs") -> str:
+    """Write `18 to 27 µs less`; `even`: there is no measurable gain."""
+    low, high = sorted((less.low, less.high))
+    if even or low <= 0 <= high:
+        return "not measurable"
+    return f"{span(less if low > 0 else less * -1, unit)} {'less' if low > 0 else 'more'}"

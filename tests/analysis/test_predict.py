@@ -24,8 +24,7 @@ from analysis.predict.model import (
 )
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
-from analysis.predict.what_if import Described, measuring
-from analysis.predict.words import change
+from analysis.predict.words import Described, change
 from analysis.raw.watch import PriceList, Watched
 from runners import options
 
@@ -122,7 +121,7 @@ def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
     other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
     people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}
     (pair,) = made(*TALK, *other, processes=people)
-    assert (pair.connections, pair.requests, list(pair.server.owners)) == (2, 20, [2, 3])
+    assert (len(pair.client.ends), pair.requests, list(pair.server.owners)) == (2, 20, [2, 3])
 
 
 def test_the_same_addresses_in_two_namespaces_are_two_connections() -> None:
@@ -347,7 +346,7 @@ def test_a_page_of_pairs_that_use_unix_sockets_already_predicts_nothing(tmp_path
 )
 def test_what_if_names_the_command_that_measures_it(rate: float, connect: bool, words: str) -> None:
     described = Described(rate=rate, size=2048, work_us=5000, clients=20, connect=connect)
-    command = measuring(described).removeprefix("./runners/run.sh ")
+    command = described.command.removeprefix("./runners/run.sh ")
     assert bool(command) == bool(words)
     assert words in command
     if command:
