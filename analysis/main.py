@@ -2,10 +2,8 @@
 """Make the report of a stored run (again), or compare stored runs."""
 
 import argparse
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -58,17 +56,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return exit_status(lambda: _run(arguments))
+    return exit_status(lambda: carry_out(arguments))
 
 
-def _run(arguments: list[str] | None) -> int:
+def carry_out(arguments: list[str] | None) -> int:
+    """Do what the command line says: the exit status. Raises UsageError, RunError."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.first_answer is not None:
-        show_first_answer(options.first_answer, options.answer_to)
-        # run.sh starts us before RUN_DIR is whole, and says so by a line: by then all is imported.
-        if options.run_dir is None or not sys.stdin.readline():
-            return 0
     if options.watch is not None:
         show_watch(options.watch, options.prices or options.watch, options.show)
         return 0
@@ -121,12 +115,9 @@ def _parser() -> Parser:
     add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
     add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
     add("--allowance", metavar="N", help="of --diff: judge exact round trips; may grow by N or N%%")
-    # run.sh calls this while guests still count: the folder has this machine's times only.
     add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")
     add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
     add("--what-if", type=folder, help=argparse.SUPPRESS)
-    add("--first-answer", type=folder, help=argparse.SUPPRESS)
-    add("--answer-to", type=int, help=argparse.SUPPRESS)
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
         ("full", "print the whole ledger, with every source"),
@@ -161,14 +152,13 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
     return analysis
 
 
-def show_first_answer(run: Path, descriptor: int | None = None) -> None:
-    """Print what the times say already, if they do, or write it to a pipe and close that."""
-    answer = None
+def first_answer(run: Path) -> str:
+    """Say what the times of an unfinished run decide already; empty where they decide nothing."""
     with suppress(SentenceError):
         answer = Figures(read_run(run)).answer
-    with os.fdopen(descriptor, "w", encoding="utf-8") if descriptor else nullcontext() as pipe:
         if answer and len(answer.names) > 1 and answer.decision:
-            print(f"{answer.decision} Counts follow.", file=pipe)
+            return f"{answer.decision} Counts follow."
+    return ""
 
 
 class Drawing:

@@ -21,6 +21,8 @@ class SentenceError(Exception):
     `console` has the last lines of a machine's console, which are shown below it.
     """
 
+    status = 1  # the exit status
+
     def __init__(self, sentence: object = "", console: Sequence[str] = ()) -> None:
         super().__init__(sentence)
         self.console = tuple(console)
@@ -30,11 +32,13 @@ class SentenceError(Exception):
 
 
 class UsageError(SentenceError):
-    """The request is impossible: exit status 2."""
+    """The request is impossible."""
+
+    status = 2
 
 
 class RunError(SentenceError):
-    """Something failed: exit status 1."""
+    """Something failed."""
 
 
 def shown(value: object) -> str:
@@ -76,16 +80,14 @@ def failure(error: OSError) -> str:
 
 
 def open_streams() -> None:
-    """Open what the shell closed, or files of ours would take its number. Raises SentenceError."""
+    """Open what the shell closed, or files of ours would take its number."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    if sys.stdout is None:
-        raise SentenceError("standard output is closed: send it to /dev/null, or to a reader.")
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no locale has to know every character of ours
             stream.reconfigure(errors="backslashreplace")
@@ -95,8 +97,10 @@ def open_streams() -> None:
 def reader_may_leave() -> Iterator[None]:
     """After `| head -1` nobody reads what is printed inside: that is no failure."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:  # rich ends the program where a pipe is broken
         if isinstance(end, SystemExit) and end.code != 1:
             raise
@@ -110,16 +114,17 @@ def drop_output() -> None:
 
 def exit_status(command: Callable[[], object]) -> int:
     """Run a command: its status if it returns one. An error of the user's is one sentence."""
+    status: object = 0
     try:
         open_streams()
         with reader_may_leave():
             status = command()
-    except KeyboardInterrupt:
-        complain("interrupted.")
+    except KeyboardInterrupt as interruption:
+        complain(str(interruption) or "interrupted; nothing was kept.")
         return 130
     except SentenceError as error:
         complain(error)
-        return 2 if isinstance(error, UsageError) else 1
+        return error.status
     except OSError as error:
         drop_output()
         complain(failure(error))

@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 
-from runners import cli
 from runners.host.root import CHANNEL
+from runners.process import SIGNALS, run_main
 
 if __name__ == "__main__":
     # All imports come first, while run.sh still holds signals back: Python would remember an
@@ -14,8 +14,8 @@ if __name__ == "__main__":
     if os.geteuid() == 0 and CHANNEL not in os.environ:
         from runners.host.root import main
     else:
-        from runners.main import main
-    status = cli.run_main(lambda: main(sys.argv[1:]))
-    for number in cli.SIGNALS:  # Python gives up its own handlers while it ends
+        from runners.cli import main
+    status = run_main(lambda: main(sys.argv[1:]))
+    for number in SIGNALS:  # Python gives up its own handlers while it ends
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)

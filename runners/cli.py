@@ -1,113 +1,599 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What our command lines share: the parser, signals, exit codes."""
+"""The command line of run.sh: its verbs, each verb's options, and the exit statuses."""
 
 import argparse
-import select
-import signal
-import sys
-from collections.abc import Callable
+import re
+from argparse import ArgumentTypeError
+from argparse import Namespace as Options
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import NoReturn
+from pathlib import Path
+from random import randrange
+from typing import Any, NamedTuple
 
-from probes.messages import SentenceError, complain, drop_output, failure, open_streams, shown
-from runners.process import UntoldError, UsageError
+from probes.messages import is_plain, shown
+from runners import cell, guest, show
+from runners.exact import knobs
+from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
+from runners.exact.gate import gate
+from runners.exact.kernel_tree import is_tree
+from runners.exact.run import exact
+from runners.guest.kernels import DEFAULT
+from runners.host.pairs import watch, what_if
+from runners.host.scripts import instruments, read_scripts
+from runners.process import DONE, Parser, UsageError, version
+from runners.programs import PROGRAMS
+from runners.run import diff, report, run
 
-DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
-STATUS = (
-    "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted; with --against "
-    "0 within\nthe allowance, 1 beyond it, 125 it cannot be told."
-)
 WIDTH = 100
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
+MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+MILLIONS = 100_000_000
+MOST_REPEATS = 10_000
+
+Kind = Callable[[str], Any]
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one sentence, not a page of usage. `prog` is a script's name."""
+def one_of(what: str, known: Iterable[str]) -> Kind:
+    """Read one of these words."""
+    known = tuple(known)
 
-    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
-        super().__init__(
-            prog,
-            usage,
-            description,
-            epilog,
-            formatter_class=_formatter,
-            allow_abbrev=False,
-            add_help=False,
-        )
-        if usage is None:  # a script with its own usage also lists its help in a group of its own
-            self.add_argument("-h", "--help", action="help", help="show this help and exit")
+    def read(word: str) -> str:
+        if word not in known:
+            near = get_close_matches(word, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}"
+            raise ArgumentTypeError(f"unknown {what} {shown(word)}: {hint}")
+        return word
 
-    def parse(self, argv: list[str]) -> argparse.Namespace:
-        """Parse all of `argv`. Raises UsageError."""
-        given, unread = self.parse_known_args(argv)
-        if unread:
-            name = shown(unread[0].partition("=")[0])[1:-1]
-            near = get_close_matches(name, self._option_string_actions, 1)
-            hint = f"did you mean {near[0]}?" if near else f"see ./runners/{self.prog} --help."
-            raise UsageError(f"unknown option {name}: {hint}")
-        return given
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see ./runners/{self.prog} --help).")
+    return read
 
 
-def run_main(work: Callable[[], int]) -> int:
-    """Do the work. Every way out has an exit status, and every failure one sentence."""
-    # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
-    for number in SIGNALS:
-        signal.signal(number, _interrupt)
+def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
+    """Read a list with commas, each entry once; the word `all` stands for `every`."""
+    every = tuple(every)
+
+    def read(text: str) -> tuple[Any, ...]:
+        if every and text == "all":
+            return every
+        return tuple(dict.fromkeys(kind(word.strip()) for word in text.split(",")))
+
+    return read
+
+
+def named(what: str, known: Iterable[str]) -> Kind:
+    """Read a list of these words, or all of them."""
+    known = tuple(known)
+    return several(one_of(what, known), known)
+
+
+def whole(least: int, most: int = MILLIONS, step: int = 1) -> Kind:
+    """Read a whole number between two bounds, a multiple of `step`."""
+
+    def read(word: str) -> int:
+        number = int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1
+        if not least <= number <= most or number % step:
+            kind = "an even" if step == 2 else "a whole"
+            raise ArgumentTypeError(f"{shown(word)} is not {kind} number from {least} to {most}")
+        return number
+
+    return read
+
+
+def number(least: float, most: float) -> Kind:
+    """Read a number between two bounds."""
+
+    def read(word: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", word) or not least <= float(word) <= most:
+            raise ArgumentTypeError(f"{shown(word)} is not a number from {least:g} to {most:g}")
+        return float(word)
+
+    return read
+
+
+def size(most: int = cell.LARGEST) -> Kind:
+    """Read a number of bytes, such as 64, 4K or 1M."""
+
+    def read(word: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,9})([KM]?)", word.upper())
+        bytes_ = int(match[1]) * SUFFIXES[match[2]] if match and word.isascii() else 0
+        if not 1 <= bytes_ <= most:
+            limit = f"{most >> 20}M" if most >> 20 else f"{most >> 10}K"
+            raise ArgumentTypeError(f"{shown(word)} is no size from 1 to {limit}, such as 64 or 4K")
+        return bytes_
+
+    return read
+
+
+def duration(word: str) -> int:
+    """Read a time as whole microseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s)", word)
+    time = float(match[1]) * MICROSECONDS[match[2]] if match else 0.0
+    if time != round(time) or not 1 <= time <= cell.MOST_WORK:
+        raise ArgumentTypeError(f"{shown(word)} is no time from 1us to 1s: write 300us or 5ms")
+    return round(time)
+
+
+def text(word: str) -> str:
+    """Read a name that messages and files can hold."""
+    if not is_plain(word):
+        raise ArgumentTypeError(f"{shown(word)} is empty or has a control character")
+    return word
+
+
+def path(word: str) -> Path:
+    """Read the name of a file or a folder."""
+    return Path(text(word))
+
+
+def existing(word: str) -> Path:
+    """Read the name of a file or a folder that is there."""
+    if not path(word).exists():
+        raise ArgumentTypeError(f"there is no {shown(word)}")
+    return path(word)
+
+
+def kernel(word: str) -> str:
+    """Read a series or a release of Debian's kernels, or a bzImage."""
     try:
-        open_streams()
-        try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh holds them back until here
-            return work()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError as error:
-        return DONE if _reader_has_gone() else _complain(error, FAILED)
+        guest.check_name(text(word))
     except UsageError as error:
-        return _complain(error, IMPOSSIBLE)
-    except UntoldError as error:
-        return _complain(error, UNTOLD)
-    except SentenceError as error:
-        return _complain(error, FAILED)
-    except OSError as error:
-        return _complain(failure(error), FAILED)
-    except MemoryError:
-        return _complain("there is too little memory: raise its limit (ulimit -v).", FAILED)
-    except RuntimeError as error:
-        if "can't start new thread" not in str(error):
-            raise
-        return _complain("no thread can be started: raise their limit (ulimit -u).", FAILED)
-    except KeyboardInterrupt as interruption:
-        return _complain(str(interruption) or "interrupted; nothing was kept.", INTERRUPTED)
+        raise ArgumentTypeError(str(error)) from None
+    return word
 
 
-def _interrupt(*_: object) -> None:
-    """The first signal ends the run; a second must not keep it from clearing up."""
-    for number in SIGNALS:
-        signal.signal(number, _ignore)
-    raise KeyboardInterrupt
+def exact_kernel(word: str) -> str:
+    """Read a kernel, or the folder of a built kernel tree."""
+    return word if is_tree(text(word)) else kernel(word)
 
 
-def _ignore(*_: object) -> None:
-    """Unlike SIG_IGN it is not inherited by programs that are started meanwhile."""
+def base(word: str) -> str:
+    """Read a kernel, or the folder of a stored run."""
+    return word if (Path(text(word)) / "run.json").is_file() else exact_kernel(word)
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=WIDTH)
+def allowance(word: str) -> str:
+    """Read a number of instructions, or a part with %; the analysis judges by it."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", word):
+        raise ArgumentTypeError(f"{shown(word)} is neither a number nor a part such as 0.5%")
+    return word
 
 
-def _reader_has_gone() -> bool:
-    """Whether nobody reads our output any more, as after `| head -1`: poll(2) tells."""
-    output = select.poll()
-    output.register(sys.stdout, 0)
-    if not any(event & select.POLLERR for _, event in output.poll(0)):
-        return False
-    drop_output()
-    return True
+def knob(word: str) -> str:
+    """Read the name of a knob of runners/exact/knobs.toml."""
+    try:
+        knobs.find(word)
+    except KeyError:
+        return str(one_of("knob", knobs.described())(word))
+    return word
 
 
-def _complain(what: object, status: int) -> int:
-    complain(what)
-    return status
+def program(word: str) -> str:
+    """Read a program that is here, or a file of the user's own."""
+    if not word.endswith(".toml"):
+        return str(one_of("program", PROGRAMS)(word))
+    file = existing(word).absolute()
+    if file.stem in PROGRAMS:
+        raise ArgumentTypeError(f"{shown(word)} has the name of a program that is here")
+    return str(file)
+
+
+class Option(NamedTuple):
+    """An option of some verbs; without a `metavar` it is a switch.
+
+    A `default` is as a user writes it; () is an empty list. `needs` is another option and those of
+    its values with which this one has an effect.
+    """
+
+    verbs: str
+    flag: str
+    metavar: str
+    kind: Kind | None
+    default: str | tuple[()] | None
+    help: str
+    field: str = ""
+    needs: str = ""
+
+
+_listed = ", ".join
+COUNTED = "exact gate"
+MEASURED = f"run {COUNTED}"
+SENT, HOW, OUTPUT = "what is sent", "how", "output and set-up"
+# fmt: off
+OPTIONS: dict[str, tuple[Option, ...]] = {
+    SENT: (
+        Option(MEASURED, "--transports", "LIST", named("transport", cell.TRANSPORTS), "unix,tcp",
+               "send over these transports, or all (see run.sh list)"),
+        Option("run exact", "--patterns", "LIST", named("pattern", cell.PATTERNS), "pingpong",
+               "send in these patterns, or all (see run.sh list)"),
+        Option("gate", "--patterns", "LIST", named("pattern", WHOLE), "pingpong",
+               f"send in these patterns: {_listed(WHOLE)}"),
+        Option("run", "--sizes", "LIST", several(size()), "64",
+               "send messages of so many bytes, such as 64,4K,1M"),
+        Option(COUNTED, "--sizes", "LIST", several(size(LARGEST)), "64",
+               "send messages of so many bytes, such as 64,4K"),
+        Option("run", "--placements", "LIST", named("placement", cell.PLACEMENTS),
+               "same-cpu,cross-cpu", f"place both processes: {_listed(cell.PLACEMENTS)}"),
+        Option("exact", "--placements", "LIST", named("placement", CPUS), (),
+               f"place both processes: {_listed(CPUS)} (default: both; with --knob same-cpu)"),
+        Option("gate", "--placements", "LIST", named("placement", CPUS), "same-cpu",
+               f"place both processes: {_listed(CPUS)}"),
+        Option(MEASURED, "--wait", "LIST", named("way of waiting", cell.WAITS), "block",
+               f"wait for a message: {_listed(cell.WAITS)}", "waits"),
+        Option("run", "--sched", "LIST", named("scheduler", cell.SCHEDULERS), "other",
+               f"schedule both processes: {_listed(cell.SCHEDULERS)}", "scheds"),
+        Option("exact", "--sched", "LIST", named("scheduler", SCHEDULERS), (),
+               "schedule both processes: fifo, other (default: both; with --knob fifo)", "scheds"),
+        Option("gate", "--sched", "LIST", named("scheduler", SCHEDULERS), "fifo",
+               f"schedule both processes: {_listed(SCHEDULERS)}", "scheds"),
+        Option("run", "--topology", "LIST", named("topology", cell.TOPOLOGIES), "one",
+               f"join both processes by so many connections: {_listed(cell.TOPOLOGIES)}",
+               "topologies"),
+        Option("run exact", "--in-flight", "N", whole(1, cell.MOST_IN_FLIGHT),
+               str(cell.USUAL_IN_FLIGHT), "keep N messages in flight", needs="--patterns pipeline"),
+        Option("run exact", "--clients", "N", whole(1, cell.MOST_CLIENTS),
+               str(cell.USUAL_CLIENTS), "start N clients", needs="--patterns clients,paced"),
+        Option("run", "--rate", "N", whole(1, cell.MOST_RATE), str(cell.USUAL_RATE),
+               "send N requests a second in all", needs="--patterns paced"),
+        Option("run", "--work", "TIME", duration, None,
+               "let the server work 300us or 5ms for each request", needs="--patterns paced"),
+        Option("run", "--instruments", "LIST",
+               several(one_of("instrument", ("headline", "all", "kernel", *instruments(),
+                                             *read_scripts()))),
+               "headline", f"attach {_listed((*instruments(), 'kernel'))}, scripts, all"),
+        Option("exact", "--knob", "LIST", several(knob), (),
+               "also count with each of these knobs changed (see run.sh list)", "knobs"),
+        Option("what-if", "--rate", "N", number(0.001, 1e8), "1000",
+               "the requests a second of all clients"),
+        Option("what-if", "--size", "BYTES", size(), "64",
+               "the bytes of a request and of an answer"),
+        Option("what-if", "--work", "TIME", duration, None,
+               "what the server does for a request, such as 300us or 5ms (default: nothing)"),
+        Option("what-if", "--clients", "N", whole(1, 100_000), "1",
+               "the clients, each of which waits for its answer"),
+        Option("what-if", "--connect", "", None, None, "each request opens a connection"),
+    ),
+    HOW: (
+        Option("run", "--claims", "[LIST]", several(text), None,
+               "run what these claims or sources need, and no other cell; all without LIST"),
+        Option("run", "--program", "LIST", several(program, PROGRAMS), (),
+               "also run real programs of run.sh list, all, or your own FILE.toml", "programs",
+               "--target auto,host"),
+        Option("run", "--target", "NAME", one_of("target", ("auto", "host", "guest")), "auto",
+               "measure on host, in guest (QEMU), or auto: both if needed"),
+        Option("run", "--kernel", "LIST", several(kernel, guest.SERIES), DEFAULT,
+               f"boot in guests: {_listed(guest.SERIES)}, all, bzImages", "kernels",
+               "--target auto,guest"),
+        Option("exact", "--kernel", "LIST", several(exact_kernel, guest.SERIES), DEFAULT,
+               f"count on {_listed(guest.SERIES)}, all, bzImages, trees", "kernels"),
+        Option("gate", "--kernel", "KERNEL", exact_kernel, None,
+               f"judge this kernel: {_listed(guest.SERIES)}, a bzImage, a tree", "kernel"),
+        Option("gate", "--against", "BASE", base, None,
+               "judge by this kernel, or by a stored run's"),
+        Option("gate", "--allowance", "N", allowance, "0",
+               "let a round trip grow by N instructions, or by N%%"),
+        Option("gate", "--bisect", "GOOD..BAD", text, None,
+               "find the commit that made a round trip longer, in the git tree --kernel"),
+        Option("run gate", "--messages", "N", whole(2, step=2), None,
+               "send N messages in each measurement window (default: by target)"),
+        Option("exact", "--messages", "N", whole(20, step=2), None,
+               f"send N messages in each measurement window (default: {MESSAGES})"),
+        Option("run", "--repeats", "N", whole(1, MOST_REPEATS), None,
+               "run each cell N times, interleaved (default: by target)"),
+        Option("run", "--seed", "N", whole(1), None,
+               "draw the order of cells from N (default: random; run.json keeps it)"),
+        Option("watch", "--pid", "LIST", several(whole(1, 1 << 22)), (),
+               "show only pairs of these processes"),
+        Option("watch", "--port", "LIST", several(whole(1, 65535)), (),
+               "show only pairs that use these TCP ports"),
+        Option("watch", "--limit", "PERCENT", number(0.01, 100), "1",
+               "let probes take so much of the CPU time of what they watch; 100 counts every call"),
+        Option("watch what-if", "--prices", "RUN", existing, None,
+               "take what messages cost from a stored run (default: measured once, then kept)"),
+        Option("list", "--probe", "NAME", one_of("probe", read_scripts()), None,
+               "print the script of a probe instead"),
+        Option("cache", "--clear", "", None, None, "remove all of it; the next run makes it again"),
+    ),
+    OUTPUT: (
+        Option("run exact gate watch diff", "--out", "DIR", path, None,
+               "write to DIR, new or empty (default: below reports/)"),
+        Option("run exact watch what-if report", "--json", "", None, None,
+               "print one JSON object (docs/json.md)", "show"),
+        Option("run exact gate diff report", "--quiet", "", None, None,
+               "print the report's path only", "show"),
+        Option("run exact report", "--full", "", None, None, "print the whole ledger", "show"),
+        Option("gate", "--ktap", "", None, None, "print the result as KTAP (docs/gate.md)", "show"),
+        Option("run exact", "--dry-run", "", None, None,
+               "show every cell in its order, and how long it takes; measure nothing"),
+        Option("run exact gate watch what-if diff report", "--no-install", "", None, None,
+               "name the packages that are missing instead of installing them"),
+    ),
+}
+# fmt: on
+
+
+class Verb(NamedTuple):
+    """`usage` has what follows the verb; `examples` are commands, each with what it does."""
+
+    summary: str
+    text: str
+    examples: tuple[tuple[str, str], ...]
+    usage: str = "[option …]"
+    root: bool = False
+    statuses: str = ""
+
+
+VERBS = {
+    "run": Verb(
+        "measure: counts and times of messages, and what explains them (without a verb, too)",
+        "Counts of kernel functions come from this kernel where it allows probes, else from a\n"
+        "guest under QEMU; times always from here. Without options: unix and tcp, 64-byte\n"
+        "ping-pong on one CPU and on two. LIST is one value, or several with commas between.",
+        (
+            ("run", "the main job, some 40 seconds once all is set up"),
+            (
+                "run --transports all --sizes 64,16K --target host",
+                "every transport, on this kernel",
+            ),
+            ("run --claims redis-documentation", "settle the claims of one source"),
+            ("run --program redis --dry-run", "what a run with a real program would do"),
+        ),
+        root=True,
+    ),
+    "exact": Verb(
+        "count every instruction of a message, in an emulated machine; needs no root",
+        "Nothing of this kernel takes part. A count is exact: it repeats, to the instruction.",
+        (
+            ("exact", "both transports, schedulers and placements"),
+            ("exact --sizes 64,4K --placements same-cpu", "two sizes, on one CPU"),
+            (
+                "exact --knob nft=10,mitigations=off",
+                "what ten firewall rules add, and what mitigations do",
+            ),
+            ("exact --kernel 5.10,6.12", "the same cells on two kernels"),
+        ),
+    ),
+    "gate": Verb(
+        "judge one kernel's round trips by another's, instruction by instruction",
+        "With --bisect, find the commit that made one longer: a commit that does not build or boot "
+        "is skipped.",
+        (
+            ("gate --kernel 6.12 --against 6.1", "is 6.12 longer than 6.1?"),
+            (
+                "gate --kernel ~/linux --against reports/base --ktap",
+                "a tree, by a stored exact run",
+            ),
+            ("gate --kernel 6.12 --against 6.1 --allowance 0.5%", "let it grow by half a percent"),
+            ("gate --kernel ~/linux --bisect v6.1..HEAD --transports tcp", "find the commit"),
+        ),
+        statuses="0 within the allowance, 1 beyond it, 125 it cannot be told",
+    ),
+    "watch": Verb(
+        "show who talks to whom on this machine, and what a Unix socket would save",
+        "It reads how much processes send and when, never what. Only its probes need root.",
+        (
+            ("watch", "all pairs of ten seconds"),
+            ("watch 60 --port 5432", "a minute of one server"),
+            ("watch --pid 4711 --json", "one process, for a program"),
+            ("watch --limit 100", "count every call, whatever it costs"),
+        ),
+        "[SECONDS] [option …]",
+        root=True,
+    ),
+    "what-if": Verb(
+        "predict what a Unix socket would save a client and a server like these; needs no root",
+        "It measures nothing of yours: what messages cost here is measured once, and kept.",
+        (
+            ("what-if", "1000 requests of 64 bytes a second"),
+            ("what-if --rate 20000 --size 4K", "more and larger ones"),
+            ("what-if --work 300us --clients 8", "a server that works for each"),
+            ("what-if --connect --json", "a connection for each request"),
+        ),
+    ),
+    "diff": Verb(
+        "compare two stored runs; needs no root",
+        "The comparison is a page of its own, beside B or in --out.",
+        (
+            ("diff reports/monday reports/tuesday", "what has changed since Monday"),
+            ("diff A B --out both", "write the page to a folder"),
+            ("diff A B --quiet", "print its path only"),
+            ("diff A B --no-install", "install nothing"),
+        ),
+        "A B [option …]",
+    ),
+    "report": Verb(
+        "make a stored run's report again, or pool the times of several runs; needs no root",
+        "With one RUN its report is made from its raw files. With several, the ratios of times are "
+        "given\nover all of them.",
+        (
+            ("report reports/monday", "after an update, or a change of a claim"),
+            ("report reports/monday --json", "print the answer as JSON"),
+            ("report reports/monday --quiet", "print the report's path only"),
+            ("report monday tuesday friday", "one ratio over three days"),
+        ),
+        "RUN … [option …]",
+    ),
+    "list": Verb(
+        "show every transport, pattern, placement, knob and program, and what is possible here",
+        "With --probe, print a probe as a script that runs alone.",
+        (
+            ("list", "all names that options take"),
+            ("list --probe copies", "the script that counts copies"),
+            ("list --probe copies > copies.bt", "keep it, to run or to change"),
+            ("list | grep tcp", "what is there of TCP"),
+        ),
+    ),
+    "preflight": Verb(
+        "show what this kernel allows, and what each lack costs",
+        "Each is found by trying, so it needs root, as the probes do.",
+        (
+            ("preflight", "which kinds of probes this kernel takes"),
+            ("preflight | grep NO", "what is missing"),
+            ("preflight | tail -1", "what follows from it"),
+            ("preflight --help", "this page"),
+        ),
+        root=True,
+    ),
+    "cache": Verb(
+        "show what is kept for later runs, or remove it",
+        "Kernels, guests, the Python environment: all of it can be made again.",
+        (
+            ("cache", "what it is, how much, and when it was last used"),
+            ("cache --clear", "remove all of it"),
+            ("cache | tail -3", "its size"),
+            ("cache --help", "this page"),
+        ),
+    ),
+}
+WORK: dict[str, Callable[[Options], int]] = {
+    "run": run,
+    "exact": exact,
+    "gate": gate,
+    "watch": watch,
+    "what-if": what_if,
+    "diff": diff,
+    "report": report,
+}
+SHOW: dict[str, Callable[[Options], None]] = {
+    "list": show.show_list,
+    "preflight": show.show_preflight,
+    "cache": show.show_cache,
+}
+# The names and values of arguments without a flag: verb → how argparse takes them.
+ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "watch": ("seconds", {"nargs": "?", "type": number(1, 3600), "default": 10.0,
+                          "metavar": "SECONDS", "help": "watch for so long (default: 10)"}),
+    "diff": ("runs", {"nargs": 2, "type": existing, "metavar": "RUN",
+                      "help": "the folders of two runs"}),
+    "report": ("runs", {"nargs": "+", "type": existing, "metavar": "RUN",
+                        "help": "the folder of a run"}),
+}  # fmt: skip
+
+
+def rows_of(verb: str) -> Iterator[tuple[str, Option]]:
+    """Each option of a verb, with the group that it is in."""
+    for group, options in OPTIONS.items():
+        yield from ((group, option) for option in options if verb in option.verbs.split())
+
+
+def field_of(option: Option) -> str:
+    """The field of Options that an option sets."""
+    return option.field or option.flag[2:].replace("-", "_")
+
+
+def build_parser(name: str) -> Parser:
+    """The parser of a verb, with its page of help."""
+    verb = VERBS[name]
+    sudo = "sudo " if verb.root else ""
+    width = max(len(command) for command, _ in verb.examples) + 2
+    examples = "".join(f"\n  run.sh {command:{width}}{text}" for command, text in verb.examples)
+    statuses = (
+        f"{verb.statuses or '0 done, 1 failed'}, 2 the request is impossible, 130 interrupted"
+    )
+    parser = Parser(
+        f"run.sh {name}",
+        f"{sudo}./runners/run.sh {name} {verb.usage}",
+        f"{verb.summary[0].upper()}{verb.summary[1:]}.\n\n{verb.text}",
+        f"examples:{examples}\n\nexit status: {statuses}",
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=24, width=WIDTH
+        ),
+        allow_abbrev=False,
+        add_help=False,
+    )
+    if name in ARGUMENTS:
+        field, how = ARGUMENTS[name]
+        parser.add_argument(field, **how)
+    groups = {title: parser.add_argument_group(title) for title in OPTIONS}
+    show = groups[OUTPUT].add_mutually_exclusive_group()
+    for title, option in rows_of(name):
+        field, flag, text = field_of(option), option.flag, option.help
+        if option.needs:
+            text += f", with {option.needs}"
+        if option.field == "show":
+            show.add_argument(flag, dest=field, action="store_const", const=flag, help=text)
+        elif not option.metavar:
+            groups[title].add_argument(flag, dest=field, action="store_true", help=text)
+        else:
+            optional: dict[str, Any] = {}
+            if option.metavar == "[LIST]":
+                optional = {"nargs": "?", "const": (), "metavar": "LIST"}
+            groups[title].add_argument(
+                flag,
+                dest=field,
+                type=option.kind or str,
+                default=option.default,
+                help=text + (f" (default: {option.default})" if option.default else ""),
+                **({"metavar": option.metavar} | optional),
+            )
+    groups[OUTPUT].add_argument("--help", "-h", action="help", help="show this help")
+    return parser
+
+
+def overview() -> str:
+    """What `run.sh --help` prints."""
+    verbs = "".join(f"\n  {name:11}{verb.summary}" for name, verb in VERBS.items())
+    return (
+        "usage: sudo ./runners/run.sh [VERB] [option …]\n\n"
+        "What does a message cost over a Unix socket and over TCP loopback, and why?\n\n"
+        f"verbs:{verbs}\n\n"
+        "./runners/run.sh VERB --help shows a verb's options and examples; --version the version."
+    )
+
+
+def parse(argv: list[str]) -> Options:
+    """Read the command line; without a verb it is one of `run`. Raises UsageError."""
+    verb, words = (argv[0], argv[1:]) if argv and argv[0] in VERBS else ("run", argv)
+    parser = build_parser(verb)
+    options, unread = parser.parse_known_args(words)
+    if unread:
+        word = unread[0].partition("=")[0]
+        near = get_close_matches(word, [*parser._option_string_actions, *VERBS], 1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        parser.error(f"unknown word {shown(word)}{hint}")
+    flags = [word.partition("=")[0] for word in words if word[:2] == "--"]
+    if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
+        raise UsageError(f"{twice} is there twice: leave one out.")
+    options.verb, options.given, options.argv = verb, frozenset(flags), argv
+    for _, option in rows_of(verb):
+        if option.flag in options.given and not has_effect(option, options):
+            raise UsageError(
+                f"{option.flag} has no effect: it needs {option.needs or 'no --claims'}."
+            )
+    if verb == "run" and options.seed is None:
+        options.seed = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
+    options.recorded = recorded(options)
+    return options
+
+
+def has_effect(option: Option, options: Options) -> bool:
+    """Whether an option changes what a verb does, beside the others."""
+    if option in OPTIONS[SENT] and getattr(options, "claims", None) is not None:
+        return False  # the claims choose the cells
+    if not option.needs:
+        return True
+    flag, values = option.needs.split()
+    needed = next(row for _, row in rows_of(options.verb) if row.flag == flag)
+    value = getattr(options, field_of(needed))
+    return bool({*values.split(",")} & ({value} if isinstance(value, str) else {*value}))
+
+
+def recorded(options: Options) -> dict[str, Any]:
+    """The options with an effect on what a run measures, by field, for run.json."""
+    return {"verb": options.verb} | {
+        field_of(option): getattr(options, field_of(option))
+        for group, option in rows_of(options.verb)
+        if group != OUTPUT and has_effect(option, options)
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Do what the command line says: the exit status. Raises UsageError, RunError."""
+    if argv == ["--version"] or argv[:1] in (["--help"], ["-h"]):
+        print(f"pathcost {version()}" if argv == ["--version"] else overview())
+        return DONE
+    options = parse(argv)
+    look = show.show_dry_run if "--dry-run" in options.given else SHOW.get(options.verb)
+    if look:
+        look(options)
+        return DONE
+    return WORK[options.verb](options)

@@ -4,6 +4,7 @@
 Each program dies with us and holds no more privilege than it needs.
 """
 
+import argparse
 import shutil
 import signal
 import socket
@@ -12,17 +13,21 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from probes.messages import RunError as RunError
 from probes.messages import UsageError as UsageError
+from probes.messages import exit_status
 
 REPOSITORY = Path(__file__).parent.parent
 PROJECT = REPOSITORY / "pyproject.toml"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
+DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
+STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
@@ -38,7 +43,36 @@ def version() -> str:
 
 
 class UntoldError(RunError):
-    """A gate cannot tell: exit status 125, which `git bisect run` takes for "skip this commit"."""
+    """A gate cannot tell; `git bisect run` takes its status for "skip this commit"."""
+
+    status = 125
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence, not a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.rstrip('.')} (see ./runners/{self.prog} --help).")
+
+
+def run_main(work: Callable[[], int]) -> int:
+    """Do the work. Every way out has an exit status, and every failure one sentence."""
+    # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh holds them back until here
+    return exit_status(work)
+
+
+def _interrupt(*_: object) -> None:
+    """The first signal ends the run; a second must not keep it from clearing up."""
+    for number in SIGNALS:
+        signal.signal(number, _ignore)
+    raise KeyboardInterrupt
+
+
+def _ignore(*_: object) -> None:
+    """Unlike SIG_IGN it is not inherited by programs that are started meanwhile."""
 
 
 def command(

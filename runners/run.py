@@ -1,91 +1,94 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One run: set-up, preflight, plan, targets, manifest, analysis."""
+"""The verb `run`: set-up, preflight, plan, each target, run.json, report.
+
+A target is this kernel (`host`), or a chosen kernel in a guest under QEMU (`guest`).
+"""
 
 import json
 import os
+import select
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tarfile
+import tempfile
+from argparse import Namespace as Options
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from probes.reasons import missing, reason
-from runners import guest, targets
-from runners.cell import Plan
+from runners import guest, show
+from runners.cell import Cell, CellRun, Pass, Plan
+from runners.checks.tools import try_tools
 from runners.exact import run as exact
-from runners.experiments import Experiments
+from runners.guest.boot import stored_guest
 from runners.guest.cache import Cache
 from runners.guest.qemu import stopping
 from runners.host import preflight
 from runners.host.root import Root
-from runners.options import Options
-from runners.plan.claims import ClaimsPlanner, planner_of
-from runners.plan.planner import OptionsPlanner, plans_of, targets_of
-from runners.plan.refusals import accept, refuse_cells
-from runners.process import RunError, attempt
-from runners.session import Session
-from runners.show import intention
-from runners.store import Manifest, RunFolder
+from runners.host.session import Session, analyse
+from runners.plan import (
+    GUEST_GIVEN,
+    ClaimsPlanner,
+    Missing,
+    OptionsPlanner,
+    planner_of,
+    plans_of,
+    refuse_cells,
+    targets_of,
+)
+from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, last_line
+from runners.programs.experiments import Experiments
+from runners.store import Manifest, RunFolder, place
 
-ANSWER_SECONDS = 10  # of a tool whose options claims name
-COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
+REPORTS = REPOSITORY / "reports"
+# What the collector needs beside the workload; in the guest all of it lies in one folder.
+PAYLOAD = ("runners", "probes")
+GUEST_NOBODY = "65534:65534"
+GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
+# A module that does not load costs its transport, which then reports what is missing.
+LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
+COLLECT = (
+    *("python3", "-B", "-m", "runners.host", "plan.json", "out", "--own-kernel"),
+    *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
+)
+# Some ten times what a guest takes on an idle machine: all instruments, and each cell run.
+GUEST_SECONDS, CELL_SECONDS = 600, 10
+SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
+GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
+NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
+Exact = tuple[list[dict[str, Any]], list[Missing]]
+"""The entries of `exact` and of `missing` in run.json."""
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What set-up and preflight found, and what each target will do."""
 
-    python: Path
     checks: list[preflight.Check]
     planner: OptionsPlanner
     plans: dict[str, Plan]
     experiments: Experiments
 
-
-def run(options: Options, argv: list[str]) -> int:
-    """The main job; its exit status is the analysis', which fails without figures.
-
-    Raises UsageError, RunError.
-    """
-    session, destination = Session(options), accept(options)
-    measure = measure_exactly if options.exact else measure_with_probes
-    python = measure(session, destination, argv)
-    again = f"the raw files are in {destination}; try again with python -m analysis {destination}."
-    try:
-        status = session.analyse(python, *session.report_of(destination))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; measured, but not analysed: {again}") from None
-    except RunError as error:
-        raise RunError(f"measured, but {str(error).rstrip('.')}: {again}") from None
-    if status != 0 and not (destination / "report.html").exists():
-        raise RunError(f"measured, but not analysed: {again}")
-    return status
+    @property
+    def emulated(self) -> bool:
+        """Whether this kernel's CPU is emulated."""
+        return preflight.emulated(self.checks)
 
 
-def compare(options: Options) -> int:
-    """Compare stored runs, or pool them: the exit status of the analysis."""
-    session = Session(options)
-    with session.progress.step("set-up"):
-        python = session.set_up("--analysis")
-    out = ["--out", str(options.out.resolve())] if options.out else []
-    what = "--diff" if options.diff else "--pool"
-    runs = [str(path.resolve()) for path in options.diff or options.pool]
-    return session.analyse(python, what, *runs, *out)
+@dataclass(frozen=True)
+class FinishedTarget:
+    """A target that has run: its entry in run.json, and what is missing from it."""
+
+    entry: dict[str, Any]
+    missing: list[Missing]
 
 
-def measure_exactly(session: Session, destination: Path, argv: list[str]) -> Path:
-    """Count the instructions of an emulated machine. This kernel and its probes take no part."""
-    with session.progress.step("set-up"):
-        python = session.set_up("--exact")
-    with session.scratch() as scratch:
-        exact.run(session, destination, scratch, argv)
-    return python
-
-
-def measure_with_probes(session: Session, destination: Path, argv: list[str]) -> Path:
-    """Everything that only one run at a time may do."""
+def run(options: Options) -> int:
+    """Measure, and make the report: the exit status. Raises UsageError, RunError."""
+    session, destination = Session(options), place(options.out, REPORTS)
     root = session.need_root()
     root.mounts()
     for name in root.lock():
@@ -93,101 +96,251 @@ def measure_with_probes(session: Session, destination: Path, argv: list[str]) ->
     with session.scratch() as scratch:
         folder = RunFolder(destination, scratch)
         prepared = prepare(session)
-        manifest = Manifest(session.options.effective(), argv)
+        manifest = Manifest(options.recorded, options.argv)
         parts = collect(session, prepared, root, folder, manifest)
         folder.commit(manifest.text(destination, session.progress.seconds, **parts))
-    return prepared.python
+    return session.report(destination)
+
+
+def diff(options: Options) -> int:
+    """Compare two stored runs: the exit status. Raises RunError."""
+    out = ["--out", str(options.out.resolve())] if options.out else []
+    return _analyse(options, "--diff", *map(str, options.runs), *out)
+
+
+def report(options: Options) -> int:
+    """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
+    runs = [str(run.resolve()) for run in options.runs]
+    return _analyse(options, *(["--pool", *runs] if len(runs) > 1 else runs))
+
+
+def _analyse(options: Options, *arguments: str) -> int:
+    session = Session(options)
+    with session.progress.step("set-up"):
+        session.set_up("--analysis")
+    return analyse(*arguments, *([options.show] if options.show else []))
 
 
 def prepare(session: Session) -> Prepared:
     """Packages, environment, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     with progress.step("set-up"):
-        python = session.set_up(*(["--claims"] if options.claims is not None else []))
+        session.set_up(*(["--claims"] if options.claims is not None else []))
     experiments = Experiments(options.programs, progress, session.invoker.cache)
     experiments.set_up(session.set_up)
-    planner = planner_of(options, lambda: python)
+    planner = planner_of(options)
     with progress.step("preflight"):
         checks = session.preflight()
-    probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
-    chosen = targets_of(options, planner, probe_level)
-    plans = plans_of(planner, chosen, probe_level, emulated=emulated)
+    probe_level = preflight.probe_level(checks)
+    targets = targets_of(options, planner, probe_level)
+    plans = plans_of(planner, targets, probe_level, emulated=preflight.emulated(checks))
     refuse_cells(plans.values())
     if "guest" in plans:
         with progress.step("set-up for the guest"):
             session.set_up("--guest")
-    progress.note(intention(options, planner, plans, checks))
+    progress.note(show.intention(options, planner, plans, checks))
     if "host" in plans and (met := preflight.on_loopback(checks)):
-        progress.note(f"on TCP's path, and in its figures: {met} (--preflight says more)")
-    return Prepared(python, checks, planner, plans, experiments)
+        progress.note(f"on TCP's path, and in its figures: {met} (run.sh preflight says more)")
+    return Prepared(checks, planner, plans, experiments)
 
 
 def collect(
     session: Session, prepared: Prepared, root: Root, folder: RunFolder, manifest: Manifest
 ) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
-    options, who, progress, raw = session.options, session.invoker, session.progress, folder.raw
-    done, lacks, counted, uncounted = [], list[Any](), list[Any](), list[Any]()
-    guests = targets.prepare_guests(options, who, progress) if "guest" in prepared.plans else []
-    if "host" in prepared.plans:
+    raw, plans = folder.raw, prepared.plans
+    done: list[FinishedTarget] = []
+    lacks: list[Missing] = []
+    counted: Exact = [], []
+    guests = prepare_guests(session) if "guest" in plans else []
+    if "host" in plans:
         done.append(run_on_host(session, prepared, root, raw))
         lacks = prepared.experiments.run(raw / "host", root)
     # Claims are settled by probes and times: exact mode is not among what they need.
-    if guests and options.claims is None:
-        so_far = manifest.text(folder.path, {}, targets=[target.entry for target in done])
-        with beside(exact_counting(session, prepared.python, folder, so_far)) as counting:
+    if guests and session.options.claims is None:
+        folder.write_manifest(manifest.text(folder.path, {}, targets=[t.entry for t in done]))
+        with in_thread(exact_counting(session, folder)) as counting:
             done += run_in_guests(session, prepared, guests, raw)
-        counted, uncounted = counting.result()
+        counted = counting.result()
     else:
         done += run_in_guests(session, prepared, guests, raw)
     checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [target.entry for target in done],
-        **({"exact": counted} if counted else {}),
+        **({"exact": counted[0]} if counted[0] else {}),
         "preflight": [asdict(check) for check in checks],
-        "missing": [*(lack for target in done for lack in target.missing), *lacks, *uncounted],
+        "missing": [*(lack for target in done for lack in target.missing), *lacks, *counted[1]],
     }
 
 
-def run_on_host(
-    session: Session, prepared: Prepared, root: Root, raw: Path
-) -> targets.FinishedTarget:
+def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> FinishedTarget:
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
-    checks, planner = prepared.checks, prepared.planner
-    probe_level, emulated = preflight.probe_level(checks), preflight.emulated(checks)
-    uncounted = planner.uncounted(
-        "host", prepared.plans["host"], probe_level, alone="guest" not in prepared.plans
-    )
-    where = (root, probe_level, raw, session.progress, uncounted)
-    done = targets.run_plan_on_host(prepared.plans["host"], *where, emulated=emulated)
+    planner, plan = prepared.planner, prepared.plans["host"]
+    probe_level = preflight.probe_level(prepared.checks)
+    alone = "guest" not in prepared.plans
+    lacks = planner.uncounted("host", plan, probe_level, alone=alone)
+    lacks += [NO_TIMES] if prepared.emulated else []
+    with session.progress.step("host: measuring"), tempfile.TemporaryFile() as complaints:
+        collector = root.start("collect", stderr=complaints.fileno())
+        with suppress(BrokenPipeError):
+            collector.stdin.write(plan.text().encode())
+            collector.stdin.close()
+        for line in lines(collector.stdout, SILENT_SECONDS):
+            follow(line, session.progress)
+        status, results = collector.wait()
+        if status != 0 or results is None:
+            raise RunError(last_line(complaints) or f"the collector ended with status {status}.")
+        shutil.copytree(results, raw / "host")
     if isinstance(planner, ClaimsPlanner):
         try_tools(planner.needs["tools"], raw / "host")
-    return done
+    accelerator = "tcg" if prepared.emulated else None
+    return finish(plan, raw / "host", "host", probe_level, accelerator, lacks)
+
+
+def lines(stream: IO[bytes], silence: float) -> Iterator[str]:
+    """Yield lines as they come. Raises RunError after so many seconds without one."""
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], silence)[0]:
+            raise RunError(f"the collector said nothing for {silence:.0f} s: was it stopped?")
+        data = os.read(stream.fileno(), 65536)
+        *complete, rest = (rest + data).split(b"\n")
+        yield from (line.decode(errors="replace") for line in complete)
+        if not data:
+            return
+
+
+def follow(line: str, progress: Progress) -> None:
+    """Show a collector's line `@progress DONE TOTAL TEXT`; ignore any other."""
+    if line.startswith("@progress "):
+        _, done, total, text = line.rstrip().split(" ", 3)
+        progress.count(int(done), int(total), text)
+
+
+def prepare_guests(session: Session) -> list[guest.Guest]:
+    """Prepare a guest for each kernel. Raises UsageError, RunError."""
+    options, progress = session.options, session.progress
+    storable = not options.given & GUEST_GIVEN  # a run that is likely to be repeated
+    with progress.step("guest: preparing"):
+        return [
+            guest.prepare(
+                session.invoker.cache, kernel, progress.say, note=progress.note,
+                transports=options.transports, storable=storable,
+            )
+            for kernel in options.kernels
+        ]  # fmt: skip
 
 
 def run_in_guests(
     session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
-) -> list[targets.FinishedTarget]:
-    """Carry out the guests' plan on each kernel."""
+) -> list[FinishedTarget]:
+    """Carry out the guests' plan on each kernel. Raises RunError."""
     if not guests:
         return []
-    uncounted = prepared.planner.uncounted(
-        "guest", prepared.plans["guest"], "function", alone=False
-    )
-    progress = session.progress
-    kept = Cache(session.invoker.cache, progress.say, progress.note)
-    return [
-        targets.run_plan_in_guest(prepared.plans["guest"], machine, raw, progress, uncounted, kept)
-        for machine in guests
-    ]
+    plan, progress = prepared.plans["guest"], session.progress
+    lacks = prepared.planner.uncounted("guest", plan, "function", alone=False)
+    cache = Cache(session.invoker.cache, progress.say, progress.note)
+    return [run_in_guest(plan, machine, raw, progress, lacks, cache) for machine in guests]
 
 
-Exact = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""The entries of `exact` and of `missing` in run.json."""
+def run_in_guest(
+    plan: Plan,
+    machine: guest.Guest,
+    raw: Path,
+    progress: Progress,
+    uncounted: Sequence[Missing] = (),
+    cache: Cache | None = None,
+) -> FinishedTarget:
+    """Carry out this plan on one kernel under QEMU. Raises RunError.
+
+    With a `cache` a storable guest is stored there with its probes attached, and the next run with
+    these scripts and transports starts from there.
+    """
+    out = raw / f"guest-{machine.release}"
+    first = waiting_plan(plan) if cache and machine.drivers else None
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
+        payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
+        order.write_text((first or plan).text(), encoding="utf-8")
+        modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
+        pack(payload, [(order, order.name), *modules])
+        command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT, *(["--wait"] if first else [])]
+        stored = keep(cache, machine, payload, command, progress) if cache and first else None
+        with progress.step(f"guest {machine.release}: measuring"):
+            machine.run(
+                payload,
+                out,
+                command,
+                timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
+                memory=GUEST_MEMORY,
+                on_line=lambda line: follow(line, progress),
+                late=plan.text().encode() if first else b"",
+                stored=stored,
+            )
+    return finish(plan, out, "guest", "function", machine.accelerator, uncounted)
+
+
+def keep(
+    cache: Cache, machine: guest.Guest, payload: Path, command: list[str], progress: Progress
+) -> Path | None:
+    """Store the guest; None where it cannot be stored, and then it boots."""
+    try:
+        with progress.step(f"guest {machine.release}: preparing"), cache:
+            return stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
+    except (RunError, OSError) as error:
+        progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
+        return None
+
+
+def waiting_plan(plan: Plan) -> Plan | None:
+    """Make the plan that a stored guest knows: the first scripts, and all transports.
+
+    None where nothing is attached first.
+    """
+    scripts = plan.passes[0].scripts
+    names = sorted({cell.transport for cell in plan.cells})
+    cells = [Cell(transport=name, pattern="", size=0, placement="") for name in names]
+    runs = tuple(CellRun(0, cell, 0) for cell in cells)
+    return Plan((Pass(scripts, runs),)) if scripts else None
+
+
+def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
+    """Write a guest's input: our sources, the workload, and these files with their names there."""
+    with tarfile.open(payload, "w") as tar:
+        for folder in PAYLOAD:
+            tar.add(REPOSITORY / folder, folder, filter=source_only)
+        for file, name in ((WORKLOAD, WORKLOAD.name), *files):
+            tar.add(file, name)
+
+
+def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave out what was built."""
+    return None if Path(entry.name).name in ("__pycache__", "build") else entry
+
+
+def finish(
+    plan: Plan,
+    out: Path,
+    kind: str,
+    probe_level: str,
+    accelerator: str | None,
+    uncounted: Sequence[Missing],
+) -> FinishedTarget:
+    """Read what a collector has left."""
+    environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
+    failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
+    entry = {
+        "folder": out.name,
+        "kind": kind,
+        "kernel": environment["kernel"],
+        "probe_level": probe_level,
+        "accelerator": accelerator,
+        "runs": plan.runs,
+    }
+    return FinishedTarget(entry, [lack | {"target": out.name} for lack in (*failed, *uncounted)])
 
 
 @contextmanager
-def beside(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
+def in_thread(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
     """Do `work` in a thread of its own meanwhile. What ends us early ends its QEMUs."""
     with ThreadPoolExecutor(1) as pool:
         try:
@@ -199,10 +352,8 @@ def beside(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
             raise
 
 
-def exact_counting(
-    session: Session, python: Path, folder: RunFolder, so_far: str
-) -> Callable[[], Exact]:
-    """The first answer, and the fast form of exact mode: counts do not mind what runs beside them.
+def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
+    """The first answer, and the fast form of exact mode: counts do not mind what runs meanwhile.
 
     Set-up asks root's process, so it does not run in the thread.
     """
@@ -214,39 +365,11 @@ def exact_counting(
         why = reason("exact-failed", said=str(error).rstrip("."))
         failed = [], [missing(["exact counts"], why)]
 
-    folder.write_manifest(so_far)
-    answer = session.first_answer(python, folder.path, *session.report_of(folder.destination))
-
     def work() -> Exact:
-        with answer:
-            if first := answer.read().strip():
-                session.progress.note(first)
+        from analysis.main import first_answer
+
+        if answer := first_answer(folder.path):
+            session.progress.note(answer)
         return failed or exact.run_fast(session, folder.raw)
 
     return work
-
-
-def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:
-    """Try which of these options each tool takes; tools.jsonl gets a line for each tool."""
-    rows = [_try_tool(name, options) for name, options in tools.items()]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (out / "tools.jsonl").write_text(text, encoding="utf-8")
-
-
-def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:
-    if shutil.which(name) is None:
-        why = f"{name} is not installed (apt-get install {name})"
-        return {"tool": name, "help": "", "options": {}, "error": why}
-    options = {}
-    for option in wanted:
-        printed = _printed_by([name, f"{option}=x" if option.startswith("--") else option])
-        options[option] = not any(word in printed.lower() for word in COMPLAINTS)
-    return {"tool": name, "help": _printed_by([name, "--help"]), "options": options, "error": None}
-
-
-def _printed_by(argv: list[str]) -> str:
-    try:
-        done = attempt(argv, timeout=ANSWER_SECONDS, env=os.environ | {"LC_ALL": "C"})
-    except OSError as error:
-        return str(error)
-    return done.stdout + done.stderr

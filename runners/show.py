@@ -1,68 +1,89 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What run.sh shows before or without measuring: its intention, --preflight, --list, --dry-run."""
+"""What run.sh shows and does not do: `list`, `preflight`, `cache`, --dry-run, a run's intention."""
 
 import textwrap
+import time
+from argparse import Namespace as Options
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from runners import cell as factors
-from runners import experiments
-from runners.cell import Plan
-from runners.cli import WIDTH
+from runners.cell import (
+    PATTERNS,
+    PLACEMENTS,
+    SCHEDULERS,
+    TOPOLOGIES,
+    TRANSPORTS,
+    WAITS,
+    Cell,
+    Plan,
+)
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
+from runners.guest.cache import hold
+from runners.guest.contents import foreign, kept, megabytes, total
 from runners.host import preflight
-from runners.host.scripts import instruments
-from runners.options import Options
-from runners.plan.claims import ClaimsPlanner, Needs, planner_of
-from runners.plan.planner import OptionsPlanner, plans_of, targets_of
-from runners.plan.refusals import accept, refuse_cells
-from runners.process import WORKLOAD, RunError
-from runners.session import Session
-from runners.show_cache import clear_cache, show_cache
+from runners.host.scripts import instruments, read_scripts
+from runners.host.session import Session
+from runners.plan import (
+    ClaimsPlanner,
+    OptionsPlanner,
+    planner_of,
+    plans_of,
+    refuse_cells,
+    targets_of,
+)
+from runners.process import WORKLOAD, RunError, UsageError
+from runners.programs import experiments
+from runners.store import invoker, place
 
-NAME_WIDTH = 18  # of what --list shows
+WIDTH, NAME_WIDTH = 100, 18
 # Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
 SECONDS_PER_MESSAGE = {"host": 17e-6, "guest": 150e-6}
 SECONDS_PER_CELL = {"host": 0.06, "guest": 0.7}
 SECONDS_PER_BYTE = {"host": 0.0, "guest": 45e-9}
 SECONDS_AROUND = {"host": 3, "guest": 25}
 SECONDS_OF_ANALYSIS = 10
+SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
+CACHE_COLUMNS = "{:20}{:52}{:>9}  {}"
 
 
 def show_preflight(options: Options) -> None:
-    """A table: what is there, what its lack costs, what to do."""
+    """Print a table: what is there, what its lack costs, what to do."""
     session = Session(options)
     try:
         if session.root:
             session.root.mounts()
     except RunError as error:
         print(f"pathcost: {error}")
-    found = session.preflight()
-    for check in [*found, preflight.kvm(session.invoker.cache)]:
+    checks = session.preflight()
+    for check in [*checks, preflight.kvm(session.invoker.cache)]:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
-    print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(found)]}.")
+    print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}.")
 
 
 def show_list(options: Options) -> None:
-    """Every name that an option takes, with half a line; where known, why it is impossible here."""
+    """Print every name that an option takes, or the script of a probe."""
+    if options.probe:
+        print(read_scripts()[options.probe][0].text, end="")
+        return
     impossible = impossible_here(Session(options))
     for title, names in (
-        ("transports", factors.TRANSPORTS),
-        ("patterns", factors.PATTERNS),
-        ("placements", factors.PLACEMENTS),
-        ("ways of waiting (--wait)", factors.WAITS),
-        ("schedulers (--sched)", factors.SCHEDULERS),
-        ("connections (--topology)", factors.TOPOLOGIES),
-        ("knobs of exact mode (--knob)", described()),
+        ("transports", TRANSPORTS),
+        ("patterns", PATTERNS),
+        ("placements", PLACEMENTS),
+        ("ways of waiting (--wait)", WAITS),
+        ("schedulers (--sched)", SCHEDULERS),
+        ("connections (--topology)", TOPOLOGIES),
+        ("knobs of exact (--knob)", described()),
         ("programs (--program)", experiments.described()),
     ):
         print(title)
-        for name, what in names.items():
+        for name, text in names.items():
             why = impossible.get((title.rstrip("s"), name))
-            _print_entry(name, f"{what} ({why})" if why else what)
+            _print_entry(name, f"{text} ({why})" if why else text)
     if not WORKLOAD.exists():
         print("What is possible here is known once the workload is built (./runners/setup.sh).")
 
@@ -83,9 +104,8 @@ def impossible_here(session: Session) -> dict[tuple[str, str], str]:
     """
     if not WORKLOAD.exists():
         return {}
-    listed = session.list_workload()
     elsewhere = {"transport": "; the guest has it: --target guest"}
-    rows = (line.split("\t") for line in listed.splitlines())
+    rows = (line.split("\t") for line in session.list_workload().splitlines())
     return {
         (kind, name): f"not here: {why}{elsewhere.get(kind, '')}"
         for kind, name, possible, why in rows
@@ -93,28 +113,63 @@ def impossible_here(session: Session) -> dict[tuple[str, str], str]:
     }
 
 
+def show_cache(options: Options) -> None:
+    """Print what is kept, what for, its size, its last use; or remove it."""
+    folder = invoker().cache.resolve()
+    rows, others = kept(folder), foreign(folder)
+    if not rows:
+        if options.clear and others:
+            raise UsageError(
+                f"{folder} holds nothing of pathcost's, and is left alone: is PATHCOST_CACHE right?"
+            )
+        print(f"{folder} holds nothing")
+        return
+    if options.clear:
+        hold(folder, alone=True)
+        size = total(rows)
+        if stay := [row.path.name for row in rows if not row.remove()]:
+            raise RunError(f"cannot remove all of {folder}: {', '.join(stay)} stays.")
+        print(f"removed {len(rows)} entries, {size}, from {folder}")
+    else:
+        print(f"{folder}\n{CACHE_COLUMNS.format('', 'of', 'size', 'last used')}")
+        for row in rows:
+            day = time.strftime("%Y-%m-%d", time.localtime(row.used))
+            print(CACHE_COLUMNS.format(row.kind.what, row.purpose[:50], megabytes(row.size), day))
+        print(CACHE_COLUMNS.format("all", "", total(rows), "").rstrip())
+        print("What is not used goes by itself: stored machines after 7 days, the rest after 30.")
+    if others:
+        print(textwrap.shorten(f"not pathcost's, and left alone: {', '.join(others)}", WIDTH))
+
+
 def show_dry_run(options: Options) -> None:
-    """Every run of every cell in its order, and the expected time; refuses what a run refuses."""
-    accept(options)
-    if options.exact:
+    """Print every run of every cell in its order, and the expected time; refuse as a run does."""
+    place(options.out, Path("reports"))
+    if options.verb == "exact":
         return show_exact(options)
-    # The Python of the analysis knows what claims need.
-    planner = planner_of(options, Session(replace(options, install=False)).set_up)
+    if options.claims is not None:  # the environment of the analysis knows what claims need
+        Session(Options(**vars(options) | {"no_install": True})).set_up()
+    # A plan lists each run: of many repeats the last are counted and not listed.
+    more = max(0, (options.repeats or 0) - SHOWN_REPEATS)
+    shown = Options(**vars(options) | {"repeats": SHOWN_REPEATS if more else options.repeats})
+    planner = planner_of(shown)
     plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint")
     refuse_cells(plans.values())
     for target, kernel, plan in by_kernel(plans, options):
-        print(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
+        runs, time_ = plan.runs + more * len(bare_cells(plan)), seconds(plan, target, more)
+        print(f"{target}, {kernel}: {runs} runs, about {time_:.0f} s")
         show_plan(plan)
+        if more:
+            print(f"  no probe\n    the {len(bare_cells(plan))} cells, {more} repeats more")
     if isinstance(planner, ClaimsPlanner):
         print(claims_note(planner.needs, options, plans))
     else:
-        total = sum(seconds(plan, target) for target, _, plan in by_kernel(plans, options))
-        for name, program_seconds in experiments.durations(options.programs).items():
-            print(f"{name}: about {program_seconds} s")
-            total += program_seconds
+        total = sum(seconds(plan, target, more) for target, _, plan in by_kernel(plans, options))
+        for name, its in experiments.durations(options.programs).items():
+            print(f"{name}: about {its} s")
+            total += its
         print(f"about {total:.0f} s in all, without set-up")
     if options.target == "auto" and "guest" in plans:
-        print("No guest is booted where this kernel allows function probes (see --preflight).")
+        print("No guest is booted where this kernel allows function probes (run.sh preflight).")
     if not WORKLOAD.exists():
         print("Which cells are refused is known once the workload is built (./runners/setup.sh).")
     return None
@@ -129,43 +184,40 @@ def intention(
     """The cells and the targets; for claims also the expected time."""
     if isinstance(planner, ClaimsPlanner):
         return claims_note(planner.needs, options, plans)
-    where = {
+    place = {
         ("host",): "everything on this kernel",
         ("guest",): "counts in a guest; no times",
         ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[tuple(plans)]
     if preflight.emulated(checks) and "host" in plans:
-        where += "; no times, as its CPU is emulated"
+        place += "; no times, as its CPU is emulated"
     lack = preflight.why_not_function(checks)
-    return (
+    lines = [
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
-        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
+        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}",
         f"this kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}"
-        f"{f' ({lack})' if lack else ''}: {where}"
-        + "".join(
-            f"\n{name}: about {its} s"
-            for name, its in experiments.durations(options.programs).items()
-        )
-    )
+        f"{f' ({lack})' if lack else ''}: {place}",
+        *(f"{n}: about {s} s" for n, s in experiments.durations(options.programs).items()),
+    ]
+    return "\n".join(lines)
 
 
-def claims_note(needs: Needs, options: Options, plans: Mapping[str, Plan]) -> str:
+def claims_note(needs: dict[str, Any], options: Options, plans: Mapping[str, Plan]) -> str:
     """What a run for claims does in each target, and the expected time."""
+    programs = options.programs
     parts, total = [], float(SECONDS_OF_ANALYSIS)
     for target, kernel, plan in by_kernel(plans, options):
         total += seconds(plan, target)
         parts.append(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
-    for name, its in experiments.durations(options.programs if "host" in plans else ()).items():
+    for name, its in experiments.durations(programs if "host" in plans else ()).items():
         total += its
         parts.append(f"{name}, about {its} s")
-    left = [name for name in needs["programs"] if name not in options.programs]
+    left = ",".join(name for name in needs["programs"] if name not in programs)
     lines = [
         f"claims: {needs['claims']}. {'; '.join(parts)}",
         f"checked on each kernel: {', '.join(needs['checks'])}" if needs["checks"] else "",
         f"tools that are tried: {', '.join(needs['tools'])}" if needs["tools"] else "",
-        f"left out: the experiments of {', '.join(left)} (--program {','.join(left)})"
-        if left
-        else "",
+        f"left out: the experiments of {left} (--program {left})" if left else "",
         f"about {total / 60:.1f} min in all, without set-up",
     ]
     return "\n".join(filter(None, lines))
@@ -180,21 +232,27 @@ def by_kernel(plans: Mapping[str, Plan], options: Options) -> list[tuple[str, st
     ]
 
 
-def seconds(plan: Plan, target: str) -> float:
-    """How long a plan takes on one kernel, without set-up."""
-    messages = sum(cell.messages + cell.warmup for cell in plan.cells)
-    payload = sum((cell.messages + cell.warmup) * cell.size for cell in plan.cells)
-    paced = sum((cell.messages + cell.warmup) / 2 / cell.rate for cell in plan.cells if cell.rate)
-    return (
-        paced
-        + messages * SECONDS_PER_MESSAGE[target]
-        + payload * SECONDS_PER_BYTE[target]
-        + plan.runs * SECONDS_PER_CELL[target]
-        + SECONDS_AROUND[target]
-    )
+def bare_cells(plan: Plan) -> list[Cell]:
+    """The cells of a plan that run without probes, once each."""
+    runs = (run.cell for group in plan.passes if not group.scripts for run in group.runs)
+    return list(dict.fromkeys(runs))
+
+
+def seconds(plan: Plan, target: str, more: int = 0) -> float:
+    """How long a plan takes on one kernel, without set-up, with so many repeats more."""
+
+    def cost(cell: Cell) -> float:
+        messages = cell.messages + cell.warmup
+        paced = messages / 2 / cell.rate if cell.rate else 0.0
+        per_message = SECONDS_PER_MESSAGE[target] + cell.size * SECONDS_PER_BYTE[target]
+        return paced + messages * per_message + SECONDS_PER_CELL[target]
+
+    listed, further = (sum(map(cost, cells)) for cells in (plan.cells, bare_cells(plan)))
+    return listed + more * further + SECONDS_AROUND[target]
 
 
 def show_plan(plan: Plan) -> None:
+    """Print each pass with its runs."""
     for group in plan.passes:
         names = ", ".join(instruments(group.scripts)) or "no probe"
         print(f"  {names}: {' '.join(group.scripts)}".rstrip(": "))
@@ -203,15 +261,9 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_exact(options: Options) -> None:
-    """The cells of exact mode, machine by machine, in their order."""
+    """Print the cells of exact mode, machine by machine, in their order."""
     cells = exact.plan_cells(options)
     for kernel, cpus, runs in exact.by_machine(options.kernels, cells, options.knobs):
         print(f"exact, {kernel}, CPUs: {cpus}: {len(runs)} cells")
         for cell in (run.cell for run in runs):
             print(f"  {cell}, {cell.shortened(find(cell.knob).messages or None).messages} messages")
-
-
-ACTIONS = {
-    **{"preflight": show_preflight, "list": show_list, "dry-run": show_dry_run},
-    **{"cache": show_cache, "clear-cache": clear_cache},
-}

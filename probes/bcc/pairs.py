@@ -8,7 +8,7 @@ HOOKS  sock:sock_send_length and sock:sock_recv_length (Linux 6.3), of every soc
 OUTPUT One JSON object: `ends`, a row for each end of each connection, with what it sent and
        received; `processes`, the CPU time and the switches of those who own an end; and what the
        probes cost.
-READ   Counts are kept in the kernel, so their number costs nothing. `--watch` of run.sh makes
+READ   Counts are kept in the kernel, so their number costs nothing. `run.sh watch` makes
        pairs of the ends.
 CAVEAT Nothing is read of what is sent. Where the probes would take more than LIMIT percent of
        the CPU time of the processes that they watch, they count in a part of each window of 64

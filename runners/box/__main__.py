@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from runners.box import disk, emulator, root
-from runners.cli import DONE, STATUS, Parser, run_main
 from runners.guest.kernels import DEFAULT as DEFAULT_KERNEL
 from runners.guest.process import find_program
-from runners.process import Progress, RunError, UsageError
+from runners.process import DONE, STATUS, Parser, Progress, RunError, UsageError, run_main
 from runners.store import invoker, scratch
 
 PROGRAMS = ("mmdebstrap", "mke2fs", "qemu-img", "tar")  # check them now, not after minutes
@@ -24,7 +23,7 @@ def main(argv: list[str]) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    given = _parser().parse(argv)
+    given = _parser().parse_args(argv)
     try:
         if given.action == "make":
             make(given.box.absolute(), given.guest)
@@ -36,7 +35,7 @@ def _main(argv: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("box.sh", "A Vagrant box for libvirt, and an emulator for it.", STATUS)
+    parser = Parser("box.sh", None, "A Vagrant box for libvirt, and an emulator for it.", STATUS)
     actions = parser.add_subparsers(dest="action", required=True)
 
     def action(name: str, what: str) -> Parser:

@@ -17,7 +17,7 @@ from runners.guest.debian import TRIXIE, find_mirror, kept_configuration
 from runners.guest.image import DISK_ID
 from runners.guest.process import SEARCH, environment, find_program
 from runners.process import REPOSITORY, RunError, attempt, command
-from runners.targets import source_only
+from runners.run import source_only
 
 INSIDE = Path(__file__).parent / "inside.sh"
 LOCK_READER = Path(__file__).parent / "lock.py"

@@ -5,24 +5,21 @@ import fcntl
 import hashlib
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from probes import reasons
 from probes.reasons import reason
-from runners import cli
 from runners.campaign.engine import EXECUTORS, Engine, why
 from runners.campaign.gather import MOST_REPORTED, Gathered, gather
 from runners.campaign.jobs import Wanted, find_counted, jobs_for, wanted_cells
 from runners.campaign.plan import read
-from runners.cli import Parser
+from runners.cli import one_of, path, whole
 from runners.exact.cells import impossible
 from runners.exact.run import plan_cells
-from runners.plan.refusals import accept
-from runners.process import REPOSITORY, RunError
-from runners.session import Session
-from runners.store import Manifest, RunFolder, Scratch
-from runners.values import choice, path, whole_number
+from runners.host.session import Session, analyse
+from runners.process import DONE, FAILED, REPOSITORY, Parser, RunError, run_main
+from runners.store import Manifest, RunFolder, Scratch, place
 
 DESCRIPTION = """\
 Count the exact cells of a plan as jobs of Snakemake, here or on other machines, and gather them.
@@ -46,7 +43,7 @@ class Campaign:
 
     def carry_out(self) -> int:
         """Count, time, gather, report: the exit status."""
-        progress, python = self.session.progress, Path(sys.executable)
+        progress = self.session.progress
         lacking = sum(map(len, self.jobs.values()))
         counted = len(self.wanted) - lacking
         progress.note(f"{len(self.wanted)} cells, {counted} counted already; {len(self.jobs)} jobs")
@@ -54,23 +51,23 @@ class Campaign:
             self.count(lacking)
             times = self.time()
             found, lost = self.gather(scratch)
-        run, status = self.folder / "run", cli.FAILED
+        run, status = self.folder / "run", FAILED
         if found.entries and found.raw:
-            status = self.session.analyse(python, str(run))
+            status = analyse(str(run))
         elif found.entries:
-            status = cli.DONE
+            status = DONE
             most = f"A report holds {MOST_REPORTED} cells at most"
             print(f"{run}/measurements.parquet has all rows. {most}: take part of the plan.")
         there = [str(run) for run in times if run.exists()]
         if len(there) > 1:
-            self.session.analyse(python, "--pool", *there)
+            analyse("--pool", *there)
         for run in times:
             if not run.exists():
                 said = why(self.folder, f"{run.name}.{run.parent.name}")
                 lost.append(f"times of {run.name}: {said}")
         for sentence in lost:
             progress.note(f"missing: {sentence}")
-        return status or (cli.FAILED if lost else cli.DONE)
+        return status or (FAILED if lost else DONE)
 
     def count(self, lacking: int) -> None:
         """Run the jobs."""
@@ -105,7 +102,7 @@ class Campaign:
         """Make the run of all that was counted, in place of the last one; what is lost, and why."""
         counted = find_counted(self.folder / "jobs")
         run = RunFolder(self.folder / "run", scratch)
-        manifest = Manifest(self.session.options.effective(), self.engine.plan.argv)
+        manifest = Manifest(self.session.options.recorded, self.engine.plan.argv)
         with self.session.progress.step("gathering"):
             found = gather(run.path, "run", self.wanted, counted)
         lost = [f"{cell}: {error.splitlines()[0]}" for cell, error in found.failed.items()]
@@ -130,20 +127,20 @@ class Campaign:
 
 def main(argv: list[str]) -> int:
     split = argv.index("--") if "--" in argv else len(argv)
-    parser = Parser("campaign.sh", DESCRIPTION, STATUS)
-    parser.usage, add = USAGE, parser.add_argument
+    parser = Parser("campaign.sh", USAGE, DESCRIPTION, STATUS)
+    add = parser.add_argument
     add("plan", metavar="PLAN", type=path, help="the plan, a YAML file")
     names = ", ".join(EXECUTORS)
-    add("--executor", type=choice("executor", EXECUTORS), default="local", metavar="NAME",
+    add("--executor", type=one_of("executor", EXECUTORS), default="local", metavar="NAME",
         help=f"run jobs by {names} (default: local)")  # fmt: skip
-    add("--jobs", type=whole_number("--jobs"), metavar="N",
+    add("--jobs", type=whole(1), metavar="N",
         help="run N jobs at once (default: by executor)")  # fmt: skip
     add("--out", type=path, metavar="DIR", help="the campaign's folder (default: reports/<plan>)")
     add("--dry-run", action="store_true", help="show the jobs that lack, and run none")
-    given = parser.parse(argv[:split])
+    given = parser.parse_args(argv[:split])
     plan = read(given.plan)
     folder = (given.out or REPOSITORY / "reports" / given.plan.stem).absolute()
-    accept(replace(plan.options, out=folder / "new"))
+    place(folder / "new", folder)
     engine = Engine(given.executor, plan, given.jobs, argv[split + 1 :])
     engine.check()
     session = Session(plan.options)
@@ -160,8 +157,8 @@ def main(argv: list[str]) -> int:
             return Campaign(engine, session, folder, wanted, jobs).carry_out()
     for name, cells in jobs.items():
         print(f"{name}: {len(cells)} cells, {sum(cell.seconds for cell in cells):.0f} s")
-    return cli.DONE
+    return DONE
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run_main(lambda: main(sys.argv[1:])))
+    sys.exit(run_main(lambda: main(sys.argv[1:])))

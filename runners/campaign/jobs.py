@@ -8,6 +8,7 @@ it counts is in jobs/NAME.json, and NAME is made of that.
 import hashlib
 import json
 import re
+from argparse import Namespace as Options
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,7 +24,6 @@ from runners.exact.count import code_digest
 from runners.exact.knobs import find
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells
-from runners.options import Options
 
 SECONDS = 30.0  # that a job should take at least: the engine takes a second of it or two
 CELL_SECONDS, BYTE_SECONDS = 3.0, 1 / 8192

@@ -5,6 +5,7 @@ docs/campaigns.md describes each key.
 """
 
 import re
+from argparse import Namespace as Options
 from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -13,9 +14,9 @@ from pydantic import AfterValidator as After
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from probes.messages import shown
+from runners.cli import parse
 from runners.exact.kernel_tree import is_tree
 from runners.exact.machine import CPU
-from runners.options import Options, parse
 from runners.process import UsageError
 
 OPTIONS = {
@@ -83,7 +84,7 @@ class Cells(BaseModel, extra="forbid"):
 class Timed(Cells):
     """Unprobed cells, which have their hosts alone."""
 
-    always = ("--target", "host", "--instruments", "kernel")
+    always = ("run", "--target", "host", "--instruments", "kernel")
     hosts: Hosts
     repeats: Number | None = None
 
@@ -91,7 +92,7 @@ class Timed(Cells):
 class Plan(Cells):
     """A campaign. Jobs run on `hosts` with --executor ssh, `at_once` on each."""
 
-    always = ("--exact",)
+    always = ("exact",)
     kernels: Words
     knobs: Words = ()
     cpus: Annotated[Words, After(lambda cpus: tuple(f"cpu={c}" for c in cpus if c != CPU))] = ()

@@ -8,11 +8,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from runners import cli
+from runners.cli import parse
 from runners.exact import run as exact
 from runners.exact.count import Checkpoints
-from runners.options import parse
-from runners.session import Session
+from runners.host.session import Session
+from runners.process import DONE, run_main
 
 
 def main(argv: list[str]) -> int:
@@ -28,12 +28,12 @@ def main(argv: list[str]) -> int:
     with session.scratch() as scratch:
         if what == "machine":
             exact.Station(Path(), session.invoker, kept, session.progress).prepare(work, {})
-            return cli.DONE
+            return DONE
         with own_cpu():
             run = Path("runs", name).absolute()
-            exact.run(session, run, scratch, job["argv"], part=(work, kept))
+            exact.run(session, run, scratch, part=(work, kept))
     kept.forget()
-    return cli.DONE
+    return DONE
 
 
 def own_cpu() -> socket.socket:
@@ -52,4 +52,4 @@ def own_cpu() -> socket.socket:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run_main(lambda: main(sys.argv[1:])))
+    sys.exit(run_main(lambda: main(sys.argv[1:])))

@@ -25,6 +25,10 @@ WARMUP = 3_000
 MESSAGES = 600
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 ONE_WAY = ("stream",)  # patterns in which the client receives nothing
+# Patterns whose iteration has all the work of its messages, so that it can be judged alone.
+WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
+# Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
+LARGEST = 64 << 10
 # The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.
 LARGEST_ENCRYPTED = 4 << 10
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""run.sh --exact: build, boot, count. It needs no root, no probe and nothing of this kernel."""
+"""The verb `exact`: build, boot, count. It needs no root, no probe and nothing of this kernel."""
 
 import itertools
+from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,19 +11,16 @@ from typing import Any
 from probes import reasons
 from probes.reasons import Reason, reason
 from runners.cell import Cell, CellRun
-from runners.exact.cells import CPUS, SCHEDULERS, cpus_of, impossible, path_of, plan
+from runners.exact.cells import CPUS, LARGEST, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import Checkpoints, count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.errors import LackingError
-from runners.options import Options
-from runners.process import Progress, RunError, UsageError
-from runners.session import Session
-from runners.store import Invoker, Manifest, RunFolder, Scratch
+from runners.host.session import Session
+from runners.process import REPOSITORY, Progress, RunError, UsageError
+from runners.store import Invoker, Manifest, RunFolder, Scratch, place
 
-# Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
-LARGEST = 64 << 10
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
 FAST = {64: SCHEDULERS, LARGEST: ("other",)}
 
@@ -33,11 +31,21 @@ Counted = tuple[dict[str, Any], dict[Cell, Reason]]
 Entries = list[dict[str, Any]]
 
 
+def exact(options: Options) -> int:
+    """Count, and make the report: the exit status. Raises UsageError, RunError."""
+    destination, session = place(options.out, REPOSITORY / "reports"), Session(options)
+    plan_cells(options)
+    with session.progress.step("set-up"):
+        session.set_up("--exact")
+    with session.scratch() as scratch:
+        run(session, destination, scratch)
+    return session.report(destination)
+
+
 def run(
     session: Session,
     destination: Path,
     scratch: Scratch,
-    argv: list[str],
     moved_to: Path | None = None,
     part: tuple[Work, Checkpoints] | None = None,
 ) -> None:
@@ -49,7 +57,7 @@ def run(
     options = session.options
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
-    manifest = Manifest(options.effective(), argv)
+    manifest = Manifest(options.recorded, options.argv)
     (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
     station = Station(folder.raw, session.invoker, kept, session.progress)
     try:
@@ -86,21 +94,9 @@ def stored_results(who: Invoker) -> Checkpoints:
 
 def plan_cells(options: Options) -> list[CellRun]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
-    if large := [size for size in options.sizes if size > LARGEST]:
-        raise UsageError(f"--exact counts messages of up to {LARGEST >> 10}K, not of {large[0]} B.")
-    if options.messages is not None and options.messages < 20:
-        raise UsageError("--exact needs at least 20 messages to tell the steady round trip.")
-    placements = [name for name in options.placements if name in CPUS]
-    if not placements:
-        raise UsageError(f"--exact places the two processes on {' or '.join(CPUS)}.")
-    schedulers = options.scheds if options.sched_given else SCHEDULERS
-    if unknown := [name for name in schedulers if name not in SCHEDULERS]:
-        known = " or ".join(SCHEDULERS)
-        raise UsageError(f"--exact schedules the two processes by {known}, not {unknown[0]}.")
-    if options.knobs or options.against:
-        # Their difference is one of the path; what the fair scheduler decides would hide it.
-        schedulers = schedulers if options.sched_given else ("fifo",)
-        placements = placements[:1]
+    # A knob's difference is one of the path; what the fair scheduler decides would hide it.
+    placements = options.placements or (("same-cpu",) if options.knobs else tuple(CPUS))
+    schedulers = options.scheds or (("fifo",) if options.knobs else SCHEDULERS)
     cells = plan(
         *(options.transports, options.sizes, options.messages, placements, schedulers),
         patterns=options.patterns,
@@ -116,14 +112,7 @@ def plan_cells(options: Options) -> list[CellRun]:
 
 def missing(options: Options, counted: list[Counted]) -> Entries:
     """What the options name and exact mode does not give, for each kernel."""
-    rows = [
-        (f"exact cells, {placement}", reason("unpinned"))
-        for placement in options.placements
-        if placement not in CPUS
-    ]
-    if options.knobs:
-        later = [name for name in options.placements if name in CPUS][1:]
-        rows += [(f"exact cells, {placement}", reason("one-placement")) for placement in later]
+    rows = []
     if any(size < LEAST_SIZE for size in options.sizes):
         why = reason("small-payload", size=LEAST_SIZE)
         rows.append(("exact copies of the smallest messages", why))

@@ -165,7 +165,7 @@ class Cache(AbstractContextManager["Cache"]):
                 everything = kept(self.folder)
                 if sum(row.size for row in everything if row.path in self._built) > MUCH:
                     size = total(everything)
-                    self.note(f"{self.folder} now holds {size} (see --cache and --clear-cache)")
+                    self.note(f"{self.folder} now holds {size} (see run.sh cache)")
         finally:
             self._unlock()
 

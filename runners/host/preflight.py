@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from runners import cli, guest
+from runners import guest
 from runners.host import bpftrace, ftrace, loopback
-from runners.process import answer, command, stop
+from runners.process import DONE, answer, command, run_main, stop
 
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
@@ -227,8 +227,8 @@ def bare_loopback() -> Check:
 
 def main() -> int:
     print(json.dumps([asdict(check) for check in checks()]))
-    return cli.DONE
+    return DONE
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run_main(main))
+    sys.exit(run_main(main))

@@ -23,10 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from runners.cli import SIGNALS
 from runners.host import bcc, ftrace
 from runners.host.scripts import PROBES, TRACEFS
-from runners.process import ANSWER_SECONDS, REPOSITORY, WORKLOAD, RunError, attempt, command, stop
+from runners.process import (
+    ANSWER_SECONDS,
+    REPOSITORY,
+    SIGNALS,
+    WORKLOAD,
+    RunError,
+    attempt,
+    command,
+    stop,
+)
 from runners.store import LOCK, ROOT, Invoker, inherited, invoker, measuring, sweep, workspace
 
 CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number

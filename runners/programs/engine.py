@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from runners import cli
 from runners.guest.cache import Say
 from runners.host.workload import private_directory
-from runners.process import UsageError
+from runners.process import DONE, FAILED, UsageError, run_main
 from runners.programs import packages
 from runners.programs.place import LiveValues, Place, run_as
 from runners.programs.program import Case, Program, find
@@ -74,8 +73,8 @@ def main(argv: list[str]) -> int:
     with running(program, argv[1], argv[2], say=say) as service:
         result = service.drive(program.case(argv[1]), argv[2], seconds=int(argv[3]))
     print(json.dumps(result))
-    return cli.FAILED if result["error"] else cli.DONE
+    return FAILED if result["error"] else DONE
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run_main(lambda: main(sys.argv[1:])))
+    sys.exit(run_main(lambda: main(sys.argv[1:])))

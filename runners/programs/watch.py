@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from probes.reasons import add, missing
-from runners import cli
 from runners.host import bcc
 from runners.host.instrument import AttachError
 from runners.host.programs import Program
 from runners.host.scripts import PROBES
 from runners.host.tracer import Child, grown, total
+from runners.process import DONE, run_main
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
 # stacks of wake-ups, of which a runtime with many threads has thousands.
@@ -167,8 +167,8 @@ def main(uid: int) -> int:
         windows = Windows(tools)
         for line in sys.stdin:
             print(json.dumps(obey(windows, line, uid)), flush=True)
-    return cli.DONE
+    return DONE
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run_main(lambda: main(int(sys.argv[1]))))
+    sys.exit(run_main(lambda: main(int(sys.argv[1]))))

@@ -8,7 +8,7 @@ from analysis.analyse import Analysis
 from analysis.answer import PLACES, Answer, Pair, Placed
 from analysis.report.blocks import Cards
 from analysis.report.sections.answer import first_screen
-from runners.options import parse
+from runners.cli import parse
 
 FIRST = np.full(6, 10_000.0)
 REACHED = {"unix": 90_000.0, "tcp": 60_000.0}

@@ -9,7 +9,7 @@ from analysis.counts.ledger import Ledger, Line, Row
 from analysis.counts.quantities import MEASURE_BY_ID
 from analysis.statistics import Estimate
 from analysis.times.timing import Latency, Ratio, Times
-from runners.options import parse
+from runners.cli import parse
 
 NAMES = ("unix", "tcp", "pipe", "shm", "unix-seqpacket")
 WHERE = "same-cpu"

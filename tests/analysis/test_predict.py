@@ -26,7 +26,7 @@ from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
 from analysis.predict.words import Described, change
 from analysis.raw.watch import PriceList, Watched
-from runners import options
+from runners.cli import parse
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -350,7 +350,7 @@ def test_what_if_names_the_command_that_measures_it(rate: float, connect: bool, 
     assert bool(command) == bool(words)
     assert words in command
     if command:
-        given = options.parse(command.split())
+        given = parse(command.split())
         assert (given.patterns, given.rate, given.work) == (("paced",), rate, 5000)
 
 

@@ -16,7 +16,7 @@ from analysis.report.blocks import Group, Table, Text
 from analysis.report.sections.run import environment, reproduce
 from analysis.report.sections.unasked import QUESTIONS, Question
 from probes.reasons import missing, reason
-from runners.options import parse
+from runners.cli import parse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from runners.cli import DONE, STATUS, run_main
+from runners.process import DONE, STATUS, run_main
 from tests.box.prove import PATIENCE_MINUTES, prove
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -91,7 +91,7 @@ def same_cells(tidy: pd.DataFrame, exact: pd.DataFrame) -> None:
 def exact(exact_guest: object, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """The same cells in one call of run.sh."""
     out = tmp_path_factory.mktemp("exact") / "run"
-    run = [str(REPOSITORY / "runners/run.sh"), "--exact", "--quiet", "--out", str(out)]
+    run = [str(REPOSITORY / "runners/run.sh"), "exact", "--quiet", "--out", str(out)]
     for key, values in PLAN.items():
         words = values if isinstance(values, list) else [values]
         run += [f"--{OPTIONS.get(key, key)}", ",".join(map(str, words))]

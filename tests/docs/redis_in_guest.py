@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from runners import guest, targets
+from runners import guest
 from runners.guest.kernels import DEFAULT
 from runners.programs import engine
+from runners.run import pack
 from runners.store import invoker
 from tests.alone import FUNCTIONS
 
@@ -93,7 +94,7 @@ def main() -> None:
     machine = guest.prepare(cache, DEFAULT)
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, out = Path(folder, "in.tar"), Path(folder, "out")
-        targets.pack(payload, [(root, "root")] if root else [])
+        pack(payload, [(root, "root")] if root else [])
         script = SCRIPT.replace("SHORT LONG", f"{SHORT} {LONG}")
         machine.run(
             payload, out, ["sh", "-c", script], timeout=400, cpus=1, memory=1024,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from runners.cell import CellRun
+from runners.cli import parse
 from runners.exact import count as counting
 from runners.exact import machine as machines
 from runners.exact.cells import impossible, plan
@@ -30,7 +31,6 @@ from runners.exact.run import fast_cells
 from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Qemu
-from runners.options import parse
 from runners.process import RunError
 from tests.exact.conftest import cell_run
 

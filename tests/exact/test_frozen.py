@@ -20,7 +20,7 @@ def test_a_steady_round_trip_is_as_it_was_frozen(
     exact_guest: object, two_cpu_guest: object, scheduling: str, tmp_path: Path
 ) -> None:
     """The kernel's part; what QEMU executed, too, where the guest's programs are still the same."""
-    script = [str(REPOSITORY / "runners/run.sh"), "--exact", *CELLS, "--sched", scheduling]
+    script = [str(REPOSITORY / "runners/run.sh"), "exact", *CELLS, "--sched", scheduling]
     subprocess.run([*script, "--no-install", "--out", str(tmp_path / "run")], check=True)
     lines = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
     frozen = {tuple(line[:5]): dict(zip(COLUMNS, line, strict=True)) for line in lines[1:]}

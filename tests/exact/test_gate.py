@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""run.sh --against: one kernel judged by itself and by another; what fails cannot be told."""
+"""run.sh gate: one kernel judged by itself and by another; what fails cannot be told."""
 
 import json
 import signal
@@ -15,11 +15,11 @@ import pytest
 from runners.exact import kernel_tree as tree
 from tests.exact.conftest import REPOSITORY
 
-CELL = ("--exact", "--transports", "unix", "--messages", "100", "--no-install")
+CELL = ("--transports", "unix", "--messages", "100", "--no-install")
 
 
-def gate(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(REPOSITORY / "runners/run.sh"), *CELL, *words, "--out", str(out)]
+def gate(out: Path, *words: str, verb: str = "gate") -> subprocess.CompletedProcess[str]:
+    argv = [str(REPOSITORY / "runners/run.sh"), verb, *CELL, *words, "--out", str(out)]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
@@ -59,7 +59,7 @@ def test_a_kernel_that_fails_costs_a_run_its_own_cells_alone(
     exact_guest: object, broken_tree: Path
 ) -> None:
     out = broken_tree / "run"
-    done = gate(out, "--kernel", f"{broken_tree},6.12", "--placements", "same-cpu")
+    done = gate(out, "--kernel", f"{broken_tree},6.12", "--placements", "same-cpu", verb="exact")
     assert done.returncode == 0, done.stderr
     stored = json.loads((out / "run.json").read_text())
     assert {entry["kernel"].partition("-")[0][:5] for entry in stored["exact"]} == {"6.12."}
@@ -81,7 +81,15 @@ def test_an_interrupted_gate_leaves_nothing_that_refuses_the_next(
     exact_guest: object, tmp_path: Path
 ) -> None:
     """The first kernel's run is whole when the second boots."""
-    argv = [str(REPOSITORY / "runners/run.sh"), *CELL, "--kernel", "6.1", "--against", "6.12"]
+    argv = [
+        str(REPOSITORY / "runners/run.sh"),
+        "gate",
+        *CELL,
+        "--kernel",
+        "6.1",
+        "--against",
+        "6.12",
+    ]
     with subprocess.Popen(
         [*argv, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
     ) as run:

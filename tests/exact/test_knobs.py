@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase as fnmatch
 import pytest
 
 from analysis.paths.tree import UNCLASSIFIED, layer_of
-from runners import options
 from runners.exact import guest as guests
 from runners.exact.cells import path_of
 from runners.exact.count import measure
@@ -20,7 +19,6 @@ from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.iterations import ReplayedWindow
 from runners.exact.knobs import Knob, find, read_table, scripts
 from runners.exact.machine import cpu_option, failure
-from runners.exact.run import missing
 from runners.guest.errors import LackingError
 from runners.guest.qemu import Ended
 from runners.process import RunError, UsageError
@@ -31,14 +29,6 @@ KEYS = {field.name for field in fields(Knob)} | {"value", "file", "each", "code"
 A_CLOCKS_BRANCH = 24  # instructions of a round trip
 MOST_UNCLASSIFIED = 0.02  # of the instructions, as of a cell without a knob
 PROOFS = {"expect", "log", "bpftrace"}  # steps that fail where the knob is not in force
-
-
-def test_a_placement_that_a_knob_leaves_out_is_named() -> None:
-    entry = {"folder": "raw/exact", "lacking": {}}
-    argv = ["--exact", "--placements", "same-cpu,cross-cpu"]
-    assert missing(options.parse(argv), [(entry, {})]) == []
-    (left_out,) = missing(options.parse([*argv, "--knob", "nft=1"]), [(entry, {})])
-    assert left_out["what"] == ["exact cells, cross-cpu"]
 
 
 @pytest.mark.parametrize("name", read_table())

@@ -41,7 +41,7 @@ HOST = (*SHORT, "--target", "host")
 FORMS: dict[str, tuple[str, ...]] = {
     "counters": (*HOST, "--messages", "100", "--instruments", "kernel"),
     "bpftrace": (*HOST, "--messages", "20000", "--instruments", "bpftrace"),
-    "exact": ("--exact", *ONE_CELL, "--sizes", "64", "--messages", "40"),
+    "exact": ("exact", *ONE_CELL, "--sizes", "64", "--messages", "40"),
     "guest": (*SHORT, "--target", "guest", "--messages", "46", "--instruments", "copies"),
     # Without an option that names what the guest counts, it is stored with its probes attached.
     "stored": ("--target", "guest", "--placements", "same-cpu", "--repeats", "1"),

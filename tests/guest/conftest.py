@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, options, targets
+from runners import guest
+from runners.cli import parse
 from runners.guest.kernels import DEFAULT
+from runners.host.session import Session
 from runners.process import Progress, RunError
-from runners.store import invoker
+from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected
 from tests.guest import exactness
 
@@ -44,9 +46,9 @@ def kernel(request: pytest.FixtureRequest) -> str:
 def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collected:
     """What one boot of a kernel counted with everything that can be attached."""
     folder = tmp_path_factory.mktemp("guest")
-    (machine,) = targets.prepare_guests(options.parse(["--kernel", kernel]), invoker(), Progress())
+    (machine,) = prepare_guests(Session(parse(["--kernel", kernel])))
     plan = exactness.plan()
-    target = targets.run_plan_in_guest(plan, machine, folder, Progress())
+    target = run_in_guest(plan, machine, folder, Progress())
     return Collected(folder / target.entry["folder"])
 
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from runners import options
 from runners.cell import CellRun, Pass, Plan
+from runners.cli import parse
 from runners.host.scripts import read_scripts
-from runners.plan import cells
-from runners.plan.passes import COUNTS as COUNTING
-from runners.plan.planner import OptionsPlanner
+from runners.plan import COUNTS as COUNTING
+from runners.plan import GUEST, OptionsPlanner, cells
 from tests.collected import Collected, segments_again
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
@@ -37,18 +36,18 @@ def plan() -> Plan:
     every = [
         cell
         for count in COUNTS
-        for cell in cells.cells(
-            options.parse(["--sizes", f"{SMALL},{PAGE},{LARGE}", "--messages", str(count)]),
-            cells.GUEST,
+        for cell in cells(
+            parse(["--sizes", f"{SMALL},{PAGE},{LARGE}", "--messages", str(count)]),
+            GUEST,
         )
     ]
     # How the scheduler treats them, and a pair of sockets for each direction: with the same probes.
     unusual = [
         cell
         for ways in (["--sched", "fifo", "--topology", "one,two"], ["--sched", "batch"])
-        for cell in cells.cells(
-            options.parse(["--placements", "same-cpu", "--messages", str(COUNTS[0]), *ways]),
-            cells.GUEST,
+        for cell in cells(
+            parse(["--placements", "same-cpu", "--messages", str(COUNTS[0]), *ways]),
+            GUEST,
         )
     ]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
@@ -64,7 +63,7 @@ def plan() -> Plan:
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
     return replace(
-        OptionsPlanner(options.parse([])).guest(),
+        OptionsPlanner(parse([])).guest(),
         passes=tuple(passes),
         checks=CHECKS,
     )

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from runners import guest, process, targets
+from runners import guest, process
 from runners.guest.kernels import DEFAULT
 from runners.process import RunError
+from runners.run import GUEST_MEMORY, PAYLOAD, source_only
 from tests import alone
 from tests.alone import FUNCTIONS, MESSAGES
 
@@ -36,8 +37,8 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
     except RunError as error:
         pytest.skip(str(error))
     with tarfile.open(folder / "in.tar", "w") as tar:
-        for name in targets.PAYLOAD:
-            tar.add(process.REPOSITORY / name, name, filter=targets.source_only)
+        for name in PAYLOAD:
+            tar.add(process.REPOSITORY / name, name, filter=source_only)
         for name in ("tests/__init__.py", "tests/alone.py"):
             tar.add(process.REPOSITORY / name, name)
         tar.add(process.WORKLOAD, process.WORKLOAD.name)
@@ -47,7 +48,7 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
         *(folder / "in.tar", folder / "out", ["sh", "-c", order]),
         timeout=900,
         on_line=print,
-        memory=targets.GUEST_MEMORY,
+        memory=GUEST_MEMORY,
     )
     return folder / "out"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--cache names what is kept, --clear-cache removes no more than that, and what is old goes."""
+"""run.sh cache names what is kept, --clear removes no more than that, and what is old goes."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "matplotlib").mkdir()
     (folder / "matplotlib/fontlist-v390.json").write_text("{}")
     (folder / "matplotlib/thesis.tex").write_text("the user's own")
-    (folder / "prices.json").write_text("{}")  # of --watch
+    (folder / "prices.json").write_text("{}")  # of run.sh watch
     (folder / "qemu-notes").mkdir()
     (folder / "film.partial").mkdir()
     return folder
 
 
 def test_the_table_adds_up(cache: Path) -> None:
-    done = run_sh(cache, "--cache")
+    done = run_sh(cache, "cache")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == str(cache)
@@ -96,7 +96,7 @@ def test_a_cleared_cache_has_lost_all_that_is_ours_and_nothing_else(
     elsewhere.mkdir()
     (elsewhere / "complete").write_text("another cache's")
     (cache / "python-ba9876543210").symlink_to(elsewhere)
-    done = run_sh(cache, "--clear-cache")
+    done = run_sh(cache, "cache", "--clear")
     assert (done.returncode, done.stderr) == (0, "")
     left = {str(path.relative_to(cache)) for path in cache.rglob("*")}
     assert left == {
@@ -104,12 +104,12 @@ def test_a_cleared_cache_has_lost_all_that_is_ours_and_nothing_else(
         "qemu-notes",
     }
     assert (elsewhere / "complete").read_text() == "another cache's"
-    assert run_sh(cache, "--cache").stdout.startswith(f"{cache} holds nothing")
+    assert run_sh(cache, "cache").stdout.startswith(f"{cache} holds nothing")
 
 
 def test_a_cache_behind_a_link_is_cleared_there(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(cache)
-    assert run_sh(tmp_path / "link", "--clear-cache").returncode == 0
+    assert run_sh(tmp_path / "link", "cache", "--clear").returncode == 0
     assert (tmp_path / "link").is_symlink()
     assert not contents.kept(cache)
 
@@ -119,7 +119,7 @@ def test_a_folder_that_is_no_cache_is_refused(tmp_path: Path) -> None:
     (home / "matplotlib").mkdir(parents=True)
     (home / "matplotlib/setup.py").write_text("a clone of the user's")
     (home / "thesis.tex").write_text("the user's own")
-    done = run_sh(home, "--clear-cache")
+    done = run_sh(home, "cache", "--clear")
     assert done.returncode == 2
     assert str(home) in done.stderr
     assert done.stderr.count("\n") == 1
@@ -127,8 +127,8 @@ def test_a_folder_that_is_no_cache_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_or_absent_cache_is_none(tmp_path: Path) -> None:
-    for action in ("--cache", "--clear-cache"):
-        done = run_sh(tmp_path / "absent", action)
+    for action in (["cache"], ["cache", "--clear"]):
+        done = run_sh(tmp_path / "absent", *action)
         assert (done.returncode, done.stderr) == (0, "")
         assert not (tmp_path / "absent").exists()
 
@@ -145,12 +145,12 @@ def test_a_cache_in_use_is_not_cleared(cache: Path) -> None:
     assert user.stdout is not None
     assert user.stdout.readline() == "used\n"
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
-    done = run_sh(cache, "--clear-cache")
+    done = run_sh(cache, "cache", "--clear")
     assert done.returncode == 1
     assert "another run uses the cache" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == before
     user.communicate()
-    assert run_sh(cache, "--clear-cache").returncode == 0
+    assert run_sh(cache, "cache", "--clear").returncode == 0
 
 
 # Days since the last use of three entries, and which of these stay.

@@ -17,11 +17,14 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import options, process, targets
+from runners import process
+from runners import run as run_module
 from runners.cell import CellRun, Pass
-from runners.plan.planner import OptionsPlanner
+from runners.cli import parse
+from runners.host.session import Session
+from runners.plan import OptionsPlanner
 from runners.process import Progress
-from runners.store import invoker
+from runners.run import prepare_guests, run_in_guest
 from tests.analysis.make_run import manifest
 from tests.collected import Collected
 from tests.guest import test_counts
@@ -55,7 +58,7 @@ def misspell(file: Path, right: str, wrong: str) -> None:
 def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run in one boot: the broken scripts, then the function tracer."""
     folder = tmp_path_factory.mktemp("run")
-    asked = options.parse(["--messages", "46", "--placements", "same-cpu"])
+    asked = parse(["--messages", "46", "--placements", "same-cpu"])
     plan = OptionsPlanner(asked).guest()
     cells = [run.cell for run in next(part.runs for part in plan.passes if part.scripts)][
         :TRANSPORTS
@@ -66,11 +69,11 @@ def run(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         runs = (CellRun(number, cell, 0) for number, cell in enumerate(cells, first))
         passes.append(Pass(scripts, tuple(runs)))
     plan = replace(plan, passes=tuple(passes))
-    (machine,) = targets.prepare_guests(asked, invoker(), Progress())
+    (machine,) = prepare_guests(Session(asked))
     (folder / "raw").mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "REPOSITORY", broken)
-        target = targets.run_plan_in_guest(plan, machine, folder / "raw", Progress())
+        patch.setattr(run_module, "REPOSITORY", broken)
+        target = run_in_guest(plan, machine, folder / "raw", Progress())
     text = json.dumps(manifest("broken", targets=[target.entry], missing=target.missing))
     (folder / "run.json").write_text(text, encoding="utf-8")
     return folder

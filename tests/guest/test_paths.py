@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from probes.paths import Place, read_paths
-from runners import guest, options, targets
+from runners import guest
 from runners.cell import CellRun, Pass, Plan
+from runners.cli import parse
 from runners.guest.kernels import DEFAULT
-from runners.plan import cells
+from runners.host.session import Session
+from runners.plan import GUEST, cells
 from runners.process import Progress
-from runners.store import invoker
+from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected, datagrams, segments_again
 from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
 
@@ -53,14 +55,14 @@ def plan(transports: tuple[str, ...]) -> Plan:
     chosen = [
         cell
         for count, sizes in CELLS
-        for cell in cells.cells(
-            options.parse(
+        for cell in cells(
+            parse(
                 [
                     *("--transports", ",".join(transports), "--messages", str(count)),
                     *("--sizes", ",".join(map(str, sizes)), "--placements", "cross-cpu"),
                 ]
             ),
-            cells.GUEST,
+            GUEST,
         )
     ]
     runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, 1))
@@ -72,9 +74,9 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """(cell, counts) of each cell that its transport can carry, from one boot."""
     kernel, transports = request.param
     folder: Path = tmp_path_factory.mktemp("paths")
-    given = options.parse(["--kernel", kernel, "--transports", ",".join(transports)])
-    (machine,) = targets.prepare_guests(given, invoker(), Progress())
-    target = targets.run_plan_in_guest(plan(transports), machine, folder, Progress())
+    given = parse(["--kernel", kernel, "--transports", ",".join(transports)])
+    (machine,) = prepare_guests(Session(given))
+    target = run_in_guest(plan(transports), machine, folder, Progress())
     return read(Collected(folder / target.entry["folder"]), transports)
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runners import guest, options, targets
+from runners import guest
 from runners.cell import Plan
+from runners.cli import parse
 from runners.guest.cache import Cache
-from runners.plan.planner import OptionsPlanner
+from runners.plan import OptionsPlanner
 from runners.process import Progress
+from runners.run import run_in_guest, waiting_plan
 from tests.collected import Collected
 
 SCRIPTS = ("copies", "path")
@@ -20,19 +22,19 @@ SCRIPTS = ("copies", "path")
 
 def plan(*words: str) -> Plan:
     """What a default run's guest does, with fewer scripts and these options."""
-    given = options.parse(["--placements", "same-cpu", "--repeats", "1", *words])
-    few = replace(given, scripts={**given.scripts, "guest": SCRIPTS})
-    return OptionsPlanner(few).guest()
+    given = parse(["--placements", "same-cpu", "--repeats", "1", *words])
+    given.instruments = SCRIPTS
+    return OptionsPlanner(given).guest()
 
 
 def test_what_waits_is_probed_first_and_knows_no_cell() -> None:
     assert [bool(group.scripts) for group in plan().passes] == [True, False]
-    waiting = targets.waiting_plan(plan())
-    assert waiting == targets.waiting_plan(plan("--sizes", "4K", "--messages", "46"))
-    assert waiting != targets.waiting_plan(plan("--transports", "unix"))
+    waiting = waiting_plan(plan())
+    assert waiting == waiting_plan(plan("--sizes", "4K", "--messages", "46"))
+    assert waiting != waiting_plan(plan("--transports", "unix"))
     assert waiting is not None
     assert waiting.passes[0].scripts == SCRIPTS
-    assert targets.waiting_plan(replace(plan(), passes=plan().passes[1:])) is None
+    assert waiting_plan(replace(plan(), passes=plan().passes[1:])) is None
 
 
 @pytest.mark.guest
@@ -47,7 +49,7 @@ def test_each_run_of_a_stored_guest_counts_its_own_plan_exactly(
         folder = tmp_path / str(number)
         folder.mkdir()
         kept = Cache(tmp_path / "cache", progress.say)
-        target = targets.run_plan_in_guest(wanted, machine, folder, progress, cache=kept)
+        target = run_in_guest(wanted, machine, folder, progress, cache=kept)
         found = Collected(folder / target.entry["folder"])
         assert [cell["error"] for cell in found.cells] == [None] * wanted.runs
         assert {cell["transport"] for cell in found.probed()} == {"unix", "tcp"}

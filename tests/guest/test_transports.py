@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from runners import options, targets
 from runners.cell import PATTERNS, TRANSPORTS, CellRun, Pass, Plan
-from runners.plan import cells
-from runners.plan.planner import OptionsPlanner
+from runners.cli import parse
+from runners.host.session import Session
+from runners.plan import GUEST, OptionsPlanner, cells
 from runners.process import Progress
-from runners.store import invoker
+from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
@@ -23,17 +23,17 @@ EVERY_PATTERN = ["--transports", "vsock", "--patterns", ",".join(PATTERNS)]
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     folder = tmp_path_factory.mktemp("guest")
-    (machine,) = targets.prepare_guests(options.parse(ASKED), invoker(), Progress())
-    target = targets.run_plan_in_guest(plan(), machine, folder, Progress())
+    (machine,) = prepare_guests(Session(parse(ASKED)))
+    target = run_in_guest(plan(), machine, folder, Progress())
     return Collected(folder / target.entry["folder"])
 
 
 def plan() -> Plan:
     """No instrument: what is looked at is whether the transports are there."""
     given = [[*asked, "--messages", "240"] for asked in (ASKED, EVERY_PATTERN)]
-    every = [cell for words in given for cell in cells.cells(options.parse(words), cells.GUEST)]
+    every = [cell for words in given for cell in cells(parse(words), GUEST)]
     runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(every, 1))
-    return replace(OptionsPlanner(options.parse(ASKED)).guest(), passes=(Pass((), runs),))
+    return replace(OptionsPlanner(parse(ASKED)).guest(), passes=(Pass((), runs),))
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

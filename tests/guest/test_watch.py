@@ -9,8 +9,9 @@ import pytest
 
 from analysis.predict.pairs import pairs
 from analysis.raw.watch import Watched
-from runners import guest, targets
+from runners import guest
 from runners.process import RunError
+from runners.run import pack
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 
@@ -36,7 +37,7 @@ def test_function_probes_count_every_turn(cache_folder: Path, tmp_path: Path, se
     except RunError as error:
         pytest.skip(str(error))
     payload = tmp_path / "in.tar"
-    targets.pack(payload)
+    pack(payload)
     commands = "\n".join(
         f"./pathcost-workload --dir {count} --warmup 0 "
         f"--transport {name} --messages {2 * count} >/dev/null"

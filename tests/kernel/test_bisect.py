@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian's kernel source with planted changes: bisect.sh and the gate find each, and no other."""
+"""Debian's kernel source with planted changes: the gate finds each, and no other."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def tree() -> Path:
 
 
 def bisect(tree: Path, out: Path, good: str, bad: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(REPOSITORY / "runners/bisect.sh"), good, bad, "--tree", str(tree)]
-    argv += ["--out", str(out), "--transports", "unix"]
+    argv = [str(REPOSITORY / "runners/run.sh"), "gate", "--kernel", str(tree)]
+    argv += [f"--bisect={good}..{bad}", "--out", str(out), "--transports", "unix"]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
@@ -65,13 +65,14 @@ def test_changes_that_cost_nothing_are_zero_in_every_function(tree: Path, tmp_pa
     """Each commit against the one before."""
     differ: dict[str, bool] = {}
     cells = ["--placements", "same-cpu", "--sched", "fifo"]
-    run = [str(REPOSITORY / "runners/run.sh"), "--exact", "--quiet", "--kernel", str(tree), *cells]
+    words = ["--quiet", "--kernel", str(tree), *cells]
     before = tmp_path
     for number, planted in enumerate((None, *SERIES)):
         commit, out = f"series~{len(SERIES) - number}", tmp_path / f"{number}"
         subprocess.run(["git", "-C", tree, "checkout", "--quiet", "--detach", commit], check=True)
-        against = ["--against", str(before)] if planted else []
-        done = subprocess.run([*run, *against, "--out", str(out)], capture_output=True, check=False)
+        verb = ["gate", "--against", str(before)] if planted else ["exact"]
+        argv = [str(REPOSITORY / "runners/run.sh"), *verb, *words, "--out", str(out)]
+        done = subprocess.run(argv, capture_output=True, check=False)
         assert done.returncode in (0, 1), done.stderr
         if planted:
             differ[planted.subject] = not pd.read_csv(out / "gate.csv").empty

@@ -101,7 +101,7 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
         out = out / f"run{len(started)}"
         own = {"PATHCOST_CACHE": str(invoker().cache), "TMPDIR": str(temporary)}
         process = subprocess.Popen(
-            [REPOSITORY / "runners/run.sh", "--out", out, *arguments],
+            [REPOSITORY / "runners/run.sh", *arguments, "--out", out],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

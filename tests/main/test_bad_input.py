@@ -32,10 +32,10 @@ def refused(*command: str | Path, **environment: str) -> tuple[int, str]:
     ("arguments", "said"),
     [
         (["--transports", "pigeon"], "unknown transport 'pigeon'"),
-        (["--sizes", "0"], "size '0'"),
+        (["--sizes", "0"], "no size"),
         (["--out", "/dev/null"], "--out /dev/null is not a folder"),
         (["--out", "/"], "--out / holds files already"),
-        (["--knob", "mitigations=off"], "it needs --exact"),
+        (["--knob", "mitigations=off"], "unknown word '--knob'"),
     ],
 )
 def test_usage(arguments: list[str], said: str) -> None:

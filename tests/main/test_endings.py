@@ -29,7 +29,7 @@ MOMENTS = {
     "host-workload": ((*HOST, *LONG), "pathcost-workload"),
     "host-bpftrace": ((*HOST, *LONG), "bpftrace"),
     "guest": (GUEST, "qemu-system-x86_64"),
-    "exact": (("--exact",), "qemu-system-x86_64"),
+    "exact": (("exact",), "qemu-system-x86_64"),
     # Probes on a program are attached after its timed runs.
     "redis": (("--claims", "redis-documentation", "--program", "redis", *HOST), "bcc/syscount.py"),
 }

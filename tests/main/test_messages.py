@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""However the streams, the memory and the environment are: an exit status, and one sentence."""
+"""However the streams and the environment are: an exit status, and one sentence."""
 
 from __future__ import annotations
 
@@ -31,18 +31,15 @@ def said_by(command: str, folder: Path) -> tuple[int, list[str]]:
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
-        (f"{RUNNERS} --list >&-", 1, "standard output is closed"),
-        (f"{RUNNERS} --list >/dev/full", 1, "No space left on device"),
-        (f"{RUNNERS} --list 2>&-", 0, ""),
-        (f"{RUNNERS} --list | head -1", 0, ""),
+        (f"{RUNNERS} list >/dev/full", 1, "No space left on device"),
+        (f"{RUNNERS} list 2>&-", 0, ""),
+        (f"{RUNNERS} list | head -1", 0, ""),
         (f"{RUNNERS} --bogus 2>/dev/full", 2, ""),
         (f"{ANALYSIS} --bogus", 2, "unrecognized arguments: --bogus"),
-        (f"{ANALYSIS} {{folder}} >&-", 1, "standard output is closed"),
         (f"{ANALYSIS} {{folder}} >/dev/full", 1, "No space left on device"),
         (f"{ANALYSIS} {{folder}} | head -1", 0, ""),
         (f"{ANALYSIS} /nowhere 2>&-", 2, ""),
         (f"{ANALYSIS} $(printf %05000d 0)", 1, "File name too long"),
-        (f"ulimit -v 400000; {ANALYSIS} {{folder}}", 1, "too little memory"),
     ],
 )
 def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, said: str) -> None:
@@ -56,5 +53,5 @@ def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, sa
 @pytest.mark.root
 @pytest.mark.parametrize("names", ["SUDO_UID=abc", "SUDO_UID=1000", "SUDO_UID=1 SUDO_GID=-1"])
 def test_a_user_behind_sudo_who_is_none(tmp_path: Path, names: str) -> None:
-    status, (line,) = said_by(f"env -u SUDO_GID {names} {RUNNERS} --preflight", tmp_path)
+    status, (line,) = said_by(f"env -u SUDO_GID {names} {RUNNERS} preflight", tmp_path)
     assert (status, "are no user and group" in line) == (2, True)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runners import options, session, show
+from runners import show
 from runners.cell import PATTERNS, TRANSPORTS
-from runners.host import preflight
+from runners.cli import parse
+from runners.host import preflight, session
 from runners.process import REPOSITORY
 from tests.build import make
 
@@ -42,14 +43,14 @@ def test_modules_of_the_current_folder_are_not_taken(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_list_names_what_can_be_asked_for() -> None:
     """Names, and where the workload is built a reason beside each that is not possible here."""
-    listed = [line.split()[0] for line in shown("--list").splitlines() if line.startswith("  ")]
+    listed = [line.split()[0] for line in shown("list").splitlines() if line.startswith("  ")]
     for name in (*TRANSPORTS, *PATTERNS):
         assert name in listed
 
 
-@pytest.mark.parametrize("option", ["--list", "--help", "--version"])
+@pytest.mark.parametrize("option", ["list", "--help", "--version"])
 def test_a_reader_who_leaves_is_no_failure(option: str) -> None:
-    """As in `run.sh --list | head -1`."""
+    """As in `run.sh list | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([RUN, option], stdout=writer, stderr=subprocess.PIPE, check=False)
@@ -64,12 +65,12 @@ def test_a_reader_who_leaves_is_no_failure(option: str) -> None:
         (["--out", "/etc/passwd/run"], "/etc/passwd is not a folder"),
         (["--kernel", "4.19"], 'no Debian suite offers a kernel "4.19"'),
         (["--sched", "fifo", "--wait", "spin", "--placements", "same-cpu"], "no cell can be run"),
-        (["--exact", "--transports", "shm-spin"], "no cell can be counted: two emulated CPUs"),
+        (["exact", "--transports", "shm-spin"], "no cell can be counted: two emulated CPUs"),
     ],
 )
 def test_dry_run_refuses_what_a_run_refuses(arguments: list[str], sentence: str) -> None:
     make(REPOSITORY / "runners/workload")  # which knows what it refuses
-    done = subprocess.run([RUN, "--dry-run", *arguments], capture_output=True, text=True)
+    done = subprocess.run([RUN, *arguments, "--dry-run"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
 
@@ -85,7 +86,7 @@ def test_what_is_not_possible_here_is_pointed_to_where_it_is(
     program.chmod(0o755)
     monkeypatch.setattr(show, "WORKLOAD", program)
     monkeypatch.setattr(session, "WORKLOAD", program)
-    assert show.impossible_here(session.Session(options.parse([]))) == {
+    assert show.impossible_here(session.Session(parse([]))) == {
         ("transport", "vsock"): "not here: it has no module; the guest has it: --target guest",
         ("pattern", "clients"): "not here: nobody came",
     }
@@ -101,7 +102,7 @@ def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
 
 @pytest.mark.root
 def test_preflight_says_what_each_lack_costs() -> None:
-    rows = shown("--preflight").splitlines()
+    rows = shown("preflight").splitlines()
     probes = ("tracepoints", "kprobes", "fentry")
     for name in ("root", "BTF", "lockdown", *probes, "PMU", "CPU", "bare loopback", "KVM"):
         at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)

@@ -79,7 +79,7 @@ class Place:
         )
 
     def listed(self, **sudo: str) -> str:
-        argv = [str(REPOSITORY / "runners/run.sh"), "--list"]
+        argv = [str(REPOSITORY / "runners/run.sh"), "list"]
         done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
         return done.stdout
 

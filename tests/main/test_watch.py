@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--watch on this kernel: what it counts is what the program itself counts."""
+"""run.sh watch on this kernel: what it counts is what the program itself counts."""
 
 from __future__ import annotations
 
@@ -228,16 +228,16 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--watch", "0"),
-        ("--watch", "soon"),
-        ("--watch", "--pid", "4194303"),
-        ("--watch", "--port", "70000"),
-        ("--watch", "--limit", "0"),
-        ("--watch", "--transports", "unix"),
-        ("--what-if", "--work", "5"),
-        ("--what-if", "--size", "many"),
-        ("--what-if", "--rate", "-1"),
-        ("--what-if", "--prices", "/nowhere"),
+        ("watch", "0"),
+        ("watch", "soon"),
+        ("watch", "--pid", "4194303"),
+        ("watch", "--port", "70000"),
+        ("watch", "--limit", "0"),
+        ("watch", "--transports", "unix"),
+        ("what-if", "--work", "5"),
+        ("what-if", "--size", "many"),
+        ("what-if", "--rate", "-1"),
+        ("what-if", "--prices", "/nowhere"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: tuple[str, ...]) -> None:
@@ -266,7 +266,7 @@ def test_the_command_shows_a_pair_and_stores_it(tmp_path: Path) -> None:
         port = str(listener.getsockname()[1])
         try:
             done = run(
-                "--watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")
+                "watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")
             )
         finally:
             stop.set()

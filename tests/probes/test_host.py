@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from runners import options, process
+from runners import process
+from runners.cli import parse
 from runners.host import preflight
 from runners.host.root import mount_tracing
-from runners.plan import cells, planner
+from runners.plan import HOST, plan_for
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, switches
 
@@ -38,10 +39,8 @@ def collected(
 ) -> Collected:
     folder = tmp_path_factory.mktemp("host")
     out = folder / "raw/host"
-    asked = options.parse(
-        ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
-    )
-    plan = planner.plan_for(asked, cells.HOST, probe_level)
+    asked = parse(["--messages", str(request.param), "--repeats", "3", "--instruments", "all"])
+    plan = plan_for(asked, HOST, probe_level)
     (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
     subprocess.run(
         [*COLLECT, folder / "plan.json", out, "--workload", process.WORKLOAD],

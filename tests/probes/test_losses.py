@@ -23,10 +23,11 @@ import pytest
 
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
-from runners import options, process
+from runners import process
+from runners.cli import parse
 from runners.host import preflight
 from runners.host.root import mount_tracing
-from runners.plan import cells, planner
+from runners.plan import HOST, plan_for
 from tests.analysis.make_run import manifest
 
 COLLECT = (sys.executable, "-B", "-m", "runners.host")
@@ -59,8 +60,8 @@ def collect(
 ) -> Analysis:
     """One probed run of each transport on this kernel, analysed."""
     count = ["--messages", str(messages)]
-    asked = options.parse([*count, "--repeats", "1", "--placements", "same-cpu"])
-    whole = planner.plan_for(asked, cells.HOST, "tracepoint")
+    asked = parse([*count, "--repeats", "1", "--placements", "same-cpu"])
+    whole = plan_for(asked, HOST, "tracepoint")
     probed = [replace(part, scripts=scripts) for part in whole.passes if part.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
     raw = folder / "run/raw"

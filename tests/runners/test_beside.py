@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from runners.guest.qemu import stopping
-from runners.run import Exact, beside
+from runners.run import Exact, in_thread
 
 LONG = 60.0  # seconds: nobody waits for it, unless the test fails
 
@@ -17,27 +17,27 @@ def _started_anew() -> Iterator[None]:
     stopping.clear()
 
 
-def test_an_interruption_stops_what_runs_beside() -> None:
+def test_an_interruption_stops_what_runs_in_thread() -> None:
     told: list[bool] = []
 
     def work() -> Exact:
         told.append(stopping.wait(LONG))
         return [], []
 
-    with pytest.raises(KeyboardInterrupt), beside(work):
+    with pytest.raises(KeyboardInterrupt), in_thread(work):
         raise KeyboardInterrupt
     assert told == [True]
 
 
 def test_its_result_and_its_error_come_back() -> None:
-    with beside(lambda: ([{"kernel": "6.12"}], [])) as counting:
+    with in_thread(lambda: ([{"kernel": "6.12"}], [])) as counting:
         pass
     assert counting.result() == ([{"kernel": "6.12"}], [])
 
     def fail() -> Exact:
         raise OSError("no room")
 
-    with beside(fail) as failing:
+    with in_thread(fail) as failing:
         pass
     with pytest.raises(OSError, match="no room"):
         failing.result()

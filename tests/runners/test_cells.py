@@ -9,14 +9,13 @@ import pytest
 
 from runners import cell as factors
 from runners import cell as model
-from runners import options
-from runners.plan import cells, planner
-from runners.plan.passes import passes
+from runners.cli import parse
+from runners.plan import EMULATED, GUEST, HOST, OptionsPlanner, cells, passes, plan_for, plans_of
 from runners.process import UsageError
 
 
 def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
-    todo = cells.cells(options.parse(["--placements", "free"]), cells.GUEST)
+    todo = cells(parse(["--placements", "free"]), GUEST)
     return passes(todo, repeats, ["copies", "path", "functions"], seed=seed)
 
 
@@ -49,7 +48,7 @@ TOGETHER = ("switches", "copies", "counts", "stat")
 
 
 def attached(repeats: int, scripts: list[str]) -> list[tuple[str, ...]]:
-    todo = cells.cells(options.parse(["--placements", "free"]), cells.HOST)
+    todo = cells(parse(["--placements", "free"]), HOST)
     return [part.scripts for part in passes(todo, repeats, scripts, seed=1)]
 
 
@@ -69,7 +68,7 @@ def test_few_repeats_are_for_counts(repeats: int) -> None:
 
 
 def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
-    todo = cells.cells(options.parse([]), cells.HOST)
+    todo = cells(parse([]), HOST)
     given = [cell for cell in todo if not cell.extra]
     for part in passes(todo, 6, MIXED[:-1], seed=1):
         if part.scripts:
@@ -81,7 +80,7 @@ def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     def lengths(*argv: str) -> set[tuple[bool, int, int]]:
-        plan = planner.plan_for(options.parse([*argv]), cells.HOST, "tracepoint")
+        plan = plan_for(parse([*argv]), HOST, "tracepoint")
         return {
             (bool(part.scripts), run.cell.messages, run.cell.warmup)
             for part in plan.passes
@@ -89,7 +88,7 @@ def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
             if run.cell.messages > FEW
         }
 
-    host, guest = cells.HOST, cells.GUEST
+    host, guest = HOST, GUEST
     assert lengths() == {
         (False, host.messages, host.warmup),
         (True, host.watched, guest.warmup),
@@ -106,8 +105,8 @@ def test_a_seed_draws_the_same_order_again() -> None:
 
 
 def test_cells_fit_their_pattern() -> None:
-    given = options.parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
-    for cell in cells.cells(given, cells.HOST):
+    given = parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
+    for cell in cells(given, HOST):
         each = model.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
         assert (cell.clients is None) == (cell.pattern not in ("clients", "paced"))
@@ -118,7 +117,7 @@ def test_cells_fit_their_pattern() -> None:
 
 def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_second() -> None:
     argv = ["--patterns", "paced", "--rate", "50", "--work", "5ms", "--clients", "2"]
-    for cell in cells.cells(options.parse(argv), cells.HOST):
+    for cell in cells(parse(argv), HOST):
         assert (cell.rate, cell.work, cell.clients) == (50, 5000, 2)
         assert cell.messages == 100
         words = cell.options
@@ -127,15 +126,15 @@ def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_secon
 
 
 def test_ways_are_crossed() -> None:
-    given = options.parse(["--wait", "block,spin", "--topology", "one,two", "--sched", "batch"])
-    found = {(cell.wait, cell.sched, cell.topology) for cell in cells.cells(given, cells.HOST)}
+    given = parse(["--wait", "block,spin", "--topology", "one,two", "--sched", "batch"])
+    found = {(cell.wait, cell.sched, cell.topology) for cell in cells(given, HOST)}
     assert found == {(wait, "batch", way) for wait in ("block", "spin") for way in ("one", "two")}
 
 
 def test_messages_that_clients_cannot_share_are_refused() -> None:
-    given = options.parse(["--patterns", "clients", "--messages", "46"])
+    given = parse(["--patterns", "clients", "--messages", "46"])
     with pytest.raises(UsageError, match="multiple of 8"):
-        cells.cells(given, cells.HOST)
+        cells(given, HOST)
 
 
 def test_each_probed_run_has_an_unprobed_control() -> None:
@@ -151,15 +150,14 @@ def test_identifiers_are_unique_and_start_at_one() -> None:
 
 
 def test_large_messages_are_fewer() -> None:
-    given = options.parse(["--sizes", "64,1M"])
+    given = parse(["--sizes", "64,1M"])
     small, large = (
-        {cell.messages for cell in cells.cells(given, cells.GUEST) if cell.size == size}
-        for size in given.sizes
+        {cell.messages for cell in cells(given, GUEST) if cell.size == size} for size in given.sizes
     )
-    assert small == {cells.GUEST.messages}
-    assert large == {cells.GUEST.bytes >> 20}
-    given = options.parse(["--sizes", "1M", "--messages", "46"])
-    assert {cell.messages for cell in cells.cells(given, cells.GUEST)} == {46}
+    assert small == {GUEST.messages}
+    assert large == {GUEST.bytes >> 20}
+    given = parse(["--sizes", "1M", "--messages", "46"])
+    assert {cell.messages for cell in cells(given, GUEST)} == {46}
 
 
 def test_a_plan_survives_its_file() -> None:
@@ -181,7 +179,7 @@ def test_a_plan_of_other_types_is_refused(field: str, value: object) -> None:
 
 def test_the_default_run_takes_times_apart() -> None:
     """Cells that no option names: on the host, never probed, and named as such."""
-    todo = cells.cells(options.parse([]), cells.HOST)
+    todo = cells(parse([]), HOST)
     extra = [cell for cell in todo if cell.extra]
     assert {(cell.transport, cell.pattern, cell.placement, cell.wait) for cell in extra} == {
         (transport, *what)
@@ -205,20 +203,18 @@ def test_the_default_run_takes_times_apart() -> None:
     ],
 )
 def test_nothing_is_added_where_it_would_tell_nothing(given: list[str]) -> None:
-    assert not any(cell.extra for cell in cells.cells(options.parse(given), cells.HOST))
+    assert not any(cell.extra for cell in cells(parse(given), HOST))
 
 
 def test_what_is_asked_for_is_not_added_again() -> None:
-    given = options.parse(["--patterns", "pingpong,selfecho", "--wait", "block,spin"])
-    assert not any(cell.extra for cell in cells.cells(given, cells.HOST))
-    assert not any(cell.extra for cell in cells.cells(options.parse([]), cells.GUEST))
+    given = parse(["--patterns", "pingpong,selfecho", "--wait", "block,spin"])
+    assert not any(cell.extra for cell in cells(given, HOST))
+    assert not any(cell.extra for cell in cells(parse([]), GUEST))
 
 
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
-    given = options.parse(["--seed", "1"])
-    real, emulated = (
-        planner.plan_for(given, defaults, "function") for defaults in (cells.HOST, cells.EMULATED)
-    )
+    given = parse(["--seed", "1"])
+    real, emulated = (plan_for(given, defaults, "function") for defaults in (HOST, EMULATED))
     assert (real.samples, emulated.samples) == (True, False)
     assert emulated.scripts == real.scripts
     assert emulated.runs < real.runs / 2
@@ -226,8 +222,8 @@ def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
 
 def test_a_guest_counts_what_this_kernel_does_not_unless_it_is_asked_for() -> None:
     def guest_scripts(*given: str, probe_level: str = "tracepoint") -> set[str]:
-        planned = planner.OptionsPlanner(options.parse([*given]))
-        return planner.plans_of(planned, ("host", "guest"), probe_level)["guest"].scripts
+        planned = OptionsPlanner(parse([*given]))
+        return plans_of(planned, ("host", "guest"), probe_level)["guest"].scripts
 
     everything = guest_scripts("--kernel", "6.1")
     assert everything - guest_scripts() == {"switches", "packets"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -16,24 +15,23 @@ import pytest
 
 from analysis.claims.files import choose, needs
 from probes.reasons import missing, reason
-from runners import options, show
+from runners import show
 from runners.cell import Conditions, Plan, unit
+from runners.checks.tools import try_tools
+from runners.cli import parse
 from runners.host import checks
 from runners.host.__main__ import main as collect
-from runners.plan import claims
-from runners.plan.planner import plans_of
+from runners.plan import ClaimsPlanner, planner_of, plans_of
 from runners.process import REPOSITORY, UsageError
 from runners.programs.experiment import Experiment
-from runners.run import try_tools
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
     """A cell that a claim needs, as `needs` has it."""
     fields = {"transport": transport, "pattern": pattern, "size": size}
     conditions = asdict(Conditions.parse(placement))
-    return fields | {
-        name: conditions[name] for name in (*claims.CONDITION, "topology") if name in conditions
-    }
+    named = ("placement", "wait", "sched", "topology", "in_flight")
+    return fields | {name: conditions[name] for name in named}
 
 
 WANTED: dict[str, Any] = {
@@ -47,11 +45,11 @@ WANTED: dict[str, Any] = {
     "tools": {},
     "programs": [],
 }
-GIVEN = options.parse(["--claims", "--seed", "1"])
+GIVEN = parse(["--claims", "--seed", "1"])
 
 
-def planner(**changed: Any) -> claims.ClaimsPlanner:
-    return claims.ClaimsPlanner(GIVEN, WANTED | changed)
+def planner(**changed: Any) -> ClaimsPlanner:
+    return ClaimsPlanner(GIVEN, WANTED | changed)
 
 
 def host_plan(probe_level: str, *, alone: bool = False, **changed: Any) -> Plan:
@@ -96,7 +94,7 @@ def test_the_host_counts_where_there_is_no_guest() -> None:
 
 
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = options.parse(["--claims", "--program", "redis"])
+    given = parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(Experiment, "seconds", 600)
     plans = plans_of(planner(), ("host",), "tracepoint")
     said = show.claims_note(WANTED, given, plans)
@@ -134,10 +132,11 @@ def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
 
 @pytest.mark.slow
 def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
-    both = claims.read_needs(Path(sys.executable), options.parse(["--claims", "go-afecho"]))
-    assert {cell["transport"] for cell in both["timed"]} == {"unix", "tcp", "tcp-nagle"}
+    both = planner_of(parse(["--claims", "go-afecho"]))
+    assert isinstance(both, ClaimsPlanner)
+    assert {cell["transport"] for cell in both.needs["timed"]} == {"unix", "tcp", "tcp-nagle"}
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
-        claims.read_needs(Path(sys.executable), options.parse(["--claims", "made-up"]))
+        planner_of(parse(["--claims", "made-up"]))
     with pytest.raises(UsageError, match="'go-afeco': did you mean 'go-af"):
         choose(["go-afeco"])
 

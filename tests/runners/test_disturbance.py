@@ -14,11 +14,11 @@ import pytest
 
 from analysis.raw.cells import Cell, Disturbance
 from analysis.times.disturbed import MOST_TAKEN, shares_of
-from runners import options
 from runners.cell import CellRun, Plan
+from runners.cli import parse
 from runners.host import disturbance
 from runners.host.workload import Execution, run_cell
-from runners.plan import cells
+from runners.plan import HOST, cells
 from runners.process import WORKLOAD
 from tests.build import make
 
@@ -31,7 +31,7 @@ def built() -> Path:
 
 def collected(workload: Path, placement: str, messages: int = 10_000) -> dict[str, Any]:
     asked = ["--transports", "unix", "--placements", placement, "--messages", str(messages)]
-    (cell,) = cells.cells(options.parse(asked), cells.HOST)
+    (cell,) = cells(parse(asked), HOST)
     return run_cell(Execution(str(workload)), Plan(()), CellRun(1, cell, 0), None, [])
 
 

@@ -7,15 +7,14 @@ from typing import NoReturn
 
 import pytest
 
-from runners.cli import UNTOLD, run_main
-from runners.gate import told_apart
-from runners.process import RunError
+from runners.exact.gate import cannot_tell
+from runners.process import UNTOLD, RunError, run_main
 
 LINES = ("[    0.1] starting", "[    0.2] a bell \a")
 
 
 def fail() -> NoReturn:
-    with told_apart():
+    with cannot_tell():
         raise RunError("the guest's kernel hangs", LINES)
 
 

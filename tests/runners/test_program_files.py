@@ -14,7 +14,7 @@ import pytest
 from analysis.counts.quantities import PROGRAMS as PATTERN_PROGRAMS
 from analysis.counts.quantities import program_of
 from analysis.raw.programs import PROGRAM_LINES
-from runners import options
+from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs import PROGRAMS, engine, probes, program, service
 from runners.programs.experiment import Experiment, experiment
@@ -97,14 +97,14 @@ def test_a_table_that_nobody_reads_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot be read .No such file"):
-        options.parse(["--program", str(tmp_path / "mine.toml")])
+        parse(["--program", str(tmp_path / "mine.toml")])
 
 
 def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) -> None:
     file = write(tmp_path)
-    assert options.parse(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
+    assert parse(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
     with pytest.raises(UsageError, match="has the name of a program that is there"):
-        options.parse(["--program", str(write(tmp_path, name="redis"))])
+        parse(["--program", str(write(tmp_path, name="redis"))])
 
 
 # Servers that count no requests, or too late: their client checks each answer.

@@ -16,13 +16,13 @@ from typing import Any, cast
 import pytest
 
 from probes.reasons import missing, reason
-from runners import options
-from runners.experiments import Experiments
+from runners.cli import parse
 from runners.host import bcc
 from runners.host.root import Root
 from runners.process import Progress, RunError, UsageError
 from runners.programs import PROGRAMS, client, counters, engine, probes, watch
 from runners.programs.experiment import Experiment
+from runners.programs.experiments import Experiments
 from runners.programs.probes import Probes, Watch
 from runners.programs.program import HERE, Program
 
@@ -177,6 +177,6 @@ def test_a_program_that_cannot_be_built_is_missing(
 
 
 def test_a_program_that_is_not_there_is_refused() -> None:
-    assert options.parse(["--program", "all"]).programs == PROGRAMS
+    assert parse(["--program", "all"]).programs == PROGRAMS
     with pytest.raises(UsageError, match="unknown program 'made-up': there is apache, asyncio, b"):
-        options.parse(["--program", "made-up"])
+        parse(["--program", "made-up"])

@@ -78,7 +78,6 @@ KILLED = """
 import sys, tempfile
 from pathlib import Path
 from runners import store
-from runners.plan.cells import HOST, cells
 from runners.cell import CellRun, Plan
 from runners.host.workload import Execution, run_cell
 from runners.options import parse

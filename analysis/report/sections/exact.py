@@ -33,7 +33,7 @@ def instructions(analysis: Analysis, figures: Figures) -> Blocks:
         "It runs the same program in the same way every time. These are counts, not times: this "
         "CPU has no caches, no contention, no branch prediction, no microcode and no hypervisor "
         "below it. For another model of CPU the kernel may pick other code: {} counts it.",
-        first.cpu, first.qemu, code("./runners/run.sh --exact --knob cpu=max"),
+        first.cpu, first.qemu, code("./runners/run.sh exact --knob cpu=max"),
     )  # fmt: skip
     yield from _schedulers(analysis.exact)
     yield journey if journey and not journey.svg else None  # a drawn one opens the page

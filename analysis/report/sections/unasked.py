@@ -34,13 +34,13 @@ QUESTIONS = (
     ),
     Question(
         "What does a firewall rule cost, or a mitigation that is off?",
-        "./runners/run.sh --exact --knob nft=10,mitigations=off",
+        "./runners/run.sh exact --knob nft=10,mitigations=off",
         lambda found: found.knobs,
         "docs/knobs.md",
     ),
     Question(
         "Which kernel takes fewer instructions?",
-        "./runners/run.sh --exact --kernel all",
+        "./runners/run.sh exact --kernel all",
         lambda found: len({comparison.kernel for comparison in found.exact}) > 1,
         "docs/atlas.md",
     ),

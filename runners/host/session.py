@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What all parts of a run share: options, user, progress, and how set-up and analysis start."""
+"""What all parts of a verb share: options, user, progress; how set-up and the analysis start."""
 
 import json
 import os
-import signal
 import subprocess
+import sys
 import tempfile
+from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from runners.guest.cache import hold
 from runners.host import preflight
 from runners.host.root import OwnProgram, Root, RootProgram
 from runners.host.workload import MAKE_AGAIN
-from runners.options import Options
 from runners.process import (
     ANSWER_SECONDS,
     REPOSITORY,
@@ -30,7 +30,6 @@ from runners.process import (
 from runners.store import Invoker, Scratch, invoker, scratch
 
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
-NEEDS_ROOT = "probes need root: run it as sudo ./runners/run.sh (the workload will not be root)."
 
 
 @dataclass
@@ -41,12 +40,15 @@ class Session:
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
     root: Root | None = field(default_factory=Root.found)
-    early: subprocess.Popen[bytes] | None = None  # an analysis that waits for its run to be whole
 
     def need_root(self) -> Root:
         """Raises RunError."""
         if self.root is None:
-            raise RunError(NEEDS_ROOT)
+            verb = self.options.verb
+            raise RunError(
+                f"probes need root: run it as sudo ./runners/run.sh {verb} "
+                "(the workload will not be root)."
+            )
         return self.root
 
     @contextmanager
@@ -61,12 +63,9 @@ class Session:
         """Name a thing that a dead run had left."""
         self.progress.note(f"removed what a killed run had left: {name}")
 
-    def set_up(self, *arguments: str) -> Path:
-        """Run setup.sh; the Python of the analysis, whose environment is its last line.
-
-        Raises RunError.
-        """
-        options = [] if self.options.install else ["--no-install"]
+    def set_up(self, *arguments: str) -> None:
+        """Run setup.sh, and make its environment's packages ours. Raises RunError."""
+        options = ["--no-install"] if self.options.no_install else []
         line = b""
         with tempfile.TemporaryFile() as complaints:
             program = self._set_up([*options, *arguments], complaints)
@@ -82,7 +81,7 @@ class Session:
         for sentence in complaint:
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
-        return Path(os.fsdecode(line.rstrip(b"\n")), "bin/python")
+        self._use(Path(os.fsdecode(line.rstrip(b"\n"))))
 
     def _set_up(self, words: Sequence[str], complaints: IO[bytes]) -> OwnProgram | RootProgram:
         if self.root:
@@ -97,16 +96,27 @@ class Session:
         )
         return OwnProgram(process)
 
+    def _use(self, environment: Path) -> None:
+        """Let this process import the packages of an environment, which this Python has made."""
+        for packages in environment.glob("lib/python*/site-packages"):
+            if str(packages) not in sys.path:
+                sys.path.insert(1, str(packages))  # after our own
+        os.environ |= {
+            "MPLBACKEND": "agg",  # whatever the user's is
+            "MPLCONFIGDIR": str(self.invoker.cache / "matplotlib"),
+            "OPENBLAS_NUM_THREADS": "1",  # no table of ours is worth a thread
+        }
+
     def preflight(self) -> list[preflight.Check]:
         """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
         if self.root is None:
             return preflight.checks()
         with tempfile.TemporaryFile() as complaints:
             program = self.root.start("preflight", stderr=complaints.fileno())
-            said = program.stdout.read()
+            listed = program.stdout.read()
             if program.wait()[0] != 0:
                 raise RunError(last_line(complaints) or "the preflight failed.")
-        return [preflight.Check(**check) for check in json.loads(said)]
+        return [preflight.Check(**check) for check in json.loads(listed)]
 
     def list_workload(self) -> str:
         """What the workload prints of what is possible here: as root's process starts it.
@@ -114,58 +124,33 @@ class Session:
         Raises RunError.
         """
         if self.root is None:
-            said = attempt([WORKLOAD, "--list"], timeout=ANSWER_SECONDS).stdout
+            listed = attempt([WORKLOAD, "--list"], timeout=ANSWER_SECONDS).stdout
         else:
             program = self.root.start("list")
-            said = program.stdout.read().decode(errors="replace")
+            listed = program.stdout.read().decode(errors="replace")
             program.wait()
-        if not said:
+        if not listed:
             raise RunError(f"the workload says nothing for {ANSWER_SECONDS} s: {MAKE_AGAIN}")
-        return said
+        return listed
 
-    def report_of(self, destination: Path) -> list[str]:
-        """The analysis' arguments for the report of a run."""
-        return [str(destination), *([self.options.shown] if self.options.shown else [])]
-
-    def analyse(self, python: Path, *arguments: str) -> int:
-        """Run `python -m analysis` to its end: its status. It hears no signal of the terminal.
-
-        Raises RunError where another signal ended it.
-        """
-        early, self.early = self.early, None
-        waits = early is not None and early.poll() is None
-        process = early if early and waits else self._start_analysis(python, *arguments)
+    def report(self, run: Path) -> int:
+        """Make the report of a run that is whole: the exit status. Raises RunError."""
+        show = [self.options.show] if self.options.show else []
+        again = f"measured, but not analysed; for its report: ./runners/run.sh report {run}"
         try:
-            # Only the one that has waited since its first answer reads it.
-            with suppress(BrokenPipeError):
-                process.communicate(b"whole\n")
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            raise
-        if status < 0:
-            raise RunError(f"the analysis was ended by {signal.Signals(-status).name}.")
+            status = analyse(str(run), *show)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {again}") from None
+        if status != 0 and not (run / "report.html").exists():
+            raise RunError(f"{again}.")
         return status
 
-    def first_answer(self, python: Path, so_far: Path, *arguments: str) -> IO[str]:
-        """Start the analysis on an unfinished run's folder: where it will write what the times say.
 
-        `analyse` with the same arguments then lets it go on to the report.
-        """
-        reader, writer = os.pipe()
-        early = ("--first-answer", str(so_far), "--answer-to", str(writer))
-        self.early = self._start_analysis(python, *arguments, *early, descriptors=(writer,))
-        os.close(writer)
-        return os.fdopen(reader, encoding="utf-8")
+def analyse(*arguments: str) -> int:
+    """Do what `python -m analysis` does, in this process: the exit status.
 
-    def _start_analysis(
-        self, python: Path, *arguments: str, descriptors: Sequence[int] = ()
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command([str(python), "-B", "-m", "analysis", *arguments]),
-            cwd=REPOSITORY,
-            env=os.environ | {"MPLCONFIGDIR": str(self.invoker.cache / "matplotlib")},
-            stdin=subprocess.PIPE,
-            pass_fds=descriptors,
-            process_group=0,
-        )
+    It needs the environment, so a set-up comes before.
+    """
+    from analysis.main import carry_out
+
+    return carry_out(list(arguments))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verb `gate`: count a kernel's round trips and a base's, and judge; or bisect by that.
+
+What fails between the options and the judgement is UntoldError, so exit status 125: a kernel that
+does not build, boot or run a cell says nothing about its path.
+"""
+
+import subprocess
+from argparse import Namespace as Options
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from runners.exact import run as exact
+from runners.exact.kernel_tree import is_tree
+from runners.host.session import Session, analyse
+from runners.process import REPOSITORY, RunError, UntoldError, UsageError, attempt, last_words
+from runners.store import place
+
+WITHIN, BEYOND, UNTOLD = 0, 1, 125
+BASE, JUDGED = "against", "kernel"  # folders of the two runs
+RUN = REPOSITORY / "runners/run.sh"
+# git takes a status up to 127 for "bad"; what is no judgement ends the bisect.
+STEP = """\
+commit=$(git rev-parse --short=12 HEAD) status=0
+"$0" gate "$@" --out "$OUT/step-$commit" || status=$?
+echo "step $commit: status $status"
+case $status in 0 | 1 | 125) exit $status ;; *) exit 128 ;; esac
+"""
+
+
+def gate(options: Options) -> int:
+    """Count on both kernels and compare: the exit status. Raises UsageError, UntoldError."""
+    if options.bisect and options.kernel and not options.against:
+        return bisect(options)
+    if options.bisect or not options.kernel or not options.against:
+        raise UsageError(
+            "gate needs --kernel KERNEL, and --against BASE or --bisect GOOD..BAD "
+            "(see ./runners/run.sh gate --help)."
+        )
+    destination, stored = place(options.out, REPOSITORY / "reports"), Path(options.against)
+    kernels = {BASE: options.against, JUDGED: options.kernel}
+    if (stored / "run.json").is_file():
+        del kernels[BASE]
+    exact_only = {"knobs": (), "in_flight": None, "clients": None}
+    options = Options(**vars(options) | exact_only)
+    exact.plan_cells(options)
+    session = Session(options)
+    with cannot_tell():
+        with session.progress.step("set-up"):
+            session.set_up("--exact")
+        with session.scratch() as scratch:
+            # Until both are there, a folder that is cleared: half a pair judges nothing.
+            pair = scratch.folder(destination.parent, f".{destination.name}")
+            for name, kernel in kernels.items():
+                chosen = Options(**vars(options) | {"kernels": (kernel,)})
+                counting = replace(session, options=chosen)
+                exact.run(counting, pair / name, scratch, moved_to=destination / name)
+            pair.rename(destination)
+        base = destination / BASE if BASE in kernels else stored
+        show = [options.show] if options.show else []
+        judged = (str(base), str(destination / JUDGED), "--out", str(destination))
+        status = analyse("--diff", *judged, "--allowance", options.allowance, *show)
+    # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
+    return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
+
+
+@contextmanager
+def cannot_tell() -> Iterator[None]:
+    """Raise what fails inside as UntoldError: neither a good nor a bad commit."""
+    try:
+        yield
+    except (RunError, UsageError) as error:
+        raise UntoldError(str(error), error.console) from error
+    except OSError as error:
+        raise UntoldError(f"it cannot be told: {error.strerror or error}.") from error
+
+
+def bisect(options: Options) -> int:
+    """Find the commit that made a round trip longer: 0. Raises UsageError, RunError."""
+    tree, (good, _, bad) = Path(options.kernel).absolute(), options.bisect.partition("..")
+
+    def git(*words: str) -> str:
+        done = attempt(["git", "-C", tree, *words])
+        if done.returncode != 0:
+            raise UsageError(f"git {words[0]} in {tree}: {last_words(done.stderr)}.")
+        return done.stdout.strip()
+
+    if not is_tree(str(tree)):
+        raise UsageError(f"{tree} is no source tree of a kernel: name one with --kernel.")
+    for commit in (good, bad):
+        git("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}")
+    if git("status", "--porcelain", "--untracked-files=no"):
+        raise UsageError(f"{tree} has changes that are not committed: commit or stash them.")
+    if Path(git("rev-parse", "--absolute-git-dir"), "BISECT_START").exists():
+        raise UsageError(f"{tree} is in a bisect already: end it with git bisect reset.")
+    out = place(options.out, REPOSITORY / "reports")
+    out.mkdir(parents=True, exist_ok=True)
+    cells = [f"--kernel={tree}", *cells_of(options)]
+
+    def call(verb: str, name: str, *words: str) -> int:
+        return subprocess.run([RUN, verb, *cells, *words, f"--out={out / name}"]).returncode
+
+    def judge(name: str, base: str, *words: str) -> int:
+        allowance = f"--allowance={options.allowance}"
+        return call("gate", name, f"--against={out / base}", allowance, *words)
+
+    start = git("rev-parse", "--abbrev-ref", "HEAD").replace("HEAD", "") or git("rev-parse", "HEAD")
+    try:
+        git("checkout", "--quiet", "--detach", good)
+        if call("exact", "good", "--quiet") != 0:
+            raise RunError(f"{good} cannot be counted.")
+        # Without a difference, every step would be good and BAD would be blamed.
+        git("checkout", "--quiet", "--detach", bad)
+        if (status := judge("bad", "good")) != BEYOND:
+            raise RunError(
+                f"{bad} takes no more than {good} (status {status}): there is nothing to find."
+            )
+        git("bisect", "start", bad, good)
+        words = [*cells, f"--against={out / 'good'}", f"--allowance={options.allowance}", "--quiet"]
+        done = subprocess.run(
+            ["env", f"OUT={out}", "git", "bisect", "run", "sh", "-c", STEP, RUN, *words], cwd=tree
+        )
+        (out / "bisect.log").write_text(git("bisect", "log") + "\n", encoding="utf-8")
+        if done.returncode != 0:
+            raise RunError(f"no commit was found: see {out / 'bisect.log'}.")
+        first = git("rev-parse", "refs/bisect/bad")
+        # The commit's own difference: it against its parent.
+        git("checkout", "--quiet", f"{first}~1")
+        call("exact", "parent", "--quiet")
+        git("checkout", "--quiet", first)
+        print(f"\n{git('log', '-1', '--format=%h %s', first)}", flush=True)
+        judge("commit", "parent")
+    finally:
+        attempt(["git", "-C", tree, "bisect", "reset"])
+        attempt(["git", "-C", tree, "checkout", "--quiet", start])
+    return WITHIN
+
+
+def cells_of(options: Options) -> Iterator[str]:
+    """Yield the options that choose cells, as a user writes them."""
+    flags = {"wait": "waits", "sched": "scheds"}
+    for flag in ("transports", "patterns", "sizes", "placements", "wait", "sched"):
+        values = getattr(options, flags.get(flag, flag))
+        yield f"--{flag}={','.join(map(str, values))}"
+    if options.messages:
+        yield f"--messages={options.messages}"

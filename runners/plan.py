@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plan of each target: which cells run, how often, in what order, under which probes.
+
+Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
+on both alike. Where several instruments count, it is A C C B B D D A E E A: B has all of them
+together, the others have one each. Two repeats are a block: its cells run in an order drawn for
+it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring groups with the
+same scripts are one pass: probes are attached once for it.
+"""
+
+import os
+import tempfile
+from argparse import Namespace as Options
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from random import Random
+from typing import Any
+
+from probes.reasons import missing, reason
+from runners import cell as factors
+from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
+from runners.host.scripts import read_scripts
+from runners.host.workload import MAKE_AGAIN
+from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt
+
+CHECK_SECONDS = 10
+# The two transports whose times every report takes apart.
+DECOMPOSED = ("unix", "tcp")
+# A paced window's length where no option says how many messages: at 10 requests a second, 1,200 of
+# them would take two minutes.
+PACED_SECONDS = 1
+COUNTS = "counts"  # the group of scripts that unprobed runs are interleaved with
+# With fewer repeats each instrument is not attached alone: all of them together give the counts.
+LEAST_ALONE = 3
+# How often claims run a counted cell: counts repeat, and the second run shows it.
+COUNTED_REPEATS = 2
+FUNCTIONS = "functions"  # the script that sees every function
+# Cells that run for their times, without probes for their counts, and with probes.
+KINDS = ("timed", "unprobed", "counted")
+# Without these a guest leaves out what this kernel counts.
+GUEST_GIVEN = {"--kernel", "--instruments", "--transports", "--patterns"}
+# The fields of a cell that a claim names, each with the values that the workload knows.
+KNOWN = {
+    "pattern": factors.PATTERNS,
+    "placement": factors.PLACEMENTS,
+    "wait": factors.WAITS,
+    "sched": factors.SCHEDULERS,
+    "topology": factors.TOPOLOGIES,
+    "transport": factors.TRANSPORTS,
+}
+
+# An entry of `missing` in run.json.
+Missing = dict[str, Any]
+# A run before it has a number: the scripts over it, the cell, the repeat.
+Planned = tuple[tuple[str, ...], Cell, int]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a target does when no option says otherwise. `bytes` bounds a cell of large messages.
+
+    `watched`: the most messages in a probed window, whose warm-up is at most a guest's. Times need
+    many round trips; counts do not.
+    """
+
+    target: str
+    messages: int
+    watched: int
+    warmup: int
+    repeats: int
+    bytes: int
+
+
+# Many short repeats rather than few long ones: an interval over repeats narrows with their number
+# (analysis/statistics.py), and a repeat is long enough with 1,200 round trips.
+HOST = Defaults("host", messages=2_400, watched=2_000, warmup=600, repeats=20, bytes=1 << 30)
+# An emulated CPU is some twenty times slower, and counts need no statistics: two runs show that
+# they repeat.
+GUEST = Defaults("guest", messages=2_000, watched=2_000, warmup=500, repeats=2, bytes=64 << 20)
+# This machine's own kernel on an emulated CPU gives counts, as slowly as a guest.
+EMULATED = replace(GUEST, target="host")
+
+
+def cells(options: Options, defaults: Defaults) -> list[Cell]:
+    """Every combination that the options name. Transports vary fastest, so they run side by side.
+
+    A cell that the workload refuses is planned like any other: the report shows the reason.
+    """
+    named = [
+        _filled(
+            Cell(*conditions, transport=transport, pattern=pattern, size=size), options, defaults
+        )
+        for pattern in options.patterns
+        for size, *conditions, transport in product(
+            options.sizes,
+            _placements(options, pattern),
+            *(options.waits, options.scheds, options.topologies, options.transports),
+        )
+    ]
+    # An emulated CPU's times are not times, so a guest has none to take apart.
+    return named + (_extra(named) if defaults is HOST else [])
+
+
+def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
+    """The cell with its numbers of messages, and with the factors that only its pattern has."""
+    each = unit(cell.pattern, options.clients)
+    paced = cell.pattern == "paced"
+    most = 2 * options.rate * PACED_SECONDS if paced else defaults.messages
+    most = min(most, defaults.messages, defaults.bytes // cell.size)
+    affordable = max(each, most // each * each)
+    messages = options.messages or affordable
+    if messages % each:
+        raise UsageError(
+            f"--messages {messages} is not a multiple of {each}, "
+            f"as {cell.pattern} with {options.clients} clients needs it."
+        )
+    return replace(
+        cell,
+        messages=messages,
+        warmup=min(defaults.warmup, messages) // each * each,
+        in_flight=(cell.in_flight or options.in_flight) if cell.pattern == "pipeline" else None,
+        clients=options.clients if cell.pattern in MANY_CLIENTS else None,
+        rate=options.rate if paced else None,
+        work=options.work if paced else None,
+    )
+
+
+def _placements(options: Options, pattern: str) -> tuple[str, ...]:
+    """One thread has no second CPU: beside other placements, cross-cpu is left out."""
+    fitting = tuple(name for name in options.placements if name != "cross-cpu")
+    return fitting if pattern in ONE_THREAD and fitting else options.placements
+
+
+def _extra(named: Sequence[Cell]) -> list[Cell]:
+    """Cells that take a message's time apart, where ping-pong runs on one CPU and on two.
+
+    They have the smallest size. One is the path alone: a thread that plays ping-pong with itself.
+    The other is two CPUs that never sleep.
+    """
+    smallest = min(cell.size for cell in named)
+    factors = ("pingpong", smallest, "block", "other", "one")
+    usual = [
+        cell
+        for cell in named
+        if (cell.pattern, cell.size, cell.wait, cell.sched, cell.topology) == factors
+        and cell.transport in DECOMPOSED
+    ]
+    extra = []
+    for cell in usual:
+        beside = replace(cell, placement="same-cpu")
+        if cell.placement == "cross-cpu" and beside in usual:
+            extra += [replace(beside, pattern="selfecho"), replace(cell, wait="spin")]
+    return [replace(cell, extra=True) for cell in extra if cell not in named]
+
+
+def passes(
+    todo: Sequence[Cell],
+    repeats: int,
+    scripts: Sequence[str],
+    *,
+    seed: int,
+    watched: int | None = None,
+    probed_first: bool = False,
+) -> tuple[Pass, ...]:
+    """Each cell `repeats` times without probes and with the scripts that count, then the rest.
+
+    An extra cell is there for its time: it runs without probes only. `watched`: the most messages
+    in a probed window. `probed_first`: a target without times may start from a guest that was
+    stored with its probes attached, and unprobed runs come last.
+    """
+    warmup = None if watched is None else GUEST.warmup
+    groups = _by("group", scripts)
+    counting = groups.pop(COUNTS, ())
+    order = [
+        (names, cell.shortened(watched, warmup) if names else cell, repeat)
+        for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
+    ]
+    probed = [cell.shortened(watched, warmup) for cell in todo if not cell.extra]
+    whole = [*order, *_probed(probed, groups)]
+    return _numbered(sorted(whole, key=lambda run: not run[0]) if probed_first else whole)
+
+
+def _by(column: str, scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Scripts by a column of their table. Those of one group watch the same cell runs."""
+    table = read_scripts()
+    found: dict[str, tuple[str, ...]] = {}
+    for name in scripts:
+        value = getattr(table[name][0], column)
+        found[value] = (*found.get(value, ()), name)
+    return found
+
+
+def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterator[Planned]:
+    """Every cell under each group of scripts, as short as the scripts need it.
+
+    A script that writes out each event needs few messages (`most` in probes/scripts.tsv).
+    """
+    table = read_scripts()
+    for group, names in groups.items():
+        most = min((limit for name in names if (limit := table[name][0].most)), default=None)
+        for repeat in range(COUNTED_REPEATS if group == COUNTS else 1):
+            for cell in todo:
+                yield names, cell.shortened(most), repeat
+
+
+def _numbered(order: Iterable[Planned]) -> tuple[Pass, ...]:
+    """Neighbours with the same scripts share a pass; every run gets its number."""
+    runs = [
+        (names, CellRun(number, cell, repeat))
+        for number, (names, cell, repeat) in enumerate(order, 1)
+    ]
+    return tuple(
+        Pass(names, tuple(run for _, run in group))
+        for names, group in groupby(runs, key=lambda entry: entry[0])
+    )
+
+
+def _interleaved(
+    todo: Sequence[Cell], repeats: int, random: Random, counting: tuple[str, ...]
+) -> Iterator[Planned]:
+    """Each repeat without probes, and between two of them the probed runs of both."""
+    gaps = _gaps(counting, repeats) if counting else {}
+    orders = list(_orders(todo, repeats, random))
+    for repeat, order in enumerate(orders):
+        yield from (((), cell, repeat) for cell in order)
+        for scripts in gaps.get(repeat, ()):
+            for probed in range(repeat, min(repeat + 2, repeats)):
+                yield from ((scripts, cell, probed) for cell in orders[probed] if not cell.extra)
+
+
+def _orders(todo: Sequence[Cell], repeats: int, random: Random) -> Iterator[list[Cell]]:
+    """The order of cells in each repeat: drawn for every other one, reversed in the next."""
+    block = list(todo)
+    for repeat in range(repeats):
+        if repeat % 2 == 0:
+            random.shuffle(block)
+        yield block[:: 1 if repeat % 2 == 0 else -1]
+
+
+def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, ...]]]:
+    """Repeat → the scripts that are attached after it, for its probed run and the next repeat's.
+
+    Attaching costs seconds, and counts repeat. So all instruments run together once, in the same
+    cell runs, so that their counts can be compared; and each runs alone once, which shows its cost.
+    The first instrument runs alone before that, the second after it, so that what two neighbours
+    share is attached once. Further repeats are for times only.
+    """
+    alone = list(_by("instrument", counting).values())
+    if repeats < LEAST_ALONE:
+        return {0: [counting]}
+    if len(alone) == 1:
+        return {0: alone, 2: alone}
+    gaps = {0: [alone[0], counting, alone[1]]}
+    for number, names in enumerate(alone[2:], 1):
+        gaps.setdefault(min(number, repeats - 2), []).append(names)
+    return gaps
+
+
+@dataclass(frozen=True)
+class OptionsPlanner:
+    """Every combination that the options name, under every script that the target allows."""
+
+    options: Options
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything for a guest to do: it has no times."""
+        return True
+
+    def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
+        """The plan of this kernel. `alone`: no guest runs beside it."""
+        return plan_for(self.options, EMULATED if emulated else HOST, probe_level)
+
+    def guest(self, here: Container[str] = ()) -> Plan:
+        """The plan of each guest, where this kernel has the scripts `here`.
+
+        Attaching costs an emulated CPU seconds: what is counted here is not counted there again,
+        unless an option asks for another kernel or for more than the two transports.
+        """
+        without = () if self.options.given & GUEST_GIVEN else here
+        return plan_for(self.options, GUEST, "function", without)
+
+    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
+        """Quantities that the target will not count, for run.json."""
+        lacks: list[Missing] = []
+        for name, rows in read_scripts().items():
+            quantities = rows[0].quantities
+            if name in scripts_of(self.options, target) and not rows[0].runs_on(probe_level):
+                lacks.append(missing(quantities, reason("needs-function-probes", script=name)))
+            elif name not in plan.scripts:
+                lacks.append(missing(quantities, reason("not-run", script=name), requested=False))
+        return lacks
+
+
+@dataclass(frozen=True)
+class ClaimsPlanner(OptionsPlanner):
+    """Cells without probes, interleaved; then the counted cells under the scripts they need.
+
+    `needs` is what analysis.claims knows of the claims that the options name.
+    """
+
+    needs: dict[str, Any]
+
+    @property
+    def counts(self) -> bool:
+        return any(self.needs[kind] for kind in KINDS[1:])
+
+    def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
+        """Everything without probes; the counts too where no guest runs beside."""
+        return Plan(
+            self._passes(HOST, ("timed", "unprobed"), probe_level if alone else None),
+            samples=not emulated,
+            checks=tuple(self.needs["checks"]),
+        )
+
+    def guest(self, here: Container[str] = ()) -> Plan:
+        """Everything but times, also what is counted `here`: a claim is judged on each kernel."""
+        return Plan(
+            self._passes(GUEST, ("unprobed",), "function"), checks=tuple(self.needs["checks"])
+        )
+
+    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
+        able, table = self.scripts(probe_level), read_scripts()
+        return [
+            missing(table[name][0].quantities, reason("needs-function-probes", script=name))
+            for name in (self.scripts("function") if alone else ())
+            if name not in able
+        ]
+
+    def scripts(self, probe_level: str) -> list[str]:
+        """For each quantity all scripts that share it, of the first instrument that counts it.
+
+        Copies are counted by one script on the way in and out, and by another within the kernel.
+        Only those that this probe level can run.
+        """
+        table = read_scripts()
+        chosen = {FUNCTIONS} if self.needs["functions"] else set()
+        for quantity in self.needs["quantities"]:
+            names = [name for name, rows in table.items() if quantity in rows[0].quantities]
+            first = {table[name][0].instrument for name in names[:1]}
+            chosen |= {name for name in names if table[name][0].instrument in first}
+        return [
+            name for name, rows in table.items() if name in chosen and rows[0].runs_on(probe_level)
+        ]
+
+    def _passes(
+        self, defaults: Defaults, bare: Iterable[str], probe_level: str | None
+    ) -> tuple[Pass, ...]:
+        """Cells of the kinds `bare`; where `probe_level` is given, the counted cells too."""
+        unprobed = [cell for kind in bare for cell in self.needs[kind]]
+        repeats, seed = self.options.repeats or defaults.repeats, self.options.seed
+        order = _interleaved(self._cells(unprobed, defaults), repeats, Random(seed), ())
+        if not probe_level:
+            return _numbered(order)
+        counted = self._cells(self.needs["counted"], GUEST)
+        return _numbered([*order, *_probed(counted, _by("group", self.scripts(probe_level)))])
+
+    def _cells(self, wanted: Iterable[dict[str, Any]], defaults: Defaults) -> list[Cell]:
+        """In the order of the claims, with the transports of one condition side by side."""
+        groups: dict[Cell, dict[Cell, None]] = {}
+        for fields in wanted:
+            cell = Cell(**fields)
+            group = groups.setdefault(replace(cell, transport=""), {})
+            group[_filled(cell, self.options, defaults)] = None
+        return [cell for group in groups.values() for cell in group]
+
+
+def planner_of(options: Options) -> OptionsPlanner:
+    """The planner of a run. Claims need the environment of the analysis. Raises UsageError."""
+    if options.claims is None:
+        return OptionsPlanner(options)
+    from analysis.claims.files import required_cells
+
+    found = required_cells(options.claims)
+    for cell in (cell for kind in KINDS for cell in found[kind]):
+        for factor, known in KNOWN.items():
+            if cell[factor] not in known:
+                raise UsageError(
+                    f"a claim needs the {factor} '{cell[factor]}': there is {', '.join(known)}."
+                )
+    return ClaimsPlanner(options, found)
+
+
+def targets_of(options: Options, planner: OptionsPlanner, probe_level: str) -> tuple[str, ...]:
+    """Which targets run: `auto` takes a guest too where this kernel allows no function probes."""
+    if options.target != "auto":
+        return (options.target,)
+    return ("host", "guest") if probe_level != "function" and planner.counts else ("host",)
+
+
+def plans_of(
+    planner: OptionsPlanner,
+    targets: Sequence[str],
+    probe_level: str,
+    *,
+    emulated: bool = False,
+) -> dict[str, Plan]:
+    """What each target does."""
+    alone, plans = "guest" not in targets, {}
+    if "host" in targets:
+        plans["host"] = planner.host(probe_level, alone=alone, emulated=emulated)
+    here = plans["host"].scripts if "host" in plans else ()
+    return plans if alone else plans | {"guest": planner.guest(here)}
+
+
+def plan_for(
+    options: Options, defaults: Defaults, probe_level: str, without: Container[str] = ()
+) -> Plan:
+    """The cells of a target, with every script that its probe level allows."""
+    table = read_scripts()
+    scripts = [
+        name
+        for name in scripts_of(options, defaults.target)
+        if table[name][0].runs_on(probe_level) and name not in without
+    ]
+    repeats = options.repeats or defaults.repeats
+    watched = None if options.messages else defaults.watched
+    todo = passes(
+        cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched,
+        probed_first=defaults is GUEST,
+    )  # fmt: skip
+    # An emulated CPU's times are not times, so a guest keeps none.
+    return Plan(todo, samples=defaults is HOST)
+
+
+def refuse_cells(plans: Iterable[Plan]) -> None:
+    """Raise UsageError, with the workload's sentence, where it refuses every cell.
+
+    Where it accepts some, these run, and the report shows why the others did not.
+    """
+    # A guest may have more CPUs than this machine, so that one says nothing about the other.
+    if not WORKLOAD.exists() or len(os.sched_getaffinity(0)) < 2:
+        return
+    first = ""
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
+        for cell in dict.fromkeys(cell for plan in plans for cell in plan.cells):
+            refusal = _refusal(cell, folder)
+            if not refusal:
+                return
+            first = first or refusal
+    if first:
+        raise UsageError(f"no cell can be run: {first}.")
+
+
+def _refusal(cell: Cell, folder: str) -> str:
+    """Why the workload refuses this cell; empty if it does not."""
+    done = attempt([WORKLOAD, "--check", "--dir", folder, *cell.options], timeout=CHECK_SECONDS)
+    if done.returncode == OVERDUE:
+        raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}")
+    return done.stderr.strip().removeprefix("pathcost-workload: ") if done.returncode else ""
+
+
+def scripts_of(options: Options, target: str) -> tuple[str, ...]:
+    """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway.
+
+    The headline depends on the target: in an emulated guest attaching is expensive.
+    """
+    chosen = {*options.instruments}
+    return tuple(
+        name
+        for name, rows in read_scripts().items()
+        if {name, rows[0].instrument, "all"} & chosen
+        or ("headline" in chosen and target in rows[0].headline)
+    )
