@@ -19,10 +19,10 @@ from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.run import exact
 from runners.guest.kernels import DEFAULT
-from runners.host.pairs import watch, what_if
 from runners.host.scripts import instruments, read_scripts
 from runners.process import DONE, Parser, UsageError, version
 from runners.programs import PROGRAMS
+from runners.programs.pairs import watch, what_if
 from runners.run import diff, report, run
 
 WIDTH = 100

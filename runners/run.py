@@ -164,7 +164,7 @@ def collect(
         counted = counting.result()
     else:
         done += run_in_guests(session, prepared, guests, raw)
-    checks = [*prepared.checks, *(preflight.of_guest(machine) for machine in guests[:1])]
+    checks = [*prepared.checks, *(show.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [target.entry for target in done],
         **({"exact": counted[0]} if counted[0] else {}),

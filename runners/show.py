@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from runners import guest
 from runners.cell import (
     PATTERNS,
     PLACEMENTS,
@@ -20,7 +21,6 @@ from runners.cell import (
 )
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
-from runners.guest.cache import hold
 from runners.guest.contents import foreign, kept, megabytes, total
 from runners.host import preflight
 from runners.host.scripts import instruments, read_scripts
@@ -35,7 +35,7 @@ from runners.plan import (
 )
 from runners.process import WORKLOAD, RunError, UsageError
 from runners.programs import experiments
-from runners.store import invoker, place
+from runners.store import hold, invoker, place
 
 WIDTH, NAME_WIDTH = 100, 18
 # Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
@@ -57,11 +57,29 @@ def show_preflight(options: Options) -> None:
     except RunError as error:
         print(f"pathcost: {error}")
     checks = session.preflight()
-    for check in [*checks, preflight.kvm(session.invoker.cache)]:
+    for check in [*checks, kvm(session.invoker.cache)]:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
             print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
     print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}.")
+
+
+def kvm(cache: Path) -> preflight.Check:
+    """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
+    if not Path("/dev/kvm").exists():
+        return preflight.Check("KVM", False, "there is no /dev/kvm", preflight.EMULATED)
+    try:
+        return of_guest(guest.prepare(cache, may_build=False))
+    except guest.LackingError:
+        detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
+        return preflight.Check(
+            "KVM", False, detail, "nothing yet: the first run with a guest tries it"
+        )
+
+
+def of_guest(machine: guest.Guest) -> preflight.Check:
+    """Whether a prepared guest boots under KVM."""
+    return preflight.Check("KVM", machine.accelerator == "kvm", machine.why, preflight.EMULATED)
 
 
 def show_list(options: Options) -> None:

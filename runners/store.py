@@ -38,6 +38,8 @@ FORMAT = 2  # of run.json
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
 
+_held: dict[Path, int] = {}
+
 
 @dataclass(frozen=True)
 class Invoker:
@@ -213,6 +215,26 @@ def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
     finally:
         tempfile.tempdir = before
         folders.close()
+
+
+def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bool = False) -> None:
+    """Keep others from clearing this cache until our process ends. Where it lacks, it is made.
+
+    To clear it, be `alone`. Raises RunError, OSError.
+    """
+    if folder in _held:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "in-use", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if alone:
+            raise RunError(f"another run uses the cache {folder}: wait for its end.") from None
+        say(f"waiting: somebody clears {folder}")
+        fcntl.flock(descriptor, how)
+    _held[folder] = descriptor
 
 
 @contextmanager

@@ -22,33 +22,13 @@ from runners.guest.contents import kept, remove_old, total
 from runners.guest.errors import LackingError
 from runners.guest.sealed import MANIFEST, damage, open_regular, read_manifest, remove, seal_entry
 from runners.process import RunError
+from runners.store import hold
 
 __all__ = ["Cache", "Say", "hold", "read_manifest"]
 
 Say = Callable[[str], None]
 FORMAT = 2  # of an entry: another one has other names
 MUCH = 100 << 20  # bytes: who builds as much is told what the cache holds
-_held: dict[Path, int] = {}
-
-
-def hold(folder: Path, say: Say = lambda _: None, *, alone: bool = False) -> None:
-    """Keep others from clearing this cache until our process ends. Where it lacks, it is made.
-
-    To clear it, be `alone`. Raises RunError, OSError.
-    """
-    if folder in _held:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = open_regular(folder / "in-use", os.O_RDONLY | os.O_CREAT)
-    how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if alone:
-            raise RunError(f"another run uses the cache {folder}: wait for its end.") from None
-        say(f"waiting: somebody clears {folder}")
-        fcntl.flock(descriptor, how)
-    _held[folder] = descriptor
 
 
 class Cache(AbstractContextManager["Cache"]):

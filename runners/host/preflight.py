@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from runners import guest
 from runners.host import bpftrace, ftrace, loopback
 from runners.process import DONE, answer, command, run_main, stop
 
@@ -68,22 +67,6 @@ def checks() -> list[Check]:
         first, last = (_root, _btf, _lockdown), (_function_tracer, _pmu, cpu, bare_loopback)
         before, after = ([check() for check in some] for some in (first, last))
         return [*before, *(trying.check(deadline) for trying in tries), *after]
-
-
-def kvm(cache: Path) -> Check:
-    """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
-    if not Path("/dev/kvm").exists():
-        return Check("KVM", False, "there is no /dev/kvm", EMULATED)
-    try:
-        return of_guest(guest.prepare(cache, may_build=False))
-    except guest.LackingError:
-        detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
-        return Check("KVM", False, detail, "nothing yet: the first run with a guest tries it")
-
-
-def of_guest(machine: guest.Guest) -> Check:
-    """Whether a prepared guest boots under KVM."""
-    return Check("KVM", machine.accelerator == "kvm", machine.why, EMULATED)
 
 
 def probe_level(found: list[Check]) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from runners.guest.cache import hold
 from runners.host import preflight
 from runners.host.root import OwnProgram, Root, RootProgram
 from runners.host.workload import MAKE_AGAIN
@@ -27,7 +26,7 @@ from runners.process import (
     command,
     last_line,
 )
-from runners.store import Invoker, Scratch, invoker, scratch
+from runners.store import Invoker, Scratch, hold, invoker, scratch
 
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 

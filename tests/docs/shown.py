@@ -26,7 +26,7 @@ PROGRAM = re.compile(
     r"(sudo )?((\./)?(runners/)?[\w-]+\.sh|runners/workload/build/\S+|python3?|bpftrace|perf|make"
     r"|vagrant|git|uvx?|grep|cd)\s"
 )
-NAME = re.compile(r"perf [a-z]+|python -m analysis")  # of a program, and no command yet
+NAME = re.compile(r"perf [a-z]+|python -m analysis|run\.sh [a-z-]+")  # no command yet
 LEFT_OPEN = re.compile(r"…|<\w+>")  # what a reader fills in
 
 

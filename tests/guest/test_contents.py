@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.guest import cache as caching
+from runners import store
 from runners.guest import contents
 from runners.guest.cache import Cache
 from runners.process import REPOSITORY
@@ -58,7 +58,7 @@ def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with something of several kinds, and things of the user's. Nobody uses it."""
     folder, held = tmp_path / "cache", dict[Path, int]()
-    monkeypatch.setattr(caching, "_held", held)
+    monkeypatch.setattr(store, "_held", held)
     for kind in ("qemu", "kernel", "snapshot"):
         fill(folder, kind, 1)
     os.close(held.pop(folder))

@@ -80,7 +80,8 @@ from pathlib import Path
 from runners import store
 from runners.cell import CellRun, Plan
 from runners.host.workload import Execution, run_cell
-from runners.options import parse
+from runners.cli import parse
+from runners.plan import HOST, cells
 
 workload = sys.argv[1]
 asked = ["--transports", "unix", "--patterns", "connect", "--placements", "same-cpu"]

@@ -10,10 +10,10 @@ from argparse import Namespace as Options
 from pathlib import Path
 from typing import Any
 
-from runners.host.prices import prices
 from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.process import REPOSITORY, RunError, UsageError, last_line
+from runners.programs.prices import prices
 from runners.store import place
 
 
