@@ -7,13 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import loopback
 from analysis.answer import build_answer
-from analysis.atlas import build_atlas
 from analysis.claims.answers import Observed, read_observed
 from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge
-from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict, tally
+from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict
 from analysis.counts.agreement import Compared, agreements, compare
 from analysis.counts.bistable import switch_modes
 from analysis.counts.kernels import compare_kernels
@@ -28,7 +26,6 @@ from analysis.programs import records
 from analysis.programs.c_baseline import calls_by_name, survivals
 from analysis.programs.table import program_rows
 from analysis.raw.run import Missing, Run
-from analysis.summary import summary
 from analysis.tables import Tables, build_tables, of_two_ends
 from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
@@ -80,7 +77,6 @@ class Analysis(Figures):
         self.comparisons = compare(tidy)
         self.agreements = agreements(tidy)
         self.switching = switch_modes(self.workload)
-        self.atlas = build_atlas(self.ledgers, self.timings)
         self.disturbed = share_disturbed(run)
         self.functions = functions.function_tables(requested)
         self.path = functions.latencies(tidy)
@@ -94,15 +90,6 @@ class Analysis(Figures):
         self.programs = program_rows(self.measured)
         self.survivals = survivals(self.measured)
         self.calls = calls_by_name(tidy)
-        self.summary = self._summary()
-
-    def _summary(self) -> tuple[str, ...]:
-        """A run that was made for claims begins with what became of them."""
-        figures = (*summary(self), *loopback.sentences(self.run))
-        if not self.run.for_claims:
-            return figures
-        has_cells = any(target.cells for target in self.run.targets)
-        return (f"{tally(self.verdicts)}.", *(figures if has_cells else ()))
 
     def raw_cells(self) -> list[tuple[str, str, int, str, tuple[str, ...]]]:
         """File, folder, id, words and raw files of every run that a verdict rests on."""

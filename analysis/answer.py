@@ -1,257 +1,251 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The answer as figures: what the terminal, the report's first screen and --json say of it.
+"""The answer: figures that the terminal, answer.md and the page set, and that answer.json holds.
 
-It compares the first two transports of the first ledger. Times are of this machine, counts of the
-machine that their source names.
+`Answer` compares the first two transports of the first ledger. Times are of this machine, counts of
+the machine that their source names. docs/json.md has examples, and
+`python -m analysis.answer > docs/report.schema.json` writes the schema.
 """
 
+import json
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
+from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
-from analysis.counts.quantities import ROUND_TRIP_PATTERNS
+from analysis.counts.quantities import MEASURES, ROUND_TRIP_PATTERNS
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, mean, quotient
 from analysis.tables import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
-from analysis.times.words import part_text
-from analysis.wording import (
-    TITLES,
-    amount,
-    listed,
-    number,
-    place,
-    size_text,
-    spread,
-    transport_text,
-    ways,
-)
+from analysis.wording import amount, listed, number, spread, ways
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
+# Conditions that the answer shows, and the option that measures them.
+PLACES = {
+    "same-cpu": "--placements same-cpu",
+    "cross-cpu": "--placements cross-cpu",
+    "cross-cpu+spin": "--placements cross-cpu --wait spin",
+}
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Conditions that the first screen has a figure for, and the option that measures them."""
-
-    conditions: str
-    note: str
-    option: str
-
-
-PLACES = (
-    Shown("same-cpu", "both processes share it", "--placements same-cpu"),
-    Shown("cross-cpu", "each sleeps until it is woken", "--placements cross-cpu"),
-    Shown("cross-cpu+spin", "both processes poll", "--placements cross-cpu --wait spin"),
-)
-
-
-class Pair(NamedTuple):
+class Pair:
     """A figure of both transports, and how much more the second one's is, paired by repeat."""
 
     first: Estimate
     second: Estimate
-    added: Estimate
-    ratio: Estimate
+    added: Estimate  # second less first
+    ratio: Estimate  # second through first
 
     @classmethod
     def of(cls, first: Values, second: Values) -> "Pair":
         return cls(mean(first), mean(second), mean(second - first), quotient(second, first))
 
 
-@dataclass(frozen=True)
-class Share:
-    """Of a CPU: what so many requests a second take more over the second transport."""
+class Part(BaseModel):
+    """A part of answer.json."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
+
+
+class Share(Part):
     requests_per_s: int
-    cpu_share: Estimate
-    beyond: bool  # some transport's connection did not reach so many
+    cpu_share: Estimate  # of one CPU, that the second transport takes more; 1 is all of it
+    beyond: bool  # some transport's connection did not reach so many requests a second
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Part):
     """The times under one set of conditions."""
 
     conditions: str
-    iteration: Pair  # the median iteration
-    cpu: Pair | None  # of both processes for a message, in all modes; None where they poll
+    iteration_ns: Pair  # the median iteration: of ping-pong a round trip
+    cpu_ns: Pair | None  # of both processes for a message; null where they poll
     messages: int  # in an iteration
     reached: dict[str, float]  # requests a second that one connection reached, by transport
+    shares: tuple[Share, ...]
+    one_percent_ns: Estimate  # a request of which the difference is one percent
 
-    @property
-    def large(self) -> Estimate:
-        """The time of a request of which the difference is one percent.
-
-        Where the interval holds no difference, the largest one that it leaves open.
-        """
-        added = self.iteration.added
-        added = -added if added.value < 0 else added
+    @classmethod
+    def of(
+        cls, conditions: str, iteration: Pair, cpu: Pair | None, messages: int,
+        reached: dict[str, float],
+    ) -> "Placed":  # fmt: skip
+        added = -iteration.added if iteration.added.value < 0 else iteration.added
         if added.low is not None and added.high is not None and added.spans(0):
+            # The largest difference that the interval leaves open.
             added = Estimate(max(-added.low, added.high), None, None, added.repeats)
-        return added * (1 / SMALL)
+        shares = [
+            Share(
+                requests_per_s=rate, cpu_share=cpu.added * (rate * messages / 1e9),
+                beyond=any(rate > most for most in reached.values()),
+            )
+            for rate in RATES if cpu
+        ]  # fmt: skip
+        return cls(
+            conditions=conditions, iteration_ns=iteration, cpu_ns=cpu, messages=messages,
+            reached=reached, shares=tuple(shares), one_percent_ns=added * (1 / SMALL),
+        )  # fmt: skip
+
+
+class Count(Part):
+    """A row of the ledger by its best source: each transport's figures over all conditions."""
+
+    measure: str  # as in claims' `quantity`
+    words: str
+    per: str
+    headline: bool
+    figures: dict[str, str]  # of each transport, as the report writes them
+    values: dict[str, float]  # the first of them
+    alike: bool
+    kernel: str
+    counted: str  # where
 
     @property
-    def shares(self) -> list[Share]:
-        return [self.share(rate) for rate in RATES] if self.cpu else []
-
-    def share(self, rate: int) -> Share:
-        assert self.cpu is not None
-        beyond = any(rate > reached for reached in self.reached.values())
-        return Share(rate, self.cpu.added * (rate * self.messages / 1e9), beyond)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A row of the ledger: each transport's figures over all conditions, in words."""
-
-    row: Row
-    figures: dict[str, str]
-    counter: str  # where it was counted
+    def name(self) -> str:
+        return f"{self.words} a round trip" if self.per == "round trip" else self.words
 
     @property
-    def alike(self) -> bool:
-        return len(set(self.figures.values())) == 1
+    def times(self) -> str:
+        """`1.63 times`; empty where the figures are alike, or there is nothing to divide."""
+        first, *others = self.values.values()
+        if self.alike or not others or not first:
+            return ""
+        return f"{number(others[0] / first)} times"
 
-    def value(self, transport: str) -> float:
-        """The first of its figures."""
-        entries = self.row.lines[0].entries
-        return next(entry.value for (_, name), entry in entries.items() if name == transport)
 
-
-@dataclass(frozen=True)
-class Answer:
+class Answer(Part):
     """What a run says of the difference between two transports."""
 
     pattern: str
     size: int
-    names: tuple[str, ...]  # the two transports, or the only one
+    transports: tuple[str, ...]  # the two, or the only one
     iteration: str
-    placed: tuple[Placed, ...]
-    counted: tuple[Counted, ...]
+    times: tuple[Placed, ...]
+    counts: tuple[Count, ...]
     host: str  # the machine of the times
 
-    def count(self, measure: str) -> Counted | None:
-        return next((c for c in self.counted if c.row.measure.id == measure), None)
-
-    def at(self, conditions: str) -> Placed | None:
-        return next((p for p in self.placed if p.conditions == conditions), None)
+    def count(self, measure: str) -> Count | None:
+        return next((count for count in self.counts if count.measure == measure), None)
 
     @property
     def asleep(self) -> list[Placed]:
-        """Those in which processes sleep, as most do."""
-        return [placed for placed in self.placed if placed.cpu]
+        """The times of processes that sleep, as most do."""
+        return [placed for placed in self.times if placed.cpu_ns]
+
+    @property
+    def compared(self) -> tuple[Placed, ...]:
+        """The times that the decision names."""
+        return tuple(self.asleep) or self.times
 
     @property
     def ways(self) -> str:
         """How processes wait, are scheduled and connected, where that is one for all times."""
-        found = {ways(placed.conditions) for placed in self.asleep or self.placed}
-        return found.pop() if len(found) == 1 else ""
+        ways_ = {ways(placed.conditions) for placed in self.compared}
+        return ways_.pop() if len(ways_) == 1 else ""
 
-    @property
-    def decision(self) -> str:
-        """What the second transport adds to an iteration, where; empty without times."""
-        return self.decided("this machine")
-
-    def decided(self, machine: str) -> str:
-        """The decision, on a machine that the words name."""
-        clauses: list[str] = []
-        last = ""
-        for placed in self.asleep or self.placed:
-            added, where = placed.iteration.added, place(placed.conditions)
-            verb = "saves" if added.value < 0 else "adds"
-            figure = part_text(-added if added.value < 0 else added)
-            if added.low is not None and added.spans(0):
-                ends = f"{amount(added.low, 'ns')} to {amount(added.high or 0, 'ns')}"
-                clauses.append(f"makes no difference that this run can tell {where} ({ends})")
-                verb = ""
-            elif verb == last:
-                clauses.append(f"{figure} {where}")
-            else:
-                clauses.append(f"{verb} {figure} {PREPOSITION[verb]} a {self.iteration} {where}")
-            last = verb
-        if not clauses:
-            return ""
-        return f"On {machine} {self._than}{' and '.join(clauses)}."
-
-    @property
-    def _than(self) -> str:
-        """`TCP`, which is compared with a Unix socket; other pairs are both named."""
-        first, second = self.names[:2]
-        subject = transport_text(second)
-        return f"{subject} " if first == "unix" else f"{subject}, compared with {first}, "
-
-    @property
-    def copied_and_run(self) -> str:
-        """What is copied and what is run for a message: which kernel, and where it was counted."""
-        by_kernel: dict[str, list[tuple[str, str]]] = {}
-        for kernel, words, counter in self.clauses:
-            by_kernel.setdefault(kernel, []).append((words, counter))
-        said = []
-        for kernel, clauses in by_kernel.items():
-            counters = {counter for _, counter in clauses}
-            each = [w if len(counters) == 1 else f"{w} ({counter})" for w, counter in clauses]
-            last = f" ({counters.pop()})" if len(counters) == 1 else ""
-            said.append(f"{kernel} {listed(each)}{last}.")
-        return " ".join(said)
-
-    @property
-    def clauses(self) -> list[tuple[str, str, str]]:
-        """A kernel, what it does (`copies each byte …`), and where that was counted."""
-        run = next(filter(None, map(self.count, ("instructions", "function_calls"))), None)
-        does = "executes {} instructions{}, for each message in the most frequent round trip"
-        if run and run.row.measure.id != "instructions":
-            does = "makes {} function calls{}, for each message"
+    def differing(self, *, alike: bool) -> list[Count]:
+        """The ledger's headlines that differ between the transports, or that do not."""
         return [
-            (kernel_text(found.row.lines[0].kernel), self._each(found, words), found.counter)
-            for found, words in (
-                (self.count("payload_copies"), "copies each byte {} times{}"), (run, does)
-            )
-            if found
+            count for count in self.counts
+            if count.headline and len(count.figures) > 1 and count.alike == alike
+            and not count.words.startswith("…")
         ]  # fmt: skip
 
-    def _each(self, found: Counted, words: str) -> str:
-        """`copies each byte 2.00 times over a Unix socket and TCP alike`."""
-        (name, figure), *others = found.figures.items()
-        over = f" over {transport_text(name)}"
-        for other, value in others:
-            alike = found.alike and f" and {transport_text(other)} alike"
-            over += alike or f" and {value} over {transport_text(other)}"
-        times = self.times_as_many(found)
-        return words.format(figure, over + (times and f", {times} as many"))
 
-    def times_as_many(self, found: Counted) -> str:
-        """`1.63 times`; empty where the figures are alike, or there is nothing to divide."""
-        first, *others = found.figures
-        if found.alike or not others or not found.value(first):
-            return ""
-        return f"{number(found.value(others[0]) / found.value(first))} times"
+class LedgerRow(Part):
+    """A figure of the ledger: its median over repeats, of times the mean; lowest and highest."""
 
-    @property
-    def compared(self) -> tuple[list[str], list[str]]:
-        """Counts that differ, with their figures, and counts that do not."""
-        differ, alike = [], []
-        for found in self.counted:
-            words = found.row.measure.words
-            words += " a round trip" if found.row.measure.per == "round trip" else ""
-            if len(found.figures) < 2 or not found.row.measure.headline or words.startswith("…"):
-                continue
-            if found.alike:
-                alike.append(f"{words} ({found.figures[self.names[0]]})")
-            else:
-                figures = " and ".join(found.figures.values())
-                differ.append(f"{words} ({figures})")
-        return differ, alike
+    pattern: str
+    size: int
+    measure: str
+    per: str
+    unit: str  # empty for a count
+    instrument: str
+    target: str
+    kernel: str
+    probe_level: str
+    probed: bool
+    conditions: str
+    transport: str
+    value: float
+    low: float
+    high: float
+    repeats: int
+    valid: bool
 
 
-PREPOSITION = {"adds": "to", "saves": "of"}
+class TimesRow(Part):
+    pattern: str
+    size: int
+    conditions: str
+    transport: str
+    kernel: str
+    p50_ns: Estimate | None
+    p99_ns: Estimate | None
+    messages_per_s: Estimate | None
 
 
-class Answered(Protocol):
+class RatioRow(Part):
+    pattern: str
+    size: int
+    conditions: str
+    transport: str
+    than: str
+    median: Estimate
+    all: Estimate | None  # of the time of all iterations
+
+
+class VerdictRow(Part):
+    claim: str
+    source: str
+    url: str  # empty where the source names none
+    statement: str
+    verdict: str
+    rests_on: str  # measured, answered, arithmetic, not measured
+    measured_conditions: int
+    conditions: int  # of its scope
+    lacking: tuple[str, ...]
+    why: str
+
+
+class MachineRow(Part):
+    target: str
+    kernel: str
+    words: str
+    cpu: str | None
+    cpus: int | None
+    distribution: str | None
+
+
+class MissingRow(Part):
+    what: str
+    target: str
+    why: str
+
+
+class Document(Part):
+    """answer.json: a run's answer, ledger, times, verdicts and machines."""
+
+    pathcost: str  # the version that measured
+    run: str
+    decision: str  # empty in a run without times
+    copied_and_run: str
+    answer: Answer | None  # null where no cell has figures
+    ledger: tuple[LedgerRow, ...]
+    times: tuple[TimesRow, ...]
+    ratios: tuple[RatioRow, ...]
+    verdicts: tuple[VerdictRow, ...]
+    machines: tuple[MachineRow, ...]
+    missing: tuple[MissingRow, ...]
+
+
+class Counted(Protocol):
     """What of an analysis the answer is made of."""
 
     run: Run
@@ -261,30 +255,39 @@ class Answered(Protocol):
     exact: tuple[Comparison, ...]
 
 
-def build_answer(found: Answered) -> Answer | None:
-    """None where no cell has figures."""
+class Analysed(Counted, Protocol):
+    """What of an analysis answer.json is made of."""
+
+    answer: Answer | None
+    figures: pd.DataFrame
+    verdicts: tuple[Verdict, ...]
+
+
+def build_answer(found: Counted) -> Answer | None:
+    """Compare the first two transports; None where no cell has figures."""
     if not found.ledgers:
         return None
     ledger = found.ledgers[0].narrow(MOST_TOGETHER)
     names = tuple(ledger.transports[:2])
     where = (ledger.pattern, ledger.size)
     timings = [times for times in found.timings if (times.pattern, times.size) == where]
-    shown = {known.conditions for known in PLACES} | set(ledger.conditions)
+    shown = {*PLACES, *ledger.conditions}
     tidy = found.tables.tidy
     timed = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     placed = [_placed(timed, times, names) for times in timings if times.conditions in shown]
-    kernels = {latency.kernel for times in timings for latency in times.latencies}
-    host = listed([machine_text(found.run, "host", kernel) for kernel in sorted(kernels)])
+    kernels = sorted({latency.kernel for times in timings for latency in times.latencies})
     cpu = found.exact[0].cells[0].cpu if found.exact else ""
-    counted = (_counted(found.run, row, names, cpu) for row in ledger.rows)
-    iteration = timings[0].iteration if timings else ROUND_TRIP
+    counts = (_count(found.run, row, names, cpu) for row in ledger.rows)
     return Answer(
-        *where, names, iteration, tuple(filter(None, placed)), tuple(filter(None, counted)), host
-    )
+        pattern=ledger.pattern, size=ledger.size, transports=names,
+        iteration=timings[0].iteration if timings else ROUND_TRIP,
+        times=tuple(filter(None, placed)), counts=tuple(filter(None, counts)),
+        host=listed([machine_text(found.run, "host", kernel) for kernel in kernels]),
+    )  # fmt: skip
 
 
 def _placed(timed: pd.DataFrame, times: Times, names: tuple[str, ...]) -> Placed | None:
-    """Of the repeats that both transports have; None where there are none."""
+    """Compare the repeats that both transports have; None where there are none."""
     rows = in_conditions(timed, (times.pattern, times.size, times.conditions))
     iteration = _pair(iteration_times(rows, times.pattern), names)
     if iteration is None:
@@ -294,18 +297,15 @@ def _placed(timed: pd.DataFrame, times: Times, names: tuple[str, ...]) -> Placed
     if "spin" not in times.conditions:  # who polls takes all that there is
         own = rows[rows["quantity"] == "cpu_ns"]
         own = own.assign(value=own["value"] / own["messages"])
-        cpu = _pair(own.pivot_table(
-            index="repeat", columns="transport", values="value", aggfunc="sum"
-        ), names)  # fmt: skip
+        pivot = own.pivot_table(index="repeat", columns="transport", values="value", aggfunc="sum")
+        cpu = _pair(pivot, names)
     reached = {
         latency.transport: latency.messages_per_s.value / messages
         for latency in times.latencies
-        if latency.transport in names and latency.messages_per_s
+        # What a paced window reached was set.
+        if latency.transport in names and latency.messages_per_s and times.pattern != "paced"
     }
-    # What a paced window reached was set.
-    return Placed(
-        times.conditions, iteration, cpu, messages, {} if times.pattern == "paced" else reached
-    )
+    return Placed.of(times.conditions, iteration, cpu, messages, reached)
 
 
 def _pair(by_repeat: pd.DataFrame, names: tuple[str, ...]) -> Pair | None:
@@ -313,27 +313,99 @@ def _pair(by_repeat: pd.DataFrame, names: tuple[str, ...]) -> Pair | None:
     return None if pairs.empty or len(names) < 2 else Pair.of(*pairs.to_numpy().T)
 
 
-def _counted(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Counted | None:
+def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None:
     if not row.lines:
         return None
-    line, unit = row.lines[0], row.measure.unit
-    figures = {}
+    line, measure = row.lines[0], row.measure
+    figures, values = {}, {}
     for name in names:
         entries = [e for (_, other), e in line.entries.items() if other == name and e.valid]
         if entries:
             low, high = min(e.value for e in entries), max(e.value for e in entries)
-            figures[name] = spread(low, high, unit) or amount(low, unit)
+            figures[name] = spread(low, high, measure.unit) or amount(low, measure.unit)
+            values[name] = entries[0].value
+    if not figures:
+        return None
     one_cpu = {conditions for conditions, _ in line.entries} == {"same-cpu"}
-    counter = counter_text(run, line.target, line.kernel, cpu, one_cpu)
-    return Counted(row, figures, counter) if figures else None
+    return Count(
+        measure=measure.id, words=measure.words, per=measure.per, headline=measure.headline,
+        figures=figures, values=values, alike=len(set(figures.values())) == 1,
+        kernel=kernel_text(line.kernel),
+        counted=counter_text(run, line.target, line.kernel, cpu, one_cpu),
+    )  # fmt: skip
 
 
-def title_text(answer: Answer) -> str:
-    """`pingpong, 64 B`."""
-    return f"{answer.pattern}, {size_text(answer.size)}"
+def document(found: Analysed, decision: str, copied_and_run: str) -> Document:
+    """Gather answer.json of an analysis."""
+    times, ratios = [], []
+    for timing in found.timings:
+        cell = {name: getattr(timing, name) for name in ("pattern", "size", "conditions")}
+        times += [
+            {**cell, "transport": one.transport, "kernel": one.kernel, "p50_ns": one.p50,
+             "p99_ns": one.p99, "messages_per_s": one.messages_per_s}
+            for one in timing.latencies
+        ]  # fmt: skip
+        ratios += [
+            {**cell, "transport": ratio.transport.transport, "than": ratio.than.transport,
+             "median": ratio.median, "all": ratio.all}
+            for ratio in timing.ratios
+        ]  # fmt: skip
+    return Document.model_validate({
+        "pathcost": found.run.manifest.pathcost,
+        "run": found.run.name,
+        "decision": decision,
+        "copied_and_run": copied_and_run,
+        "answer": found.answer,
+        "ledger": ledger_frame(found.figures).to_dict("records"),
+        "times": times,
+        "ratios": ratios,
+        "verdicts": list(map(_verdict, found.verdicts)),
+        "machines": _machines(found),
+        "missing": [
+            {"what": lack.what, "target": lack.target, "why": str(lack.why)}
+            for lack in found.tables.missing if str(lack.why)
+        ],
+    })  # fmt: skip
 
 
-def title_of(conditions: str) -> str:
-    """`two CPUs, never asleep`."""
-    title = TITLES.get(conditions)
-    return title[:1].lower() + title[1:] if title else place(conditions)
+def ledger_frame(figures: pd.DataFrame) -> pd.DataFrame:
+    """ledger.csv: every figure of every source, in the order of measures.tsv."""
+    measures = pd.DataFrame(
+        [(m.id, m.per, m.unit) for m in MEASURES if m.ledger], columns=["measure", "per", "unit"]
+    )
+    rows = measures.reset_index(names="place").merge(figures, on="measure")
+    rows = rows.sort_values(["pattern", "size", "place"], kind="stable")
+    return rows[list(LedgerRow.model_fields)]
+
+
+def _verdict(verdict: Verdict) -> VerdictRow:
+    claim, coverage = verdict.claim, verdict.coverage
+    return VerdictRow(
+        claim=claim.id, source=claim.source.id, url=claim.source.url, statement=claim.statement,
+        verdict=verdict.verdict, rests_on=verdict.kind, measured_conditions=coverage.measured,
+        conditions=coverage.of, lacking=coverage.lacking, why=verdict.why,
+    )  # fmt: skip
+
+
+def _machines(found: Counted) -> list[MachineRow]:
+    def row(kind: str, kernel: str, **facts: Any) -> MachineRow:
+        words = machine_text(found.run, kind, kernel)
+        return MachineRow(target=kind, kernel=kernel, words=words, **facts)
+
+    rows = []
+    for target in found.run.targets:
+        facts = target.environment.model_dump(include={"cpu", "cpus", "distribution"})
+        rows.append(row(target.kind, target.kernel, **facts))
+    for each in found.exact:
+        facts = {"cpu": each.cells[0].cpu, "cpus": None, "distribution": None}
+        rows.append(row(f"exact-{each.sched}", each.kernel, **facts))
+    return [row for place, row in enumerate(rows) if row not in rows[:place]]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of answer.json."""
+    return Document.model_json_schema(mode="serialization")
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1, ensure_ascii=False))

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from analysis.analyse import Analysis, Figures, analyse
-from analysis.answer_plot import draw_answer
-from analysis.atlas_plot import draw_atlas
+from analysis.answer import ledger_frame
 from analysis.claims.verdict import claims_table
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff, make_gate
@@ -23,11 +22,8 @@ from analysis.predict.words import show_what_if
 from analysis.processes import in_process
 from analysis.raw.run import read_run
 from analysis.report import output
-from analysis.report.brief import show_brief
-from analysis.report.document import document
-from analysis.report.html import html
-from analysis.report.markdown import markdown
-from analysis.report.pages import report_page
+from analysis.report.render import page, sentence
+from analysis.report.report import Report
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
 from analysis.times.pool import show_pool
@@ -120,9 +116,8 @@ def _parser() -> Parser:
     add("--what-if", type=folder, help=argparse.SUPPRESS)
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
-        ("full", "print the whole ledger, with every source"),
         ("quiet", "print the report's path only"),
-        ("json", "print the analysis as one JSON object (docs/json.md)"),
+        ("json", "print answer.json (docs/json.md)"),
         ("ktap", "of --allowance: print the result as KTAP"),
     ):
         shown.add_argument(f"--{name}", dest="show", action="store_const", const=name, help=words)
@@ -131,22 +126,21 @@ def _parser() -> Parser:
 
 def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
-    report, drawing = run / "report.html", Drawing()
+    path, drawing = run / "report.html", Drawing()
     analysis = analyse(read_run(run), drawing.begin)
-    output.write_all(run, _files(analysis, drawing.figures(analysis)) | drawing.exports())
+    report = Report(analysis)
+    output.write_all(run, _files(report, drawing.figures(analysis)) | drawing.exports())
     with reader_may_leave():
         match how:
             case "quiet":
-                print(report)
+                print(path)
             case "json":
-                print(document(analysis, report))
-            case "full":
-                show(analysis, report)
+                print(report.document.model_dump_json(indent=1))
             case _:
-                show_brief(analysis, report)
+                show(report, path)
     if not analysis.has_figures:
         raise RunError(
-            f"{shown(str(run))} holds no valid figure: its report.md says what failed; "
+            f"{shown(str(run))} holds no valid figure: its report.html says what failed; "
             "mend that, and measure again."
         )
     return analysis
@@ -156,8 +150,8 @@ def first_answer(run: Path) -> str:
     """Say what the times of an unfinished run decide already; empty where they decide nothing."""
     with suppress(SentenceError):
         answer = Figures(read_run(run)).answer
-        if answer and len(answer.names) > 1 and answer.decision:
-            return f"{answer.decision} Counts follow."
+        decision = sentence("decision", answer, "this machine")
+        return f"{decision} Counts follow." if decision else ""
     return ""
 
 
@@ -180,10 +174,6 @@ class Drawing:
 
 def _draw(analysis: Analysis) -> Iterator[Drawn]:
     """The first ledger's pattern and size are what the report is about."""
-    if analysis.answer:
-        yield draw_answer(analysis.answer)
-    if analysis.atlas:
-        yield draw_atlas(analysis.atlas)
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
 
@@ -193,15 +183,19 @@ def _draw_times(found: Figures) -> Iterator[Drawn]:
         yield from draw_times(first, found.timings, found.parts, found.iterations)
 
 
-def _files(analysis: Analysis, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
-    tidy, claims = analysis.tables.tidy, claims_table(analysis.verdicts, analysis.folders)
-    page = report_page(analysis, figures)
+def _files(report: Report, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    analysis = report.analysis
+    tidy, text = analysis.tables.tidy, report.markdown(figures)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.table(tidy),
-        "claims.csv": output.table(claims),
-        "report.html": output.text(html(page)),
-        "report.md": output.text(markdown(page)),
+        "claims.csv": output.table(claims_table(analysis.verdicts, analysis.folders)),
+        "cells.csv": output.table(report.cells()),
+        "ledger.csv": output.table(ledger_frame(analysis.figures)),
+        "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
+        "answer.md": output.text(report.answer_md()),
+        "report.md": output.text(text),
+        "report.html": output.text(page(text, f"pathcost: {analysis.run.name}", figures)),
     }
     for figure in figures:
         if figure.svg:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
+from analysis.conditions import Workload
+from analysis.statistics import Estimate
 from runners.cell import Conditions
 
 DASH = "\N{EN DASH}"
@@ -72,6 +74,50 @@ def spread(low: float, high: float, unit: str = "") -> str:
     head, _, tail = first.rpartition(" ")
     joint = " \N{HORIZONTAL ELLIPSIS} " if low < 0 else DASH
     return f"{head if head and last.endswith(f' {tail}') else first}{joint}{last}"
+
+
+def spanned(figure: Estimate | None, unit: str = "") -> str:
+    """A figure with its range, or the sign that nobody measured it."""
+    if figure is None:
+        return NOT_MEASURED
+    text, ends = amount(figure.value, unit), spread(*figure.ends, unit)
+    return f"{text} ({ends})" if ends else text
+
+
+def optional(value: float | None, unit: str = "") -> str:
+    """An amount, or the sign that nobody measured it."""
+    return NOT_MEASURED if value is None else amount(value, unit)
+
+
+def signed(figure: float) -> str:
+    """`+1,265`, and a half where there is one."""
+    return f"{figure:+,.1f}".removesuffix(".0").replace("-", MINUS)
+
+
+def cell(value: object) -> str:
+    """A value as a table's cell."""
+    if value is None or value != value:
+        return NOT_MEASURED
+    if isinstance(value, str):
+        return value
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def head(name: object) -> str:
+    """A column's name; of several levels `One CPU, unix`."""
+    return ", ".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name)
+
+
+def title_of(conditions: str) -> str:
+    """`two CPUs, never asleep`."""
+    title = TITLES.get(conditions)
+    return title[:1].lower() + title[1:] if title else place(conditions)
+
+
+def conditions_text(cells: Workload, joint: str = " · ") -> str:
+    """`pingpong · 64 B · two CPUs`."""
+    title = place_title(cells.conditions)
+    return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))
 
 
 def extent(low: float, high: float, unit: str = "") -> str:

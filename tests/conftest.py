@@ -15,7 +15,8 @@ from analysis.analyse import analyse
 from analysis.main import main as make_report
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
-SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers"}
+SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers",
+        "reference_run"}  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
@@ -61,6 +62,16 @@ def _names(code: CodeType) -> set[str]:
     """The names that a function's code mentions, in functions within it too."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*map(_names, inner))
+
+
+@pytest.fixture(scope="session")
+def reference_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference run, analysed, at its place in a copy of the tree."""
+    from tests.docs import reference
+
+    return reference.complete(
+        Path(__file__).parents[1] / reference.RUN, tmp_path_factory.mktemp("tree") / "pathcost"
+    )
 
 
 @pytest.fixture

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """diff.html: two runs compared, as blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from analysis.diff import words
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, Shift, Traced
 from analysis.drawing import Drawn
 from analysis.paths.changes import ExactPair, Fates
-from analysis.report.blocks import Column, Group, Items, Page, Row, Section, Table, Text, numbers
+from analysis.report.blocks import (
+    Block,
+    Column,
+    Group,
+    Items,
+    Page,
+    Row,
+    Section,
+    Table,
+    Text,
+    numbers,
+)
 from analysis.report.inline import above, code, joined, say, signed
-from analysis.report.sections.counts import FROM, Blocks
 from analysis.statistics import LEAST_REPEATS
 from analysis.wording import counted
+
+FROM = Column("where from", "from")
+Blocks = Iterator[Block]
 
 
 def diff_page(diff: Diff, figures: Sequence[Drawn]) -> Page:

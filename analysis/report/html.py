@@ -52,7 +52,7 @@ def _template() -> Template:
     environment.filters.update(
         inline=_inline_svg, data=_data, kind=lambda block: type(block).__name__
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template("blocks.html.j2")
 
 
 class _Ids:

@@ -2,16 +2,13 @@
 """How Sphinx makes the site of the pages that pages.py prepared: docs/build.sh."""
 
 import posixpath
-import re
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from mdit_py_plugins.anchors.index import slugify
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.util import logging
 
 project = html_title = "pathcost"
 extensions = ["myst_parser"]
@@ -24,9 +21,8 @@ smartquotes = False  # of --option it would make a dash
 html_theme = "furo"
 html_show_copyright = html_copy_source = False
 
-REPORT = "reports/reference/default/report"
-HEADING = re.compile(r'<h[1-6] id="([^"]+)">([^<]*)')
-ID = re.compile(r' id="([^"]+)"')
+REPORT = "reports/reference/default/answer"
+PAGE = "reports/reference/default/report.html"
 
 
 def setup(app: Sphinx) -> None:
@@ -54,21 +50,9 @@ def _mend_links(app: Sphinx, tree: nodes.document) -> None:
     for link in list(tree.findall(addnodes.pending_xref)):
         target = link["reftarget"]
         if target == REPORT:
-            url = posixpath.relpath(f"{REPORT}.html", here) + _part(app, link)
+            url = posixpath.relpath(PAGE, here)
             link.replace_self(nodes.reference("", "", *link.children, refuri=url))
         elif target == "README":
             link["reftarget"] = "index"
         elif (Path(app.srcdir) / here / target).is_dir():
             link.replace_self(link.children)
-
-
-def _part(app: Sphinx, link: addnodes.pending_xref) -> str:
-    """The report's section, of which a link has the id, or the title as a forge makes one of it."""
-    wanted = link.get("reftargetid")
-    page = (Path(app.srcdir) / f"published/{REPORT}.html").read_text(encoding="utf-8")
-    ids = {slugify(title.strip()): id_ for id_, title in HEADING.findall(page)}
-    if not wanted or wanted.startswith("pathcost-"):  # its title
-        return ""
-    if wanted not in ids and wanted not in ID.findall(page):
-        logging.getLogger(__name__).warning("the report has no #%s", wanted, location=link)
-    return f"#{ids.get(wanted, wanted)}"

@@ -21,8 +21,9 @@ from analysis.analyse import Analysis
 from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
 from analysis.main import make_report
-from analysis.report.inline import spanned
-from analysis.report.markdown import text
+from analysis.report.render import escape
+from analysis.statistics import Estimate
+from analysis.wording import spanned
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
@@ -57,9 +58,11 @@ def _write_claims(analysis: Analysis, folder: Path) -> None:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     templates.filters |= {
-        "plain": text,
+        "plain": escape,
         "by_verdict": by_verdict,
-        "figure": lambda figure, unit: text(spanned(figure, "" if figure.quotient else unit)),
+        "figure": lambda figure, unit: spanned(
+            Estimate(figure.value, figure.low, figure.high), "" if figure.quotient else unit
+        ),
     }
     folder.mkdir()
     for verdict in analysis.verdicts:
@@ -85,7 +88,7 @@ def _contents(tree: Path) -> Iterator[str]:
     for part in parts:
         heading, _, rest = part.partition("\n")
         links = [posixpath.normpath(f"docs/{link}") for link in PAGE.findall(rest)]
-        shown = [page for page in dict.fromkeys(links) if page not in named | {f"{RUN}/report"}]
+        shown = [page for page in dict.fromkeys(links) if page not in named | {f"{RUN}/answer"}]
         named |= set(shown)
         yield _toctree(heading, shown)
     files = [path for pages in OTHERS for path in sorted(tree.glob(pages))]

@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The answer decides where its interval allows it, and says so where it does not."""
+"""The answer decides where its interval allows it; answer.json and the terminal say it."""
+
+import json
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from analysis.analyse import Analysis
-from analysis.answer import PLACES, Answer, Pair, Placed
-from analysis.report.blocks import Cards
-from analysis.report.sections.answer import first_screen
+from analysis.answer import PLACES, Answer, Document, Pair, Placed, schema
+from analysis.main import main
+from analysis.report.render import sentence
+from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
+from runners.process import REPOSITORY
+from tests.analysis.make_run import Cell, MadeUp, make_run
 
 FIRST = np.full(6, 10_000.0)
 REACHED = {"unix": 90_000.0, "tcp": 60_000.0}
+STORED = REPOSITORY / "docs/report.schema.json"
 
 
 def placed(conditions: str, *more: float) -> Placed:
     """Six repeats in which the second transport takes so many nanoseconds more."""
     pair = Pair.of(FIRST, FIRST + np.resize(np.array(more), 6))
-    return Placed(conditions, pair, pair, 2, REACHED)
+    return Placed.of(conditions, pair, pair, 2, REACHED)
 
 
-def answer(*found: Placed) -> Answer:
-    return Answer("pingpong", 64, ("unix", "tcp"), "round trip", found, (), "host 9.9")
+def decision(*times: Placed) -> str:
+    answer = Answer(
+        pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
+        times=times, counts=(), host="host 9.9",
+    )  # fmt: skip
+    return sentence("decision", answer, "this machine")
 
 
 @pytest.mark.parametrize(
-    ("found", "decision"),
+    ("times", "said"),
     [
         (
             (placed("same-cpu", 5000), placed("cross-cpu", 20_000)),
@@ -39,23 +50,22 @@ def answer(*found: Placed) -> Answer:
         ((), ""),
     ],
 )
-def test_a_decision_names_who_pays_how_much_and_where(
-    found: tuple[Placed, ...], decision: str
-) -> None:
-    assert answer(*found).decision == decision
+def test_a_decision_names_who_pays_how_much_and_where(times: tuple[Placed, ...], said: str) -> None:
+    assert decision(*times) == said
 
 
-def test_an_interval_that_holds_nothing_decides_nothing() -> None:
-    said = answer(placed("same-cpu", 5000), placed("cross-cpu", -9000, 9500)).decision
-    assert said.startswith("On this machine TCP adds 5.00 µs (5.00 to 5.00) to a round trip on one")
+def test_an_interval_that_holds_zero_decides_nothing() -> None:
+    said = decision(placed("same-cpu", 5000), placed("cross-cpu", -9000, 9500))
+    assert "adds 5.00 µs" in said
     assert " and makes no difference that this run can tell across two CPUs (" in said
 
 
 def test_one_percent_is_of_the_largest_difference_that_is_left_open() -> None:
-    sure, open_ = placed("same-cpu", 5000).large, placed("cross-cpu", -9000, 9500).large
+    sure = placed("same-cpu", 5000).one_percent_ns
+    unsure = placed("cross-cpu", -9000, 9500).one_percent_ns
     assert (sure.value, sure.low) == (500_000, 500_000)
-    assert open_.value > 100 * 9000
-    assert open_.low is None
+    assert unsure.value > 100 * 9000
+    assert unsure.low is None
 
 
 def test_a_rate_that_no_connection_reached_is_marked() -> None:
@@ -64,11 +74,71 @@ def test_a_rate_that_no_connection_reached_is_marked() -> None:
     assert shares[1].cpu_share.value == pytest.approx(5000e-9 * 2 * 10_000)
 
 
-def test_a_card_without_times_has_the_command_for_them(plain: Analysis) -> None:
-    (cards,) = (block for block in first_screen(plain, {}) if isinstance(block, Cards))
-    one, two, never, matters = cards.cards
-    assert [bar.name for bar in one.bars] == ["unix", "tcp"]
-    assert two.figure and not never.figure
-    assert f"./runners/run.sh {PLACES[2].option}" in str(never.lines)
-    parse(PLACES[2].option.split())
-    assert matters.title == "Does it matter?"
+@pytest.mark.parametrize("option", PLACES.values())
+def test_the_command_for_other_conditions_is_one(option: str) -> None:
+    parse(option.split())
+
+
+def test_the_stored_schema_is_current() -> None:
+    again = "make it again: python -m analysis.answer > docs/report.schema.json"
+    assert json.loads(STORED.read_text(encoding="utf-8")) == schema(), again
+
+
+def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path)
+    assert main([str(run), "--json"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == (run / "answer.json").read_text(encoding="utf-8")
+    found = Document.model_validate_json(printed)
+    assert found.answer
+    (same_cpu,) = (times for times in found.answer.times if times.conditions == "same-cpu")
+    pair = same_cpu.iteration_ns
+    assert pair.added.value == pytest.approx(pair.second.value - pair.first.value)
+    assert main(["--first-answer", str(run)]) == 0
+    assert capsys.readouterr().out == f"{found.decision} Counts follow.\n"
+
+
+def test_a_run_without_figures_has_an_answer_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(cell: Cell) -> None:
+        cell["error"], cell["result"] = "a made-up failure", None
+
+    run = make_run(tmp_path, MadeUp(change=fail))
+    assert main([str(run), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["answer"] is None
+    assert any("a made-up failure" in lack["why"] for lack in found["missing"])
+    assert "This run holds no figures" in (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("claims", [None, []])
+@pytest.mark.parametrize("stderr", ["", "Lost 5 events\n"])
+def test_the_answer_fits_a_small_terminal(
+    tmp_path: Path, claims: list[str] | None, stderr: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path, MadeUp(stderr=stderr))
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["options"]["claims"] = claims
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert main([str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 22
+    assert [line for line in lines[:-1] if len(line) > WIDTH] == []
+    assert lines[-1] == f"Report: {run / 'report.html'}"
+    assert any(line.startswith("INVALID") for line in lines) is bool(stderr)
+    assert any(line.startswith(("CONFIRMED", "REFUTED")) for line in lines)
+    copies = any(line.startswith("copies of each payload byte") for line in lines)
+    assert copies is (claims is None and not stderr)  # an invalid figure is no answer
+
+
+def test_long_figures_keep_apart_and_below_each_other() -> None:
+    rows = pd.DataFrame([
+        ("pingpong, 64 B", "unix", "tcp", "difference (95 %)"),
+        ("instructions a message, emulated", "8,250-10,875", "14,400-17,615", "1.62 times"),
+        ("round trip, two CPUs, never asleep", "3.71 µs", "8.41 µs", "4.70 µs (3.85 to 5.55)"),
+    ], columns=["made up", "one", "other", "more"])  # fmt: skip
+    lines = list(table(rows))
+    assert max(map(len, lines)) <= WIDTH
+    ends = [line.index(more) for line, more in zip(lines, ["more", *rows["more"]], strict=True)]
+    assert len(set(ends)) == 1

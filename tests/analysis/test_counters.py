@@ -9,8 +9,7 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.counts.ledger import Row
 from analysis.raw.run import read_run
-from analysis.report.html import html
-from analysis.report.pages import report_page
+from analysis.report.report import Report
 from probes.reasons import Reason, missing, reason
 from tests.analysis.make_run import MESSAGES, Cell, MadeUp, make_run
 
@@ -82,4 +81,4 @@ def test_without_a_pmu_they_are_missing_with_perfs_own_word(tmp_path: Path) -> N
     found = row(analysis, "cycles")
     assert not found.lines
     assert found.why_missing == str(NO_CYCLES)
-    assert "&lt;not supported&gt;" in html(report_page(analysis, ()))
+    assert "&lt;not supported&gt;" in Report(analysis).markdown()

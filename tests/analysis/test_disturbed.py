@@ -8,8 +8,7 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.raw.cells import Cell, Disturbance
-from analysis.report.blocks import Group
-from analysis.report.sections.run import alerts
+from analysis.report.report import Report
 from analysis.times.disturbed import MOST_STOLEN, MOST_TAKEN, shares_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.contract import check_contract
@@ -93,16 +92,15 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     assert marked == [cell.id]
     assert found.share == pytest.approx(1 / 12)
     assert "1 of 12" in found.sentence()
-    assert not list(alerts(analysis))
+    assert "busy" not in Report(analysis).answer_md()
 
 
 def test_a_busy_machine_is_said_before_any_time(analysed: Analyse) -> None:
     def busy(cell: Line) -> None:
         cell["disturbance"] = disturbance(taken=0.4)
 
-    (alert,) = alerts(analysed(MadeUp(change=busy)))
-    assert isinstance(alert, Group)
-    assert "12 of 12" in str(alert.summary)
+    text = Report(analysed(MadeUp(change=busy))).answer_md()
+    assert text.index("12 of 12") < text.index("round trip, one CPU")
 
 
 def test_of_an_older_run_nothing_is_claimed(plain: Analysis) -> None:

@@ -28,11 +28,7 @@ def test_a_transport_that_cannot_run_is_absent_in_one_sentence(analysed: Analyse
 def test_the_report_lists_it(tmp_path: Path) -> None:
     run = make_run(tmp_path, MadeUp(change=no_tcp, guest=False))
     assert main([str(run), "--quiet"]) == 0
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert f"Absent here: <strong>transport tcp</strong> (host): {WHY}" in page
-    text = (run / "report.md").read_text(encoding="utf-8")
-    assert f"**transport tcp** (host): {WHY}; a guest has it, for counts: --target guest\n" in text
-    assert "one reading of the clock cost at most" in text
+    assert f"Absent here: transport tcp (host): {WHY}" in (run / "report.md").read_text()
 
 
 def test_a_reason_is_of_the_quantities_that_it_names_and_of_no_longer_name() -> None:

@@ -132,6 +132,3 @@ def test_the_report_names_them(analysed: Analyse) -> None:
     assert "(75 %)" in unix.words()
     assert "(25 %), from iteration to iteration" in unix.words()
     assert tcp.words() == "one mode"
-    (said,) = (sentence for sentence in made.summary if "several modes" in sentence)
-    assert said.count("(unix)") == 2 and "tcp" not in said  # two placements
-    assert "on one CPU at 2" in said and " and 4" in said

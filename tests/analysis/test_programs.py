@@ -2,7 +2,6 @@
 """Measurements of an article's own program: in the tidy table and the report, probed or not."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.quantities import TIMES
 from analysis.programs.records import INSTRUMENT
 from analysis.raw.run import read_run
-from analysis.report.brief import program_rows
-from analysis.report.html import html
-from analysis.report.markdown import markdown
-from analysis.report.pages import report_page
+from analysis.report import terminal
+from analysis.report.report import Report
 from analysis.statistics import Estimate
 from probes.messages import RunError
 from tests.analysis.made_programs import (
@@ -60,34 +57,31 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
     assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
-    page = html(report_page(analysis, []))
-    assert '<h2 id="programs">In real programs ' in page
-    for text in (page, markdown(report_page(analysis, []))):
-        assert "gin-keep-log" in text
-        assert "5,000" in text
+    page = Report(analysis).markdown()
+    assert "In real programs" in page
+    assert "gin-keep-log" in page
+    assert "5,000" in page
 
 
 def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
     analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
     assert analysis.programs == ()
-    assert '<h2 id="programs">In real programs ' not in html(report_page(analysis, []))
+    assert "In real programs" not in Report(analysis).markdown()
 
 
-def test_links_lead_from_a_claim_about_a_program_to_its_line(tmp_path: Path) -> None:
-    """Claim, figure, run and raw file, by links."""
+def test_a_verdict_about_a_program_leads_to_its_lines(tmp_path: Path) -> None:
+    """Claim, figure, run and raw file."""
     analysis = analysed(tmp_path, both())
-    page = html(report_page(analysis, []))
-    article = page[page.index('id="claim-twenty-clients"') :].partition("</article>")[0]
-    anchors = re.findall(r'href="#(program-host-\d+)"', article)
-    assert len(anchors) == 12
+    (verdict,) = (v for v in analysis.verdicts if v.claim.id == "twenty-clients")
+    cells = {cell for one in verdict.evidence for cell in one.cells}
+    assert len(cells) == 12
+    rows = Report(analysis).cells().query("what.str.contains('redis-new')").set_index("cell")
     lines = (analysis.run.path / "raw/host/programs.jsonl").read_text().splitlines()
-    for anchor in anchors:
-        row = page[page.index(f'id="{anchor}"') :].partition("</tr>")[0]
-        record = json.loads(lines[int(anchor.rpartition("-")[2]) - 1])
-        assert f"{record['transport']} · redis-new · " in row
-        assert f"repeat {record['repeat']} · " in row
-        (file,) = re.findall(r'href="([^"]+)"', row)
-        assert (analysis.run.path / file).exists()
+    for cell in cells:
+        record = json.loads(lines[cell - 1])
+        assert f"{record['transport']} · redis-new · " in rows["what"][cell]
+        assert f"repeat {record['repeat']} · " in rows["what"][cell]
+        assert (analysis.run.path / rows["raw"][cell]).exists()
 
 
 def beside(tmp_path: Path, **more: Any) -> Analysis:
@@ -140,10 +134,11 @@ def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
     }
     assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
     assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
-    assert "my-own/ask" in html(report_page(analysis, []))
-    (row,) = program_rows(analysis)
+    assert "my-own/ask" in Report(analysis).markdown()
+    shown = terminal.programs(Report(analysis), ["", "unix", "tcp", "difference"])
+    (row,) = shown.values.tolist()
     assert row[0].startswith("my-own/ask, ")
-    assert row[1:3] == ("500 µs", "1.00 ms")
+    assert row[1:3] == ["500 µs", "1.00 ms"]
 
 
 def test_a_run_in_which_the_server_counts_otherwise_is_invalid(tmp_path: Path) -> None:
@@ -164,4 +159,4 @@ def test_a_run_of_programs_alone_has_a_report(tmp_path: Path) -> None:
     (run / "run.json").write_text(json.dumps(manifest))
     analysis = analyse(read_run(run))
     assert analysis.ledgers == ()
-    assert "my-own/ask" in html(report_page(analysis, []))
+    assert "my-own/ask" in Report(analysis).markdown()

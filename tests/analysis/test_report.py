@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What lies in the folder afterwards, and what the report says."""
+"""What lies in the folder afterwards, and what the page says."""
 
 import json
 import re
@@ -9,23 +9,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.analyse import Analysis, analyse
+from analysis.analyse import analyse
 from analysis.main import main
 from analysis.raw.run import read_run
-from analysis.report.blocks import Group, Table, Text
-from analysis.report.sections.run import environment, reproduce
-from analysis.report.sections.unasked import QUESTIONS, Question
+from analysis.report.render import escape, page, table
+from analysis.report.report import Report
 from probes.reasons import missing, reason
-from runners.cli import parse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
-HOSTILE = "<script>alert('made up')</script> $x$ [red] | \"quoted\""
-VOID = {"meta", "br", "img", "path", "use", "rect", "hr", "link"}
+HOSTILE = '<img src=x onerror=alert(1)> $x$ [red] | `**"quoted"**` \x1b[31m'
+VOID = {"meta", "br", "img", "path", "use", "rect", "hr", "link", "a"}
 
 
-def report(tmp_path: Path, made: MadeUp | None = None, status: int = 0) -> tuple[Path, str]:
+def report(tmp_path: Path, made: MadeUp | None = None) -> tuple[Path, str]:
     run = make_run(tmp_path, made)
-    assert main([str(run), "--quiet"]) == status
+    assert main([str(run), "--quiet"]) == 0
     return run, (run / "report.html").read_text(encoding="utf-8")
 
 
@@ -34,22 +32,20 @@ def files(run: Path) -> dict[str, bytes]:
     return {str(p.relative_to(run)): p.read_bytes() for p in made}
 
 
-def test_all_files_are_there(plain_report: tuple[Path, str]) -> None:
-    run, _ = plain_report
+def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
+    run, _ = report(tmp_path)
     figures = {
         f"figures/{name}.{kind}"
-        for name in ("answer", "ledger", "latency", "switches", "functions")
+        for name in ("ledger", "latency", "switches", "functions")
         for kind in ("svg", "png", "csv")
     }
-    tables = {"measurements.parquet", "measurements.csv", "claims.csv"}
-    assert set(files(run)) == {"run.json", "report.html", "report.md", *tables, *figures}
+    tables = {"measurements.parquet", "measurements.csv", "claims.csv", "cells.csv", "ledger.csv"}
+    first = files(run)
+    assert set(first) == {
+        *("run.json", "report.html", "report.md", "answer.md", "answer.json"), *tables, *figures,
+    }  # fmt: skip
     parquet = pd.read_parquet(run / "measurements.parquet")
     assert len(parquet) == len(pd.read_csv(run / "measurements.csv"))
-
-
-def test_the_same_bytes_again(tmp_path: Path) -> None:
-    run, _ = report(tmp_path)
-    first = files(run)
     assert main([str(run), "--quiet"]) == 0
     assert files(run) == first
 
@@ -60,17 +56,15 @@ def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
     settings = {"/empty": "", "/absent": None, "/made/up": "1"}
     text = json.dumps(json.loads(file.read_text()) | {"settings": settings})
     file.write_text(text, encoding="utf-8")
-    blocks = environment(analyse(read_run(run)), {})
-    groups = [block for block in blocks if isinstance(block, Group)]
-    (table,) = (block for group in groups for block in group.blocks if isinstance(block, Table))
-    values = [row.cells[1] for row in table.rows]
-    assert values == ["absent", "", "1"]
+    assert main([str(run), "--quiet"]) == 0
+    text = (run / "report.html").read_text(encoding="utf-8")
+    found = re.findall(r"<td><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
+    assert found == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]
 
 
 @pytest.mark.parametrize(
     ("options", "folder"),
     [
-        (["--out", "reports/reference/default"], "reports/reference/default"),
         (["--sizes", "64", "--out=../elsewhere"], "../elsewhere"),
         ([], "reports/made-up-run"),
     ],
@@ -82,17 +76,8 @@ def test_the_command_for_another_report_names_the_run_s_folder(
     written = json.loads((run / "run.json").read_text(encoding="utf-8"))
     text = json.dumps(written | {"command": ["./runners/run.sh", *options]})
     (run / "run.json").write_text(text, encoding="utf-8")
-    blocks = list(reproduce(analyse(read_run(run)), {}))
-    assert Text("pre", f"python -m analysis {folder}") in blocks
-
-
-def test_page_stands_alone(plain_report: tuple[Path, str]) -> None:
-    _, page = plain_report
-    assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", page)
-    assert page.count("<script") == 1  # sorts and searches tables, explores figures
-    assert not re.search(r'href="(?!#|raw/|figures/|https://)', page)  # to follow, not to load
-    assert 'lang="en"' in page
-    assert "prefers-color-scheme: dark" in page
+    text = Report(analyse(read_run(run))).markdown()
+    assert f">python -m analysis {folder}</pre>" in text
 
 
 class Balance(HTMLParser):
@@ -115,64 +100,69 @@ class Balance(HTMLParser):
         assert tag in VOID or self.open.pop() == tag
 
 
-def test_page_is_well_formed(plain_report: tuple[Path, str]) -> None:
-    _, page = plain_report
+def test_the_page_stands_alone_and_is_well_formed(plain_report: tuple[Path, str]) -> None:
+    _, text = plain_report
+    assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", text)
+    assert text.count("<script") == 1  # sorts and searches tables, explores figures
+    assert not re.search(r'href="(?!#|raw/|figures/|https://|\w+\.(?:csv|json|html#))', text)
     balance = Balance()
-    balance.feed(page)
+    balance.feed(text)
     assert balance.open == []
     assert len(set(balance.ids)) == len(balance.ids)
+    anchors = set(re.findall(r'href="#([^"]+)"', text))
+    assert anchors <= set(balance.ids)
 
 
-def test_hostile_strings_stay_text(tmp_path: Path) -> None:
-    why = reason("tool-said", tool=HOSTILE, said=HOSTILE)
-    lacks = [missing([HOSTILE], why, by=HOSTILE) | {"target": HOSTILE}]
-    run, page = report(tmp_path, MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=lacks))
-    assert HOSTILE.partition(">")[0] + ">alert" not in page
-    assert "&lt;script&gt;alert" in page
-    assert "<script" not in (run / "report.md").read_text(encoding="utf-8")
-
-
-def test_hostile_strings_in_the_terminal(
+def test_what_comes_from_outside_stays_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = str(make_run(tmp_path, MadeUp(kernel="[red]made up[/]")))
-    for shown in ([], ["--full"]):
-        assert main([run, *shown]) == 0
-        said = capsys.readouterr().out
-        assert "[red]made up[/]" in said
-        assert "\x1b" not in said
+    why = reason("tool-said", tool=HOSTILE, said=HOSTILE)
+    lacks = [missing([HOSTILE], why, by=HOSTILE) | {"target": HOSTILE}]
+    made = MadeUp(kernel=HOSTILE, cpu=HOSTILE, missing=lacks)
+    run, text = report(tmp_path, made)
+    answer = (run / "answer.md").read_text(encoding="utf-8")
+    assert main([str(run)]) == 0
+    for written in (text, answer, capsys.readouterr().out):
+        assert "\x1b" not in written
+        assert "[red]" in written.replace("\\", "")
+    assert "<img src" not in text + answer
+    assert "&lt;img src=x onerror" in text
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.words)
-def test_the_command_for_a_question_is_one(question: Question, plain: Analysis) -> None:
-    assert not question.asked(plain)
-    words = question.command.removeprefix("sudo ").split()
-    assert words[0] == "./runners/run.sh"
-    parse(words[1:])
+def test_escaped_text_is_the_text_on_the_page() -> None:
+    """Markup and table bars have no effect, and nothing that is printable is lost."""
+    text = "a|b <i>c</i> **d** `e` [f](g) _h_ snake_case &amp; \\ ~~i~~ #j"
+    made = page(str(table(pd.DataFrame({"made up": [text]}))), "made up")
+    row = re.search(r"<td>(.*?)</td>", made)
+    assert row
+    parser, words = HTMLParser(), list[str]()
+    parser.handle_data = words.append  # type: ignore[assignment]
+    parser.feed(row[1])
+    parser.close()
+    assert "".join(words) == text
+    assert "\x1b" not in escape("\x1b[31m")
 
 
-def test_answer_comes_from_the_data(plain_report: tuple[Path, str]) -> None:
-    _, page = plain_report
-    assert (
-        "With messages of 10 B the kernel copies each payload byte 7.00 times over a Unix socket "
-        "and TCP alike, runs 2 different functions a round trip over a Unix socket and 4 over TCP "
-        "and makes 4.00 function calls a message over a Unix socket and 5.50 over TCP ("
-    ) in page
-    assert "on one CPU 111 µs over a Unix socket and 222 µs over TCP" in page
+def test_sentences_come_from_the_data(plain_report: tuple[Path, str]) -> None:
+    run, _ = plain_report
+    found = json.loads((run / "answer.json").read_text(encoding="utf-8"))
+    assert "copies each byte 7.00 times over a Unix socket and TCP alike" in found["copied_and_run"]
+    assert "4.00 function calls over a Unix socket and 5.50 over TCP" in found["copied_and_run"]
+    times = {place["conditions"]: place["iteration_ns"] for place in found["answer"]["times"]}
+    assert times["same-cpu"]["first"]["value"] == pytest.approx(111_000, rel=1e-4)
+    assert times["same-cpu"]["second"]["value"] == pytest.approx(222_000, rel=1e-4)
 
 
-def test_disagreement_comes_before_the_answer(tmp_path: Path) -> None:
-    _, page = report(tmp_path, MadeUp(maps={"@switches": {"3,voluntary": 99}}))
-    assert page.index("Instruments disagree") < page.index("<h1>")
+def test_a_disagreement_comes_with_the_answer(tmp_path: Path) -> None:
+    run, text = report(tmp_path, MadeUp(maps={"@switches": {"3,voluntary": 99}}))
+    assert text.index("Instruments disagree") < text.index("<table")
+    assert "Instruments disagree" in (run / "answer.md").read_text(encoding="utf-8")
 
 
 def test_invalid_cells_are_marked_and_explained(tmp_path: Path) -> None:
-    run, page = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
-    assert '<abbr title="invalid: used in no verdict">' in page
-    assert "bpftrace copies, others lost 5 events" in page
-    assert "bpftrace copies, others lost 5 events" in (run / "report.md").read_text(
-        encoding="utf-8"
-    )
+    _, text = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
+    assert re.search(r"<td[^>]*>[\d.]+ invalid</td>", text)
+    assert "bpftrace copies, others lost 5 events" in text
 
 
 def test_missing_is_said(tmp_path: Path) -> None:
@@ -183,17 +173,7 @@ def test_missing_is_said(tmp_path: Path) -> None:
         if cell["id"] == 1:
             cell["error"], cell["result"] = "a made-up failure", None
 
-    _, page = report(tmp_path, MadeUp(guest=False, missing=lacks, change=fail))
-    assert page.count(str(why)) >= 2  # in the ledger's row and in the list
-    assert "a made-up failure" in page
-    assert "Not drawn: this run has no function trace." in page
-
-
-def test_a_run_without_any_valid_cell_has_a_report_and_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(cell: Cell) -> None:
-        cell["error"], cell["result"] = "a made-up failure", None
-
-    _, page = report(tmp_path, MadeUp(change=fail), status=1)
-    assert "This run holds no figures" in page
+    _, text = report(tmp_path, MadeUp(guest=False, missing=lacks, change=fail))
+    assert text.count(str(why)) >= 2  # in the ledger's row and in the list
+    assert "a made-up failure" in text
+    assert "Not drawn: this run has no function trace." in text

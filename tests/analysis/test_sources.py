@@ -12,8 +12,7 @@ from analysis.claims.judge import judge
 from analysis.counts.ledger import Row, build_ledgers
 from analysis.machine import machine_text
 from analysis.raw.run import PreflightCheck
-from analysis.report.blocks import Group, Table
-from analysis.report.sections.counts import first_ledger, full_ledgers
+from analysis.report import frames
 from tests.analysis.made_claims import PRESENT, claim
 
 # Best first: target, whether probes were attached, who counted.
@@ -85,14 +84,8 @@ def test_the_least_disturbed_source_decides_a_verdict() -> None:
 
 
 def test_every_row_of_a_ledger_names_its_target(plain: Analysis) -> None:
-    folded = (group for group in full_ledgers(plain, {}) if isinstance(group, Group))
-    tables = [*first_ledger(plain, {}), *(block for group in folded for block in group.blocks)]
-    sources = [
-        str(row.cells[-1]).split(" · ")
-        for table in tables
-        if isinstance(table, Table)
-        for row in table.rows
-    ]
+    shown = frames.ledger(plain.ledgers[0], plain.ledgers[0].rows)
+    sources = [source.split(" · ") for source in shown["where from"]]
     assert {source[1] for source in sources if len(source) == 3} == {"host", "guest"}
 
 

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The reference runs in reports/reference, and all that is made from them.
 
-    python -m tests.docs.reference              # make reports, tables, pages, pictures again
+    python -m tests.docs.reference              # make products, notebooks, picture again
     python -m tests.docs.reference --run NAME   # as root: record this run anew first
 
 Run the first when a change makes the analysis print something else from the stored raw files; a
 reviewer reads its diff. Both need the environment that `runners/setup.sh --dev` names, and Chromium
-where the first screen changes, which README shows.
-
-The repository holds the raw files in one archive, and of the products only those that a reviewer
-reads as text. digests.tsv has a digest of every other product.
+where the answer changes, which README shows. The repository holds the raw files in one archive, and
+of the default run the products that a reviewer reads.
 """
 
 from __future__ import annotations
@@ -17,20 +15,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from analysis.main import main as analyse
-from analysis.report.pages import SECTIONS
 from runners.process import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
@@ -46,77 +40,25 @@ OPTIONS = {
 }  # fmt: skip
 PICTURE = Path("docs/report.png")
 REFRESH = "python -m tests.docs.reference"
-ARCHIVE, DIGESTS = "raw.tar.xz", "digests.tsv"
-# Products that are stored as they are: report.md shows the drawings.
-READ = {
-    RUN.name: ("report.md", "claims.csv", "measurements.csv"),
-    TRANSPORTS.name: ("figures/atlas.csv",),
-}
-DRAWINGS = {RUN.name: "figures/*.svg", TRANSPORTS.name: "figures/atlas.svg"}
-# Pages that show a section of a run's report, between a mark with its name and another.
-PAGES = ("docs/atlas.md", "docs/choosing.md")
-TEXTS = ("report.md", "*.csv", "figures/*.csv", "folded/*.folded")
-UNSEEN = {"svg", "style", "script"}
-INLINE = {"a", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup", "time"}
+ARCHIVE = "raw.tar.xz"
+PRODUCTS = ("answer.md", "answer.json", "claims.csv", "measurements.csv")
 SCREEN = (1400, 900)  # pixels
-DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
-
-
-class _Words(HTMLParser):
-    """Text, with a line for each block: marking a part of one changes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-        self._within = 0  # how many elements that hold no words are open
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._within += tag in UNSEEN
-        self.text += "" if tag in INLINE else "\n"
-
-    def handle_endtag(self, tag: str) -> None:
-        self._within -= tag in UNSEEN
-        self.text += "" if tag in INLINE else "\n"
-
-    def handle_data(self, data: str) -> None:
-        self.text += "" if self._within else re.sub(r"\s+", " ", data)
-
-
-def words(html: str) -> str:
-    """A page's text, without its drawings: these differ with the fonts of a machine."""
-    parser = _Words()
-    parser.feed(html)
-    lines = (" ".join(line.split()) for line in parser.text.splitlines())
-    return "\n".join(filter(None, lines)) + "\n"
 
 
 def products(run: Path) -> dict[str, str]:
-    """What the analysis must make again of a run, by file: texts, tables, the page's words."""
-    files = sorted(path for pattern in TEXTS for path in run.glob(pattern))
-    texts = {str(path.relative_to(run)): path.read_text(encoding="utf-8") for path in files}
-    return texts | {"report.html": words((run / "report.html").read_text(encoding="utf-8"))}
-
-
-def first_screen(page: Path) -> str:
-    """A digest of what makes the picture: the page above its first section, without drawings."""
-    top = page.read_text(encoding="utf-8").split('<h2 id="colleagues"', 1)[0]
-    return hashlib.sha256(DRAWING.sub("", top).encode()).hexdigest()
+    """The stored products that the analysis must make again."""
+    return {name: (run / name).read_text(encoding="utf-8") for name in PRODUCTS}
 
 
 def pictured(picture: Path) -> str:
-    """The digest that a picture says it is of."""
+    """The digest of the answer that a picture shows."""
     with Image.open(picture) as image:
-        return str(image.info.get("first-screen"))
+        return str(image.info.get("answer"))
 
 
-def stored(texts: Mapping[str, str], name: str = RUN.name) -> dict[str, str]:
-    """What the repository holds of the products of this run, by file."""
-    digests = [
-        f"{file}\t{hashlib.sha256(text.encode()).hexdigest()}\n"
-        for file, text in sorted(texts.items())
-        if file not in READ[name]
-    ]
-    return {file: texts[file] for file in READ[name]} | {DIGESTS: "".join(digests)}
+def digest(run: Path) -> str:
+    """A digest of the answer, which the picture shows."""
+    return hashlib.sha256((run / "answer.md").read_bytes()).hexdigest()
 
 
 def unpack(kept: Path, run: Path) -> None:
@@ -143,11 +85,12 @@ def _nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def analyse_again(kept: Path, run: Path) -> None:
+def analyse_again(kept: Path, run: Path) -> Path:
     """Make `run` of the raw files of `kept`, with nothing in it that an older analysis left."""
     unpack(kept, run)
     if analyse([str(run), "--quiet"]) != 0:
         raise SystemExit(f"pathcost: {kept} is as it was, since it could not be analysed.")
+    return run
 
 
 def complete(kept: Path, tree: Path) -> Path:
@@ -156,23 +99,21 @@ def complete(kept: Path, tree: Path) -> Path:
         clone(tree)
     place = tree / RUNS / kept.name
     shutil.rmtree(place, ignore_errors=True)
-    analyse_again(kept, place)
-    return place
+    return analyse_again(kept, place)
 
 
 def store(run: Path, kept: Path) -> None:
-    """Replace the stored run. The archive stays as it is if its files did not change."""
-    archive = run.parent / ARCHIVE
-    pack(run, archive)
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
+    """Replace the stored run; of all but the default one its raw files alone."""
+    kept.mkdir(parents=True, exist_ok=True)
     shutil.copy(run / "run.json", kept)
-    shutil.copy(archive, kept)
-    (kept / "figures").mkdir()
-    for name, text in stored(products(run), kept.name).items():
-        (kept / name).write_text(text, encoding="utf-8", newline="")
-    for drawing in run.glob(DRAWINGS[kept.name]):
-        shutil.copy(drawing, kept / drawing.relative_to(run))
+    pack(run, kept / ARCHIVE)
+    if kept.name == RUN.name:
+        for name in PRODUCTS:
+            shutil.copy(run / name, kept)
+        shutil.rmtree(kept / "figures", ignore_errors=True)
+        shutil.copytree(
+            run / "figures", kept / "figures", ignore=shutil.ignore_patterns("*.png", "*.csv")
+        )
 
 
 def measure(name: str, copy: Path) -> Path:
@@ -198,34 +139,16 @@ def _forget(run: Path, copy: Path) -> None:
         path.write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
 
 
-def draw(page: Path, picture: Path, place: Path) -> None:
-    """The page's first screen, in 256 colours; left alone where it is of the same page already."""
-    if pictured(picture) == first_screen(page):
+def draw(run: Path, picture: Path, place: Path) -> None:
+    """The page's first screen, in 256 colours; left alone where it is of this answer already."""
+    if pictured(picture) == digest(run):
         return
     if browser.CHROMIUM is None:
         raise SystemExit("pathcost: README's picture needs Chromium: apt-get install chromium")
-    with Image.open(browser.screenshot(page, place, size=SCREEN)) as shot:
-        said = PngInfo()
-        said.add_text("first-screen", first_screen(page))
-        shot.convert("RGB").quantize(256).save(picture, optimize=True, pnginfo=said)
-
-
-def section(report: str, title: str) -> str:
-    """A section of report.md, without its heading, as a page in docs/ shows it."""
-    _, _, rest = report.partition(f"\n## {title}\n")
-    body = rest.split("\n## ", 1)[0].strip()
-    return body.replace("](figures/", f"](../{TRANSPORTS}/figures/")
-
-
-def page(text: str, report: str) -> str:
-    """A page of PAGES, with what stands between its marks made anew from the report."""
-    for id_, title, _ in SECTIONS:
-        begin, end = f"<!-- {TRANSPORTS}: {id_} -->", "<!-- end -->"
-        if begin in text:
-            before, _, rest = text.partition(begin)
-            after = rest.partition(end)[2]
-            text = f"{before}{begin}\n\n{section(report, title)}\n\n{end}{after}"
-    return text
+    with Image.open(browser.screenshot(run / "report.html", place, size=SCREEN)) as shot:
+        note = PngInfo()
+        note.add_text("answer", digest(run))
+        shot.convert("RGB").quantize(256).save(picture, optimize=True, pnginfo=note)
 
 
 def main() -> None:
@@ -234,15 +157,13 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        for run in OPTIONS:
-            kept = REPOSITORY / RUNS / run
-            recorded = measure(run, place / "pathcost") if options.run == run else kept
-            store(complete(recorded, place / "tree"), kept)
-        draw(place / "tree" / RUN / "report.html", REPOSITORY / PICTURE, place)
-        report = (place / "tree" / TRANSPORTS / "report.md").read_text(encoding="utf-8")
-        for file in PAGES:
-            made = page((REPOSITORY / file).read_text(encoding="utf-8"), report)
-            (REPOSITORY / file).write_text(made, encoding="utf-8")
+        run = complete(REPOSITORY / RUN, place / "tree")
+        if options.run:
+            fresh = measure(options.run, place / "pathcost")
+            store(fresh, REPOSITORY / RUNS / options.run)
+            run = complete(REPOSITORY / RUN, place / "tree")
+        store(run, REPOSITORY / RUN)
+        draw(run, REPOSITORY / PICTURE, place)
         for notebook in notebooks.PAGES:
             notebooks.refresh(notebook, place / "tree")
 

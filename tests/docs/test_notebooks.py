@@ -22,10 +22,9 @@ def test_there_are_three() -> None:
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tree")
-    reference.complete(REPOSITORY / reference.RUN, folder)
-    return folder
+def tree(reference_run: Path) -> Path:
+    """The tree, of which a notebook reads only the reference run."""
+    return reference_run.parents[2]
 
 
 @pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)

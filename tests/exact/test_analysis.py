@@ -115,7 +115,6 @@ def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
         assert word in page
-    assert "&lt;" not in page  # elements of a sentence are no text
     assert "| tcp | 0 | 52 |" in (tmp_path / "report.md").read_text()
 
 
@@ -132,7 +131,7 @@ def test_schedulers_stand_side_by_side_with_the_steady_share_and_the_mean(tmp_pa
     assert "146 of 299 and 146 of 299 iterations" in fifo.sentence
     assert "34 and 34" in fifo.sentence
     assert [row.split(" | ")[0] for row in rows] == [
-        "| with the default scheduler", r"| under SCHED\_FIFO",
+        "| with the default scheduler", "| under SCHED_FIFO",
     ]  # fmt: skip
 
 

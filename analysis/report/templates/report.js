@@ -10,8 +10,8 @@ if (contents) {
   fold();
 }
 
-// Tables of class "sortable" can be sorted and searched; without scripts they are plain tables.
-for (const table of document.querySelectorAll("table.sortable")) {
+// Tables within "sortable" can be sorted and searched; without scripts they are plain tables.
+for (const table of document.querySelectorAll(".sortable table")) {
   const body = table.tBodies[0];
   const value = (row, place) => {
     const text = row.cells[place].textContent.trim();
@@ -35,7 +35,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   const search = document.createElement("input");
   search.type = "search";
   search.placeholder = "search";
-  search.setAttribute("aria-label", `Search: ${table.caption.textContent}`);
+  search.setAttribute("aria-label", `Search: ${table.closest(".sortable").textContent.trim().split("\n")[0]}`);
   search.addEventListener("input", () => {
     const wanted = search.value.toLowerCase();
     for (const row of body.rows) {

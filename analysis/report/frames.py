@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report's tables: frames of words and figures as they are printed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from analysis import loopback
+from analysis.answer import RATES, Answer, Share
+from analysis.claims.verdict import VERDICTS, Verdict
+from analysis.counts.agreement import Agreement, Compared
+from analysis.counts.kernels import KernelTable
+from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
+from analysis.machine import target_text
+from analysis.paths.cells import Comparison, ExactCell
+from analysis.paths.changes import TOP, ExactPair, knob_name
+from analysis.paths.figures import branches
+from analysis.paths.functions import DIFFERENT, FunctionTable, PathLatency, PathPart
+from analysis.programs.c_baseline import Side, Survival
+from analysis.programs.table import ProgramRow, transports
+from analysis.raw.cells import Cell
+from analysis.raw.run import Missing, Target
+from analysis.report.render import code, link
+from analysis.statistics import Estimate
+from analysis.times import words
+from analysis.times.probe_cost import ProbeCost
+from analysis.times.timing import Times
+from analysis.times.waterfall import Parts
+from analysis.wording import (
+    MINUS,
+    NOT_MEASURED,
+    amount,
+    capital,
+    conditions_text,
+    counted,
+    number,
+    optional,
+    place_title,
+    signed,
+    size_text,
+    spanned,
+    title_of,
+)
+
+COUNTS = {
+    "payload_copies": "copies of each payload byte",
+    "instructions": "instructions a message, emulated",
+}
+COSTS = {
+    "syscalls": "system calls a message",
+    "switches_per_message": "switches",
+    "wakeups_per_message": "wake-ups",
+    "wakeups_write_space_per_message": "… because there is room again",
+    "segments_out": "TCP segments",
+}
+COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
+PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
+ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
+STEADY = ("steady", "steps", "identical", "mean")
+
+Line = Sequence[object]
+
+
+def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
+    """Lines below heads; heads of two levels are tuples. Heads may repeat."""
+    made = pd.DataFrame(list(lines), dtype=object)
+    if made.empty:
+        return made
+    made.columns = pd.Index(list(heads), tupleize_cols=False)
+    return made
+
+
+def answer(found: Answer) -> pd.DataFrame:
+    """Times, CPU time, copies and instructions, each with its difference."""
+    rows = [
+        (f"{found.iteration}, {title_of(placed.conditions)}", placed.iteration_ns)
+        for placed in found.times
+    ]
+    rows += [
+        (f"CPU time a message, {title_of(placed.conditions)}", placed.cpu_ns)
+        for placed in found.asleep
+        if placed.cpu_ns
+    ]
+    lines: list[Line] = [
+        (name, amount(pair.first.value, "ns"), amount(pair.second.value, "ns"),
+         words.part_text(pair.added))
+        for name, pair in rows
+    ]  # fmt: skip
+    for measure, name in COUNTS.items():
+        if (count := found.count(measure)) and len(count.figures) > 1:
+            lines.append((name, *count.figures.values(), "none" if count.alike else count.times))
+    title = f"{found.pattern}, {size_text(found.size)}"
+    return frame((title, *found.transports, "difference (95 %)"), lines)
+
+
+def shares(found: Answer) -> pd.DataFrame:
+    """The share of a CPU that the second transport takes more, at three rates."""
+    heads = ["requests/s", *(capital(title_of(placed.conditions)) for placed in found.asleep)]
+    places = [placed.shares for placed in found.asleep]
+    by_rate = zip(RATES, *places, strict=True)
+    return frame(heads, [(f"{rate:,}", *map(_share, each)) for rate, *each in by_rate])
+
+
+def _share(share: Share) -> str:
+    figure = share.cpu_share
+    text = f"{number(100 * figure.value)} %{'*' if share.beyond else ''}"
+    if figure.low is None or figure.high is None:
+        return text
+    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
+
+
+def ledger(found: Ledger, rows: Iterable[Row]) -> pd.DataFrame:
+    """The best source of each row, and another one below it."""
+    columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
+    lines: list[Line] = []
+    for row in rows:
+        if not row.lines:
+            lines.append((row.measure.words, *[None] * len(columns), row.why_missing))
+        for place, line in enumerate(row.best()):
+            name = f"… {row.disturbed(line) or 'another source'}" if place else _measure(row)
+            figures = (_entry(row, line.entries.get(column)) for column in found.columns)
+            lines.append((name, *figures, line.source))
+    return frame(("measure", *columns, "where from"), lines)
+
+
+def _measure(row: Row) -> str:
+    per = " per round trip" if row.measure.per == "round trip" else ""
+    return row.measure.words + per
+
+
+def _entry(row: Row | ProgramRow, entry: Estimate | None) -> str:
+    text = spanned(entry, row.measure.unit)
+    return text if entry is None or entry.valid else f"{text} invalid"
+
+
+def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
+    """Each transport under the first conditions: the headlines' best figures, and its times."""
+    conditions = found.conditions[0]
+    rows = [row for row in found.headline() if row.lines]
+    p50 = {
+        latency.transport: latency.p50
+        for timing in timings
+        if (timing.pattern, timing.size, timing.conditions)
+        == (found.pattern, found.size, conditions)
+        for latency in timing.latencies
+    }
+    lines = [
+        (
+            transport,
+            spanned(p50.get(transport), "ns"),
+            *(_entry(row, row.lines[0].entries.get((conditions, transport))) for row in rows),
+        )
+        for transport in found.transports
+    ]
+    return frame(("transport", "iteration, median", *map(_measure, rows)), lines)
+
+
+def slowdowns(timings: Iterable[Times]) -> pd.DataFrame:
+    return frame(
+        ("slowdown", "conditions"),
+        [
+            (words.ratio_text(ratio), words.timing_of_ratio(timing, ratio))
+            for timing in timings
+            for ratio in timing.ratios
+        ],
+    )
+
+
+def times(timings: Iterable[Times]) -> pd.DataFrame:
+    heads = ("conditions", "transport", "p50", "p99", "messages a second",
+             "messages per segment", "messages per read", "modes")  # fmt: skip
+    lines = [
+        (
+            conditions_text(timing), one.transport, spanned(one.p50, "ns"), spanned(one.p99, "ns"),
+            spanned(one.messages_per_s), spanned(one.per_segment), spanned(one.per_read),
+            one.modality.words() if one.modality else NOT_MEASURED,
+        )
+        for timing in timings
+        for one in timing.latencies
+    ]  # fmt: skip
+    return frame(heads, lines)
+
+
+def parts(found: Iterable[Parts]) -> pd.DataFrame:
+    def figure(part: Estimate | None) -> str:
+        return words.part_text(part) if part else NOT_MEASURED
+
+    heads = ("message", "in all", "stack", "switching, or sleeping and waking")
+    return frame(
+        heads,
+        [
+            (f"{size_text(part.size)}, {words.conditions_name(part)}",
+             figure(part.total), figure(part.stack), figure(part.rest))
+            for part in found
+        ],
+    )  # fmt: skip
+
+
+def path(found: Sequence[PathLatency]) -> pd.DataFrame:
+    names = [part.name.replace("-", " → ") for part in found[0].parts] if found else []
+    return frame(
+        ("cell", *names, "reader was awake"),
+        [
+            (
+                f"{one.transport}, {one.where}",
+                *(f"{amount(part.mean_ns, 'ns')} ({counted(part.count, 'time')})"
+                  if part.count else None for part in one.parts),
+                f"{one.not_woken} of {counted(one.messages, 'message')}",
+            )
+            for one in found
+        ],
+    )  # fmt: skip
+
+
+def histogram(part: PathPart) -> str:
+    """A part's times by powers of two."""
+    return "\n".join(
+        f"{low:>12} ns  {'█' * round(40 * count / part.count):40}  {count}"
+        for low, count in part.slots
+    )
+
+
+def switches(found: Iterable[Any]) -> pd.DataFrame:
+    return frame(
+        ("cell", "transport", "switches", "where from"),
+        [(conditions_text(one), one.transport, one.words(), one.source) for one in found],
+    )
+
+
+def functions(found: FunctionTable) -> pd.DataFrame:
+    lines = [(code(name), *map(number, calls)) for name, calls in found.top]
+    return frame(("function", *found.transports), lines)
+
+
+def kernels(found: KernelTable) -> pd.DataFrame:
+    heads = ("measure", *((name, kernel) for name, kernel in found.columns))
+    lines = [(_measure(row), *(_entry(row, one) for one in entries)) for row, entries in found.rows]
+    return frame(heads, lines)
+
+
+def agreement(found: Agreement) -> pd.DataFrame:
+    """Counts of one window: in the run in which the instruments differ most."""
+    columns = [(name, tool) for name, tools in found.instruments.items() for tool in tools]
+    lines = []
+    for quantity, key, counts in found.rows:
+        by = {(name, tool): n for name in counts for tool, n in counts[name].by.items()}
+        remarks = [f"{names}: {why or 'unexplained'}" for names, why in found.remarks(counts)]
+        figures = (f"{by[column]:,}" if column in by else None for column in columns)
+        lines.append((f"{quantity} {key}".strip(), *figures, ". ".join(remarks) or "equal"))
+    return frame(("quantity", *columns, "where they differ"), lines)
+
+
+def compared(found: Iterable[Compared]) -> pd.DataFrame:
+    """Pairs of counts, per message, in the run where the two are furthest apart."""
+    return frame(
+        ("quantity", "cell", "one", "other", "apart"),
+        [
+            (
+                f"{one.quantity} {one.key}".strip(),
+                f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
+                f"{number(one.first_value)} {one.first}",
+                f"{number(one.second_value)} {one.second}",
+                f"{number(one.apart * 100)} %",
+            )
+            for one in found
+        ],
+    )
+
+
+def programs(rows: Sequence[ProgramRow]) -> pd.DataFrame:
+    names = transports(rows)
+    return frame(
+        ("program, size", "figure", *names, "tcp / unix"),
+        [
+            (conditions_text(row), row.words,
+             *(_entry(row, row.entries.get(name)) for name in names), spanned(row.ratio))
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def survivals(found: Iterable[Survival]) -> pd.DataFrame:
+    heads = ("program: time of a", "unix", "tcp", "tcp takes longer by", "tcp / unix")
+    lines = []
+    for group in found:
+        why = f" ({group.why})" if group.why else ""
+        for side in group.programs:
+            lines.append(_side(f"{conditions_text(side)}: {group.unit}", side))
+        for side in group.c_cells:
+            lines.append(_side(f"in C: {conditions_text(side)}{why}", side))
+    return frame((*heads, *COSTS.values()), lines)
+
+
+def _side(name: str, side: Side) -> Line:
+    costs = (
+        f"{number(by.get('unix', 0))} / {number(by.get('tcp', 0))}" if by else None
+        for by in map(side.costs.get, COSTS)
+    )  # fmt: skip
+    ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
+    return (name, *ns, spanned(side.ratio), *costs)
+
+
+def calls(found: Iterable[Any]) -> pd.DataFrame:
+    return frame(
+        ("program", "transport", "for each message"),
+        [
+            (conditions_text(one), one.transport,
+             ", ".join(f"{name} {number(value)}" for name, value in one.calls))
+            for one in found
+        ],
+    )  # fmt: skip
+
+
+def sources(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+    """Which source is right how often."""
+    by_source: dict[Any, Counter[str]] = {}
+    for verdict in verdicts:
+        by_source.setdefault(verdict.claim.source, Counter())[verdict.verdict] += 1
+    names = [name for name in VERDICTS if any(name in found for found in by_source.values())]
+    return frame(
+        ("source", *map(str.lower, names), "what it is"),
+        [
+            (source.id, *(str(found[name]) for name in names), source.description)
+            for source, found in by_source.items()
+            if any(found[name] for name in names)
+        ],
+    )
+
+
+def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
+    lines = []
+    for one in verdict.evidence:
+        figures = [
+            spanned(Estimate(figure.value, figure.low, figure.high)) if figure else ""
+            for figure in map(one.figure, verdict.labels)
+        ]
+        file = f"raw/{folders[one.machine]}/{one.file}"
+        cells = Markup("{} in {}").format(
+            ", ".join(map(str, one.cells)), link(folders[one.machine], file)
+        )
+        lines.append((one.words(), *figures, f"{one.held} of {one.repeats}", cells))
+    return frame(("condition and source", *verdict.labels, "holds in", "cell runs"), lines)
+
+
+def schedulers(group: Sequence[Comparison]) -> pd.DataFrame:
+    """A round trip under each scheduler side by side."""
+    names = list(dict.fromkeys(cell.transport for found in group for cell in found.cells))
+    heads: list[Any] = [(name, head) for name in names for head in STEADY]
+    quotient = f"{names[-1]} / {names[0]}" if len(names) == 2 else ""
+    heads += [(quotient, "steady"), (quotient, "mean")] if quotient else []
+    lines = []
+    for found in group:
+        cells = {cell.transport: cell for cell in found.cells}
+        line: list[object] = [found.title]
+        for cell in map(cells.get, names):
+            line += (
+                [f"{cell.total:,}", f"{cell.steps:,}",
+                 f"{cell.identical} of {cell.iterations}", f"{cell.mean:,.0f}"]
+                if cell else [None] * len(STEADY)
+            )  # fmt: skip
+        if quotient and len(found.cells) == 2:
+            first, second = found.cells
+            line += [number(second.total / first.total), number(second.mean / first.mean)]
+        elif quotient:
+            line += [None, None]
+        lines.append(line)
+    return frame(("scheduler", *heads), lines)
+
+
+def exact_costs(found: Comparison) -> pd.DataFrame:
+    """A row for each transport: what a message costs."""
+    least = min(cell.of_message for cell in found.cells)
+    copies = [(f"copies {name} of each byte", way) for way, name in COPIES.items()]
+    heads = ("transport", "instructions", "of the least", "mean", "identical", "system calls",
+             "voluntary switches", "other switches", *(name for name, _ in copies))  # fmt: skip
+    lines = []
+    for cell in found.cells:
+        each = cell.messages_per_iteration
+        payload = cell.payload
+        size = payload.messages * cell.size if payload else 0
+        lines.append((
+            cell.transport, f"{cell.of_message:,.0f}", number(cell.of_message / least),
+            f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}",
+            *(number(count / each) for count in (cell.system_calls(), *cell.switches())),
+            *(number(payload.copied[way] / size) if payload else None for _, way in copies),
+        ))  # fmt: skip
+    return frame(heads, lines)
+
+
+def layers(found: Comparison) -> pd.DataFrame:
+    lines = [(name, *(f"{value:,}" for value in values)) for name, values in found.layers()]
+    return frame(("layer", *(cell.transport for cell in found.cells)), lines)
+
+
+def call_tree(found: Comparison) -> pd.DataFrame:
+    lines = [
+        (Markup("{}{}").format("\N{EM SPACE}" * branch.depth, code(branch.function)),
+         *(f"{value:,}" if value else "" for value in branch.values))
+        for branch in branches(found)
+    ]  # fmt: skip
+    return frame(("function", *(cell.transport for cell in found.cells)), lines)
+
+
+def exact_functions(found: Comparison, most: int | None) -> pd.DataFrame:
+    heads = ("self", "with callees", "calls")
+    columns = [(cell.transport, head) for cell in found.cells for head in heads]
+    lines = [
+        (code(name), *(f"{value:,}" for values in by_cell for value in values))
+        for name, by_cell in found.functions(most)
+    ]
+    return frame(("function", *columns), lines)
+
+
+def traffic(cell: ExactCell) -> pd.DataFrame:
+    lines = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in cell.traffic_by_layer()]
+    return frame(("layer", "loaded", "stored"), lines)
+
+
+def crosscheck(rows: pd.DataFrame) -> pd.DataFrame:
+    """Calls a message of every function that probes and exact mode counted differently."""
+    heads = ["function", "layer", "bpftrace", "ftrace", "exact", "verdict"]
+    lines = [
+        (code(name), layer, *("" if pd.isna(n) else number(n) for n in counts), verdict)
+        for name, layer, *counts, verdict in rows[rows["verdict"].isin(DIFFERENT)][
+            heads
+        ].itertuples(index=False)
+    ]
+    return frame(heads, lines)
+
+
+def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
+    """Instructions of a message without and with each knob."""
+    heads = ("without → with", "difference", "share", "steps")
+    return _by_transport("knob", heads, pairs, _knob)
+
+
+def probes(pairs: Sequence[ExactPair]) -> pd.DataFrame:
+    """What the probes themselves cost, in instructions."""
+    names = {knob_name(pair) for pair in pairs if pair.events}
+    heads = ("events a message", "an event", "a message")
+    return _by_transport("probe", heads, [p for p in pairs if knob_name(p) in names], _probe)
+
+
+def _by_transport(
+    head: str, heads: Sequence[str], pairs: Sequence[ExactPair], cells: Callable[[ExactPair], Line]
+) -> pd.DataFrame:
+    transports = sorted({pair.transport for pair in pairs}, key=transport_order)
+    lines = []
+    for name, some in groupby(pairs, knob_name):
+        by_transport = {pair.transport: pair for pair in some}
+        knob = next(iter(by_transport.values())).after.knob
+        what = f": {knob.what}" if head == "knob" and knob and knob.what else ""
+        each = map(by_transport.get, transports)
+        figures = (f for pair in each for f in (cells(pair) if pair else [None] * len(heads)))
+        lines.append((f"{name}{what}", *figures))
+    columns = [(transport, column) for transport in transports for column in heads]
+    return frame((head, *columns), lines)
+
+
+def _knob(change: ExactPair) -> Line:
+    before, after = change.before.of_message, change.after.of_message
+    share = f"{change.share:+.1%}".replace("-", MINUS)
+    return f"{before:,.0f} → {after:,.0f}", _difference(change), share, signed(change.steps)
+
+
+def _probe(change: ExactPair) -> Line:
+    event = change.of_an_event
+    each = None if event is None else f"{event:,.0f}"
+    return f"{change.events:,.1f}", each, _difference(change)
+
+
+def _difference(change: ExactPair) -> str:
+    return signed(change.difference) + ("" if change.valid else " invalid")
+
+
+def moved(change: ExactPair) -> pd.DataFrame:
+    """The functions that a difference is made of, a round trip, without callees."""
+    functions = change.functions()
+    lines: list[Line] = [
+        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
+         f"{one.calls_before} → {one.calls_after}")
+        for one in functions[:TOP]
+    ]  # fmt: skip
+    if others := functions[TOP:]:
+        rest = signed(sum(one.difference for one in others))
+        lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
+    heads = ("function", "what became of it", "without", "with", "difference", "calls")
+    return frame(heads, lines)
+
+
+def probe_costs(costs: Iterable[ProbeCost]) -> pd.DataFrame:
+    heads = ("probes", "cell", "round trip without", "with", "added a message", "switches without",
+             "with", "events a message", "added an event", "time of one program")  # fmt: skip
+    return frame(heads, map(_cost, costs))
+
+
+def _cost(cost: ProbeCost) -> Line:
+    several = len(cost.events) > 1
+    named = [(f"{event.instrument} " if several else "", event) for event in cost.events]
+    scripts = f" ({cost.scripts})" if cost.scripts else ""
+    return (
+        f"{cost.instruments}{scripts}, {cost.target} {cost.kernel}",
+        f"{cost.transport} · {conditions_text(cost)}",
+        spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
+        spanned(cost.switches_without), spanned(cost.switches_with),
+        ", ".join(f"{name}{optional(event.count)}" for name, event in named) or None,
+        optional(cost.added_per_event, "ns"),
+        ", ".join(f"{name}{optional(event.ns, 'ns')}" for name, event in named) or None,
+    )  # fmt: skip
+
+
+def invalid(found: Iterable[Any]) -> pd.DataFrame:
+    lines = [(_cell_run(one.target, one.cell), "; ".join(one.reasons)) for one in found]
+    return frame(("invalid cell run", "why"), lines)
+
+
+def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
+    return frame(
+        ("disturbed cell run", "stolen from a CPU", "taken by other processes"),
+        [
+            (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
+            for target, cell, shares in found
+        ],
+    )
+
+
+def _cell_run(target: Target, cell: Cell) -> str:
+    what = f"{cell.transport} · {cell.pattern} · {size_text(cell.size)} · {cell.conditions}"
+    return f"{target.folder}, cell {cell.id}: {what}"
+
+
+def missing(found: Iterable[Missing]) -> pd.DataFrame:
+    """What was requested and failed: a line for each kind of reason."""
+
+    def kind(lack: Missing) -> str:
+        return GUEST if lack.guest_has else lack.code or lack.why
+
+    requested = [lack for lack in found if lack.requested]
+    order = list(dict.fromkeys(map(kind, requested)))
+    requested.sort(key=lambda lack: order.index(kind(lack)))
+    return frame(
+        ("what", "target", "why"), [_lacks(list(group)) for _, group in groupby(requested, kind)]
+    )
+
+
+def _lacks(group: Sequence[Missing]) -> Line:
+    names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
+    targets = dict.fromkeys(lack.target or "all" for lack in group)
+    reasons = list(dict.fromkeys(lack.why for lack in group))
+    more = f" (and {counted(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
+    more = f" ({GUEST})" if group[0].guest_has else more
+    return ", ".join(names), ", ".join(targets), f"{reasons[0]}{more}"
+
+
+def environment(target: Target) -> pd.DataFrame:
+    found = target.environment
+    facts: dict[str, object] = {
+        name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT
+    }
+    facts |= {
+        "strongest probes": PROBES.get(target.probe_level, target.probe_level),
+        "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
+        "also active on lo": loopback.row(target) or None,
+        "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
+    }
+    lines = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]
+    return frame((f"{target.kind} · {target.kernel}", ""), lines)
+
+
+def settings(target: Target) -> pd.DataFrame:
+    found = sorted((target.environment.settings or {}).items(), key=lambda item: item[0].lower())
+    lines = [(code(name), "absent" if value is None else value) for name, value in found]
+    return frame(("setting", "value"), lines)
+
+
+def stacks(found: Any) -> Iterator[tuple[str, str]]:
+    """Each way of a cell's wake-ups: what it is, and its functions, the outermost first."""
+    for way in found.ways:
+        task = ", of another task" if way.elsewhere else ""
+        caption = f"{number(way.per_round_trip)} a round trip, by {way.functions[-1]}{task}"
+        yield caption, "\n".join(way.functions)

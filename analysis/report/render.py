@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jinja templates → Markdown, and Markdown with figures → a page that needs no network.
+
+Whatever a template fills in is escaped by `escape`, in this one place.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from analysis import drawing, wording
+from analysis.claims.verdict import by_verdict, steadiness, tally
+from analysis.drawing import Drawn
+from analysis.paths.cells import scheduling_text
+from analysis.times.words import part_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
+NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
+PLAIN = re.compile(r"[\w./:+=,@ -]+")  # can stand between backticks as it is
+# Colours of a figure that the page's style sheet decides.
+THEMED = {
+    drawing.INK: "var(--ink)",
+    drawing.FAINT: "var(--faint)",
+    drawing.RULE: "var(--rule)",
+    drawing.CARD: "var(--card)",
+    drawing.COLOURS["unix"]: "var(--unix)",
+    drawing.COLOURS["tcp"]: "var(--tcp)",
+}
+# The page's style sheet names the font; nothing refers to a group.
+SVG_NOISE = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|(?<=<g) id=\"[^\"]*\""
+    r"|font-family: [^;]*; | transform=.rotate\(-0 [^)]*\).", re.DOTALL,
+)  # fmt: skip
+TAG, FINE = re.compile(r"<[^>]+>"), re.compile(r"(?<=\.\d\d)\d+")  # finer than any screen
+
+
+def escape(value: object) -> Markup:
+    """Text for Markdown and HTML: neither markup nor a terminal's escapes in it have effect."""
+    if isinstance(value, Markup):
+        return value
+    text = "".join(c if c.isprintable() else " " if c.isspace() else repr(c)[1:-1]
+                   for c in str(value))  # fmt: skip
+    text = re.sub(r"([\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", text)
+    return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+
+
+def code(text: str) -> Markup:
+    """Text as code, where nothing in it could end that."""
+    return Markup(f"`{text}`") if PLAIN.fullmatch(text) else escape(text)
+
+
+def link(text: str, url: str) -> Markup:
+    """A link; what could end its address is encoded."""
+    safe = re.sub(r"[\s()<>\\\"]", lambda found: f"%{ord(found[0]):02X}", url)
+    return Markup(f"[{escape(text)}]({safe})")
+
+
+def preformatted(text: str) -> Markup:
+    """Lines as they are, but for a terminal's escapes."""
+    lines = ("".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+             for line in text.splitlines())  # fmt: skip
+    return Markup('<pre tabindex="0">{}</pre>').format("\n".join(lines))
+
+
+def slug(text: str) -> Markup:
+    """Text as an anchor's name."""
+    return Markup(re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-"))
+
+
+def table(rows: pd.DataFrame, caption: str = "", kind: str = "") -> Markup:
+    """A frame as a table in Markdown; a column of figures stands to the right.
+
+    A `sortable` one can be sorted and searched on the page.
+    """
+    if rows.empty:
+        return Markup("")
+    cells: list[list[Markup]] = [
+        [escape(wording.cell(value)) for value in row]
+        for row in rows.itertuples(index=False, name=None)
+    ]
+    figures = [all(map(NUMERIC.match, column)) for column in zip(*cells, strict=True)]
+    rule = ["---:" if figure and place else "---" for place, figure in enumerate(figures)]
+    heads = [escape(wording.head(name)) for name in rows.columns]
+    every: list[list[Any]] = [heads, rule, *cells]
+    lines = "\n".join(f"| {' | '.join(line)} |" for line in every)
+    text = Markup(f"**{escape(caption)}**\n\n{lines}" if caption else lines)
+    return Markup(f'<div class="{kind}">\n\n{text}\n\n</div>') if kind else text
+
+
+@cache
+def environment(*, plain: bool = False) -> Environment:
+    """The templates; `plain`: of text for a terminal or JSON, where nothing is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=not plain,
+        finalize=str if plain else escape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
+    words |= {"part_text": part_text, "by_verdict": by_verdict, "tally": tally,
+              "steadiness": steadiness, "scheduling_text": scheduling_text}  # fmt: skip
+    made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
+    made.filters |= words | {"code": code, "slug": slug}
+    return made
+
+
+def render(template: str, **context: Any) -> str:
+    """A template as Markdown, with at most one empty line between its blocks."""
+    text = environment().get_template(template).render(**context)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def sentence(name: str, *arguments: Any) -> str:
+    """What a macro of sentences.j2 says, on one line and without markup."""
+    macros: Any = environment(plain=True).get_template("sentences.j2").module
+    return " ".join(str(getattr(macros, name)(*arguments)).split())
+
+
+def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
+    """Markdown as one self-contained page, with figures in place of their pictures."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    tokens = parser.parse(text)
+    contents = [_anchored(*pair) for pair in pairwise(tokens)
+                if pair[0].type == "heading_open"]  # fmt: skip
+    body = parser.renderer.render(tokens, parser.options, {})
+    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>')
+    body = body.replace("</table>", "</table></div>")
+    body = FIGURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
+    return environment().get_template("page.html.j2").render(
+        title=title, contents=list(filter(None, contents)), body=Markup(body),
+    )  # fmt: skip
+
+
+def _anchored(heading: Token, text: Token) -> tuple[str, str] | None:
+    """Give a heading its anchor; return that and its words, if the list of contents has it."""
+    words = "".join(part.content for part in text.children or () if part.type != "html_inline")
+    heading.attrs["id"] = name = slug(words)
+    return (name, words) if heading.tag == "h2" else None
+
+
+def _figure(figures: dict[str, Drawn], found: re.Match[str]) -> str:
+    drawn = figures[found[1]]
+    data = ""
+    if drawn.explored:
+        # Nothing in it can end the element.
+        written = json.dumps(drawn.explored, ensure_ascii=False, separators=(",", ":"))
+        data = written.replace("<", "\\u003c")
+        data = f'<script type="application/json" class="explored">{data}</script>'
+    kind = "plot wide" if data or drawn.name.startswith("diff-") else "plot"
+    plot = f'<div class="{kind}" tabindex="0">{_inline_svg(drawn)}</div>'
+    return f'<figure id="figure-{slug(drawn.name)}">{plot}{data}</figure>'
+
+
+def _inline_svg(figure: Drawn) -> str:
+    """A figure for the page: without prolog, in the page's colours, with ids of its own."""
+    svg = TAG.sub(lambda tag: FINE.sub("", tag[0]), SVG_NOISE.sub("", figure.svg).strip())
+    for colour, variable in THEMED.items():
+        svg = svg.replace(colour, variable)
+    svg = re.sub(r'\bid="', f'id="{figure.name}-', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{figure.name}-", svg)
+    label = Markup('<svg role="img" aria-label="{}" ').format(figure.alt)
+    return svg.replace("<svg ", label, 1)  # the text in it was escaped by matplotlib
