@@ -192,4 +192,5 @@ def _requested(run: Run, tables: Tables, exact_cells: Iterable[exact.ExactCell])
         if cell.extra
     }
     cells = zip(tidy["target"], tidy["kernel"], tidy["cell"], strict=True)
-    return tidy[pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)]
+    asked = pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)
+    return exact.as_sources(tidy[asked])

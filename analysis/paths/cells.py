@@ -3,8 +3,7 @@
 
 In the tidy table a row of the instrument `exact` is the steady iteration, so `messages` is 2 for a
 round trip, whatever the window held (for copies, a short window of its own); of patterns that are
-not WHOLE there is the window alone. The two schedulings are the
-targets `exact-fifo` and `exact-other`.
+not WHOLE there is the window alone.
 """
 
 import re
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.tree import (
@@ -79,19 +80,18 @@ class ExactCell(ExactLine):
 
     @property
     def conditions(self) -> Conditions:
-        return Conditions(
-            self.placement,
-            self.wait,
-            in_flight=self.in_flight,
-            clients=self.clients,
-            knob=self.knob.name if self.knob else "",
-        )
+        return self.cell.conditions
+
+    @property
+    def unusual(self) -> tuple[str, ...]:
+        """A word for each unusual condition but its scheduler and its knob."""
+        return replace(self.conditions, sched=DEFAULT, knob="").unusual
 
     @property
     def where(self) -> str:
-        """Its conditions but for the knob, with the pattern where it is not the usual one."""
-        words = [self.pattern] if self.pattern != "pingpong" else []
-        return " ".join([*words, str(replace(self.conditions, knob=""))])
+        """Its pattern, where it is not the usual one, its placement, and what else is unusual."""
+        pattern = [self.pattern] if self.pattern != "pingpong" else []
+        return " ".join([*pattern, "+".join((self.placement, *self.unusual))])
 
     @property
     def total(self) -> int:
@@ -265,7 +265,7 @@ def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     for cell in cells:
         if not cell.knob:
             key = (cell.kernel, cell.sched, cell.size, cell.placement)
-            words = ", ".join(cell.conditions.unusual)
+            words = ", ".join(cell.unusual)
             groups.setdefault(Comparison(*key, (), cell.pattern, words), []).append(cell)
     return tuple(
         replace(empty, cells=tuple(sorted(group, key=lambda c: transport_order(c.transport))))
@@ -287,7 +287,7 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the tidy table, in the order of its columns."""
     for cell in cells:
-        source = (run.name, f"exact-{cell.sched}", cell.kernel, "function", "exact")
+        source = (run.name, "exact", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
         valid = not cell.broken
         for count in _counts(cell) if cell.pattern in WHOLE else ():
@@ -306,6 +306,19 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
                 for key, size in sizes:
                     traffic = ("memory_bytes", key, size, "bytes", payload.messages, valid)
                     yield (*source, *what, *traffic)
+
+
+def as_sources(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name the scheduler of exact mode's rows in the target, as `exact-fifo`, `exact-other`.
+
+    Beside other instruments' figures the two are sources for one cell, not two cells.
+    """
+    exact = rows["instrument"] == "exact"
+    cells = rows.loc[exact, "conditions"].map(Conditions.parse)
+    rows = rows.copy()
+    rows.loc[exact, "target"] = [f"exact-{conditions.sched}" for conditions in cells]
+    rows.loc[exact, "conditions"] = [str(replace(each, sched=DEFAULT)) for each in cells]
+    return rows
 
 
 def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:

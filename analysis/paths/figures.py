@@ -8,12 +8,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from analysis.counts.ledger import MOST_TOGETHER
 from analysis.drawing import Drawn, drawn, not_drawn
 from analysis.paths import plots
-from analysis.paths.cells import DEFAULT, Comparison, ExactCell, scheduling_text
+from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import Journey, journeys, table
 from analysis.paths.tree import Graph, Path, by_layer, inclusive, layer_of
@@ -78,30 +76,16 @@ def explored_graph(graph: Graph) -> dict[str, Any]:
 
 
 def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
-    """The figures of the first kernel and size, and the trend where there are several kernels."""
+    """The figures of the first kernel, size and pattern."""
     if not comparisons:
         return ()
     first = comparisons[0]
     what = attrgetter("kernel", "size", "pattern", "unusual")
-    alike = [compared for compared in comparisons if what(compared) == what(first)]
-    alike.sort(key=usual_first)
+    alike = sorted((c for c in comparisons if what(c) == what(first)), key=usual_first)
+    few = [replace(c, cells=one_of_each_family(c.cells)) for c in alike]
     words = (first.kernel, first.pattern, first.unusual, size_text(first.size))
     place = ", ".join(filter(None, words))
-    few = [replace(compared, cells=one_of_each_family(compared.cells)) for compared in alike]
-    bars = alike if len(first.cells) <= MOST_DRAWN else alike[:1]
-    drawings = [_journey(few, place), _layers(bars, place), _flame(few, place)]
-    lines = _by_kernel(comparisons)
-    if (lines.groupby(["transport", "scheduling"])["kernel"].nunique() > 1).any():
-        caption = (
-            f"The steady round trip of {size_text(first.size)} on one CPU, by kernel: a slope is "
-            "what a release cost."
-        )
-        drawings.append(drawn(
-            "exact-kernels", "Kernel by kernel, in instructions", caption,
-            "Lines of instructions a round trip over kernels.", plots.kernels_plot, lines,
-            data=lines,
-        ))  # fmt: skip
-    return tuple(drawings)
+    return _journey(few, place), _flame(few, place)
 
 
 def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
@@ -173,61 +157,31 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     )  # fmt: skip
 
 
-def _layers(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    caption = (
-        f"A bar is one round trip ({place}), divided by what the kernel does. Compare the parts: "
-        "which layers does one transport have alone? Helpers (locks, lists, memcpy) belong "
-        "to the layer that calls them where probes/functions.tsv says so."
-    )
-    alt = "Stacked bars of instructions a round trip by layer, one for each transport."
-    rows = [
-        (cell.transport, cell.sched, cell.placement, *layer)
-        for comparison in comparisons
-        for cell in comparison.cells
-        for layer in cell.layers().most_common()
-    ]
-    bars = {(cell.transport, c.title): cell.layers() for c in comparisons for cell in c.cells}
-    # The flame graph's: a layer has one colour.
-    colours = plots.palette(cell.layers() for cell in comparisons[0].cells)
-    columns = ["transport", "scheduling", "placement", "layer", "instructions"]
-    data, title = pd.DataFrame(rows, columns=columns), "Where the instructions go"
-    return drawn("exact-layers", title, caption, alt, plots.layers_plot, bars, colours, data=data)
-
-
-def graphs(comparison: Comparison) -> list[Graph]:
-    """A flame graph for each transport; the two tasks' equal paths are one."""
-    return [Graph(f"{cell.transport}: {cell.total:,} {UNIT}", cell.tree)
-            for cell in comparison.cells]  # fmt: skip
-
-
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    comparison = comparisons[0]
+    views = [(c.title, [Graph(f"{cell.transport}: {cell.total:,} {UNIT}", cell.tree)
+                        for cell in c.cells]) for c in comparisons]  # fmt: skip
     caption = (
-        f"{place}, {comparison.title}. A function lies below its caller and is as wide as its "
+        f"{place}, {comparisons[0].title}. A function lies below its caller and is as wide as its "
         "instructions. Equal paths of the two processes are one box. Colours are layers; all "
         "transports have one scale. The stacks are in folded/, for any flame graph program."
     )
-    colours = plots.palette(cell.layers() for cell in comparison.cells)
-    views = [(c.title, list(map(explored_graph, graphs(c)))) for c in comparisons]
+    alt = "A flame graph for each transport."
+    kernel = comparisons[0].kernel
+    return _graphs("exact-flame", "Flame graph", caption, alt, UNIT, views, kernel)
+
+
+def _graphs(
+    name: str, title: str, caption: str, alt: str, unit: str,
+    views: Sequence[tuple[str, Sequence[Graph]]], kernel: str,
+) -> Drawn:  # fmt: skip
+    """Flame graphs of the first view; report.js can show the others."""
+    shown = views[0][1]
+    colours = plots.palette(by_layer(graph.spans) for graph in shown)
+    interactive = [(words, list(map(explored_graph, graphs))) for words, graphs in views]
     return drawn(
-        "exact-flame", "Flame graph", caption, "A flame graph for each transport.",
-        plots.flame_plot, graphs(comparison), UNIT,
-        explored=explored("instructions", colours, views, comparison.kernel),
+        name, title, caption, alt, plots.flame_plot, shown, unit,
+        explored=explored(unit.split()[0], colours, interactive, kernel),
     )  # fmt: skip
-
-
-def _by_kernel(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
-    """Instructions of the round trip on one CPU by transport, scheduling and kernel series."""
-    first = comparisons[0]
-    lines = {
-        (cell.transport, scheduling_text(c.sched), ".".join(c.kernel.split(".")[:2])): cell
-        for c in comparisons
-        if (c.size, c.placement) == (first.size, "same-cpu")
-        and (c.pattern, c.unusual) == (first.pattern, first.unusual)
-        for cell in one_of_each_family(c.cells)
-    }
-    rows = [(*line, cell.total) for line, cell in lines.items()]
-    return pd.DataFrame(rows, columns=["transport", "scheduling", "kernel", "instructions"])
 
 
 class Branch(NamedTuple):
@@ -281,11 +235,9 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
         f"_raw_spin_unlock_irqrestore. {emulated if first.emulated else ''}The stacks are in "
         "folded/."
     )
-    colours = plots.palette(by_layer(graph.spans) for graph in shown)
-    views = [(conditions, list(map(explored_graph, shown)))]
-    return drawn(
+    title = f"Where the time on the CPU goes, {conditions}"
+    name, alt = (
         f"profile-{conditions.replace('+', '-')}",
-        f"Where the time on the CPU goes, {conditions}", caption,
-        "A flame graph of samples for each transport.", plots.flame_plot, shown, "samples",
-        explored=explored("samples", colours, views, first.kernel),
-    )  # fmt: skip
+        "A flame graph of samples for each transport.",
+    )
+    return _graphs(name, title, caption, alt, "samples", [(conditions, shown)], first.kernel)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from analysis.diff.compare import Diff
 from analysis.paths.cells import failed_cells
 from analysis.paths.changes import ExactPair, Moved, Parts
-from analysis.raw.exact import ExactPlan
-from analysis.wording import counted, size_text
+from analysis.wording import counted
 from probes.messages import UsageError, shown
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
 CELL = "exact cell "  # in run.json's missing
-USUAL_SCHEDULING = "fifo"
 MOST_LINES = 20  # of the summary
 WIDTH = 72  # of a line, as in a commit's message
 ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
@@ -84,22 +82,11 @@ def judge(diff: Diff, allowance: Allowance) -> Gate:
 
 
 def _judged(pair: ExactPair, allowance: Allowance) -> Result:
-    name = cell_name(pair.after)
+    name = str(pair.after.cell)
     for which, cell in (("first", pair.before), ("second", pair.after)):
         if cell.broken:
             return Result(name, UNTOLD, why=f"the {which} kernel's is invalid: {cell.broken[0]}")
     return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair, pair.parts())
-
-
-def cell_name(cell: ExactPlan) -> str:
-    """`unix pingpong 64 B`, and what else is not as usual for a gate."""
-    words = [cell.transport, cell.pattern, size_text(cell.size)]
-    usual = (
-        (cell.placement, "same-cpu"),
-        (cell.wait, "block"),
-        (cell.sched, USUAL_SCHEDULING),
-    )
-    return " ".join([*words, *(word for word, as_usual in usual if word != as_usual)])
 
 
 def _untold(diff: Diff) -> Iterator[tuple[str, str]]:
@@ -107,42 +94,33 @@ def _untold(diff: Diff) -> Iterator[tuple[str, str]]:
 
     What failed on both kernels is told once.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for which, analysis in (("first", diff.before), ("second", diff.after)):
-        for cell in failed_cells(analysis.run):
-            why = f"on the {which} kernel: " + cell.error.split("\n")[0]
-            found.setdefault(cell_name(cell), why)
-        for lack in analysis.run.missing:
-            for what in lack.quantities:
-                if what.startswith(CELL):
-                    why = f"on the {which} kernel: {lack.why}"
-                    found.setdefault(refused_name(what.removeprefix(CELL)), why)
-    judged = {cell_name(pair.after) for pair in diff.exact}
-    for counted_cell in (cell for comparison in diff.after.exact for cell in comparison.cells):
-        found.setdefault(cell_name(counted_cell), "the first run has no such cell")
-    yield from ((name, why) for name, why in found.items() if name not in judged)
-
-
-def refused_name(words: str) -> str:
-    """A cell's name from what run.json calls it: `unix 64 B, fifo, connect`."""
-    if (found := re.fullmatch(r"(\S+) (\d+) B, (\w+)(.*)", words)) is None:
-        return words
-    transport, size, scheduling, rest = found.groups()
-    unusual = [word for word in rest.split(", ") if word] or ["pingpong"]
-    named = [transport, unusual[0], size_text(int(size)), *unusual[1:]]
-    return " ".join([*named, scheduling] if scheduling != USUAL_SCHEDULING else named)
+        lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(analysis.run)]
+        lacks += [
+            (what.removeprefix(CELL), lack.why)
+            for lack in analysis.run.missing
+            for what in lack.quantities
+            if what.startswith(CELL)
+        ]
+        for name, why in lacks:
+            reasons.setdefault(name, f"on the {which} kernel: {why}")
+    for cell in (cell for comparison in diff.after.exact for cell in comparison.cells):
+        reasons.setdefault(str(cell.cell), "the first run has no such cell")
+    judged = {str(pair.after.cell) for pair in diff.exact}
+    yield from ((name, why) for name, why in reasons.items() if name not in judged)
 
 
 def kernel_names(diff: Diff) -> tuple[str, str]:
     """`6.1.192 (tree)`: release, and the name that the user gave where it says something else."""
-    found = []
+    names = []
     for analysis in (diff.before, diff.after):
         releases = [entry.kernel for entry in analysis.run.manifest.exact]
         named = analysis.run.manifest.options.get("kernels")
         given = str(named[0]) if isinstance(named, list) and named else ""
         release, name = [*releases, "?"][0], given.rstrip("/").rpartition("/")[2]
-        found.append(release if release.startswith(name) else f"{release} ({name})")
-    return found[0], found[1]
+        names.append(release if release.startswith(name) else f"{release} ({name})")
+    return names[0], names[1]
 
 
 def text(gate: Gate, page: str) -> str:

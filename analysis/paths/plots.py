@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws call trees: flame graphs, the journey of a message, layers side by side.
+"""Draws call trees: flame graphs, and the journey of a message.
 
 A flame graph is drawn from the top down: what is called lies below its caller, as wide as what it
 and all that it calls took, in the colour of its layer.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.drawing import CARD, COLOURS, FAINT, INK, MARKERS, RULE, colour
+from analysis.drawing import CARD, INK, RULE, colour
 from analysis.paths.journey import Journey
 from analysis.paths.tree import Box, Graph, by_layer, layer_of
 
@@ -154,53 +152,3 @@ def _draw_marks(ax: Axes, journey: Journey, widest: int) -> None:
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")
         last, rows[row] = mark.words, left + wide
-
-
-def layers_plot(bars: Mapping[tuple[str, str], Counter[str]], colours: dict[str, str]) -> Figure:
-    """One bar for each transport and scheduling, as long as its round trip, parted by layer."""
-    figure = Figure(figsize=(9, 1.6 + 0.42 * len(bars)), layout="constrained")
-    ax = figure.subplots()
-    for row, layers in enumerate(bars.values()):
-        left = 0
-        rest = sum(n for name, n in layers.items() if name not in colours)
-        for name, fill in colours.items():
-            width = rest if name == REST else layers[name]
-            ax.barh(row, width, left=left, color=fill, edgecolor=CARD, linewidth=0.6, height=0.72)
-            left += width
-        ax.text(left, row, f" {layers.total():,}", va="center", fontsize=9)
-    ax.set_yticks(range(len(bars)), ["\n".join(words) for words in bars], fontsize=9.5)
-    ax.invert_yaxis()
-    ax.grid(axis="y", visible=False)
-    ax.margins(x=0.1)
-    ax.set_xlim(left=0)
-    ax.set_xlabel("instructions a round trip")
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    legend(figure, colours)
-    return figure
-
-
-def kernels_plot(rows: pd.DataFrame) -> Figure:
-    """Instructions a round trip by kernel: a line for each transport and scheduling."""
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    ax = figure.subplots()
-    kernels = list(rows["kernel"].unique())
-    first = rows["scheduling"].iloc[0]
-    highest: Any = rows.groupby(["transport", "kernel"])["instructions"].max()
-    lines: Any = rows.groupby(["transport", "scheduling"], sort=False)
-    for number, ((transport, words), line) in enumerate(lines):
-        places = [kernels.index(kernel) for kernel in line["kernel"]]
-        style = "-" if words == first else "--"
-        ax.plot(places, line["instructions"], style, marker=MARKERS[number % len(MARKERS)],
-                color=COLOURS.get(transport, FAINT), label=f"{transport}, {words}")  # fmt: skip
-        for place, kernel, value in zip(places, line["kernel"], line["instructions"], strict=True):
-            # Of a transport's two lines the upper one has its figure above it, wherever they cross.
-            above = 7 if value == highest[transport, kernel] else -13
-            ax.annotate(f"{value:,}", (place, value), textcoords="offset points", xytext=(0, above),
-                        ha="center", fontsize=9.5, color=INK)  # fmt: skip
-    ax.set_xticks(range(len(kernels)), kernels)
-    ax.set_ylim(bottom=0)
-    ax.margins(x=0.1, y=0.15)
-    ax.set_ylabel("instructions a round trip")
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-    figure.legend(loc="outside upper left", ncols=2)
-    return figure

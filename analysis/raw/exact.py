@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import Result
 from analysis.raw.record import Change, Count, Model, Name, Positive, Word
+from runners.cell import Cell
 
 # Call path → calls and instructions more than usual.
 Moves = dict[str, tuple[Change, Change]]
@@ -108,6 +109,16 @@ class ExactPlan(Model):
     in_flight: Count | None = None  # of pipeline
     clients: Count | None = None  # of clients
     knob: Knob | None
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(
+            self.placement, self.wait, self.sched,
+            in_flight=self.in_flight, clients=self.clients,
+            knob=self.knob.name if self.knob else "",
+            transport=self.transport, pattern=self.pattern, size=self.size,
+            messages=self.messages, warmup=self.warmup,
+        )  # fmt: skip
 
 
 class FailedExactLine(ExactPlan):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis.main import main
 from analysis.paths.changes import Inlined, Parts, Renamed, parts
-from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, refused_name
+from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN
 from analysis.paths.tree import Span
 from tests.exact import test_analysis
 from tests.exact.test_analysis import BASE, write_run
@@ -155,7 +155,10 @@ def test_ktap_has_a_plan_and_a_result_for_each_cell(
     version, plan, *lines = capsys.readouterr().out.splitlines()
     assert (version, plan) == ("KTAP version 1", "1..2")
     results = [line for line in lines if not line.startswith("# ")]
-    assert results == ["ok 1 - unix pingpong 64 B", "not ok 2 - tcp pingpong 64 B"]
+    assert results == [
+        "ok 1 - unix pingpong 64 B same-cpu+fifo",
+        "not ok 2 - tcp pingpong 64 B same-cpu+fifo",
+    ]
     assert "# changed tcp_sendmsg: 50 -> 57" in lines
 
 
@@ -186,8 +189,3 @@ def test_a_damaged_run_cannot_be_told_and_a_wrong_allowance_is_wrong_use(
     assert main(["--diff", *runs, "--allowance", "much"]) == 2
     Path(runs[1], "raw/exact-6.12.0/tree/1.tsv").unlink()
     assert main(["--diff", *runs, "--allowance", "0"]) == UNTOLD
-
-
-def test_a_cell_that_the_kernel_refused_has_the_name_of_one_that_ran() -> None:
-    assert refused_name("tcp 4096 B, fifo") == "tcp pingpong 4 KiB"
-    assert refused_name("tcp 64 B, other, connect, epoll") == "tcp connect 64 B epoll other"

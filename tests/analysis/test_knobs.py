@@ -131,8 +131,8 @@ def test_what_one_more_costs(run: Path) -> None:
 def test_a_knob_has_rows_and_a_section_of_its_own(run: Path, analysis: Analysis) -> None:
     tidy = analysis.tables.tidy
     assert set(tidy["conditions"]) == {
-        "same-cpu", "same-cpu+nft=1", "same-cpu+nft=10", "same-cpu+noack", "same-cpu+probe",
-        "same-cpu+idle",
+        "same-cpu+fifo", "same-cpu+fifo+nft=1", "same-cpu+fifo+nft=10", "same-cpu+fifo+noack",
+        "same-cpu+fifo+probe", "same-cpu+fifo+idle",
     }  # fmt: skip
     # It is no placement: the ledger shows what is without it.
     assert {c[0] for ledger in analysis.ledgers for c in ledger.columns} == {"same-cpu"}

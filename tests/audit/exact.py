@@ -79,12 +79,13 @@ def figures(folder: Folder) -> Figures:
 
 def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where, Figure]]:
     knob = f"+{cell['knob']['name']}" if cell["knob"] else ""
+    fifo = "+fifo" if cell.get("sched", cell.get("scheduling")) == "fifo" else ""
     valid = not invalid(raw, cell)
 
     def row(quantity: str, key: str, value: float, unit: str, messages: int, holds: bool) -> Any:
         where = Where(
-            f"exact-{cell['scheduling']}", kernel, "exact", cell["transport"], cell["pattern"],
-            cell["size"], cell["placement"] + knob, 0, cell["id"], False, quantity, key,
+            "exact", kernel, "exact", cell["transport"], cell["pattern"],
+            cell["size"], cell["placement"] + fifo + knob, 0, cell["id"], False, quantity, key,
         )  # fmt: skip
         return where, Figure(value, unit, messages, "function", holds)
 

@@ -173,10 +173,12 @@ def counts(screen: Screen, measure: str, transport: str) -> dict[Source, dict[st
     cells: dict[tuple[Source, str, int, int], Cell] = defaultdict(list)
     found = screen.select(pattern=screen.pattern, transport=transport)
     for where, figure in found.items():
-        source = Source(where.instrument, where.target, where.kernel, where.probed)
-        cells[source, where.conditions, where.repeat, where.cell].append(
-            (where, figure.value, figure.messages)
-        )
+        target, ways = where.target, where.conditions
+        if target == "exact":  # the ledger names its scheduler as the source
+            target = f"exact-{'fifo' if ways.endswith('+fifo') else 'other'}"
+            ways = ways.removesuffix("+fifo")
+        source = Source(where.instrument, target, where.kernel, where.probed)
+        cells[source, ways, where.repeat, where.cell].append((where, figure.value, figure.messages))
     values: dict[Source, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (source, conditions, _, _), cell in cells.items():
         if (value := measured(measure, cell)) is not None:

@@ -105,5 +105,5 @@ def test_folded_stacks_hold_every_instruction(tmp_path: Path) -> None:
 def test_figures_are_the_same_for_the_same_run(tmp_path: Path) -> None:
     comparisons = analyse(read_run(write_run(tmp_path))).exact
     first, second = draw_exact(comparisons), draw_exact(comparisons)
-    assert [figure.name for figure in first] == ["journey", "exact-layers", "exact-flame"]
+    assert [figure.name for figure in first] == ["journey", "exact-flame"]
     assert [figure.svg for figure in first] == [figure.svg for figure in second]

@@ -5,32 +5,53 @@
  *   knob load MODULE …          load these module files, in this order
  *   knob expect PATH TEXT       fail unless the file contains TEXT
  *   knob log TEXT               fail unless the kernel's log contains TEXT
- *   knob packet WHO             open a packet socket on lo: see packet.c
- *   knob cgroup-bpf             run an eBPF program for each packet: see bpf.c
- *   knob probe KIND WHERE       attach a probe: see probe.c
- *   knob tracer NAME            switch on a tracer for all functions: see tracer.c
- *   knob events WHERE …         open these events as perf does: see tracer.c
- *   knob bpftrace SCRIPT        attach a script to the workload: see script.c
+ *   knob packet READER          open a packet socket on lo, for this reader
+ *   knob bpftrace SCRIPT        attach a script to the workload
+ *   knob cgroup-bpf             run an eBPF program for each packet: this and the next in probe.c
+ *   knob probe KIND PLACE       attach a probe
+ *   knob tracer NAME            switch on a tracer for all functions
+ *   knob events NAME …          open these events as perf does
  *
  * On failure it prints one line on stderr.
  */
 #include "knob.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/klog.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LOG_READ_ALL 3 /* of syslog(2) */
+#define BLOCK_SIZE   (256u << 10)
+#define BLOCKS	     8
+#define FRAME_SIZE   2048
+#define RETIRE_MS    1000
+#define SNAP_LENGTH  (256u << 10)
+#define PRIORITY     15 /* the workload has 10, ksoftirqd 20: see init.c */
+#define BPFTRACE     "/bpftrace"
+#define WORKLOAD     "/pathcost-workload"
+/* With this variable set, bpftrace prints its name once all is attached, as for its own tests. */
+#define ATTACHED "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 
-static char text[4 << 20];
+static char text[4 << 20], packet[SNAP_LENGTH];
 static int parent = -1;
 
 _Noreturn void fail(const char *format, ...)
@@ -104,6 +125,137 @@ static void expect_log(char **words)
 	text[size] = '\0';
 	if (!strstr(text, words[0]))
 		fail("the kernel's log does not contain: %s", words[0]);
+}
+
+static char *share_ring(int fd)
+{
+	int version = TPACKET_V3;
+	struct tpacket_req3 ring = {
+		.tp_block_size = BLOCK_SIZE,
+		.tp_block_nr = BLOCKS,
+		.tp_frame_size = FRAME_SIZE,
+		.tp_frame_nr = BLOCK_SIZE / FRAME_SIZE * BLOCKS,
+		.tp_retire_blk_tov = RETIRE_MS,
+	};
+	char *shared;
+
+	if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) < 0 ||
+	    setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof(ring)) < 0)
+		call_failed("PACKET_RX_RING");
+	shared = mmap(NULL, BLOCK_SIZE * BLOCKS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (shared == MAP_FAILED)
+		call_failed("mmap the ring");
+	return shared;
+}
+
+static void listen_on_lo(int fd)
+{
+	struct sockaddr_ll lo = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = if_nametoindex("lo"),
+	};
+
+	MUST(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), "bind to lo");
+}
+
+static void empty_ring(int fd, char *ring)
+{
+	for (unsigned int next = 0;; next = (next + 1) % BLOCKS) {
+		struct tpacket_block_desc *block = (void *)(ring + next * BLOCK_SIZE);
+		struct pollfd event = {.fd = fd, .events = POLLIN};
+
+		while (!(__atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) &
+			 TP_STATUS_USER))
+			poll(&event, 1, -1);
+		__atomic_store_n(&block->hdr.bh1.block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+	}
+}
+
+/*
+ * A packet socket on lo for every protocol, as tcpdump has it (packet(7)). Its reader:
+ *
+ *   ring    empties, block by block, a ring shared with the kernel (TPACKET_V3). The sizes are
+ *           libpcap's: 2 MB, and the kernel hands over a block after a second at the latest
+ *   plain   calls recv() for each packet
+ *   nobody  there is none: the socket's buffer is full, and the kernel drops packets
+ *
+ * A reader has a higher priority than the workload; otherwise it would never run on the same CPU.
+ */
+static void open_packet_socket(char **words)
+{
+	const struct sched_param above = {.sched_priority = PRIORITY};
+	int fd;
+	char *ring = NULL;
+
+	stay("sniffer");
+	fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "open a packet socket");
+	if (strcmp(words[0], "ring") == 0)
+		ring = share_ring(fd);
+	else if (strcmp(words[0], "plain") != 0 && strcmp(words[0], "nobody") != 0)
+		fail("a packet socket has a reader: ring, plain or nobody");
+	listen_on_lo(fd);
+	MUST(sched_setscheduler(0, SCHED_FIFO, &above), "sched_setscheduler");
+	ready();
+	if (ring)
+		empty_ring(fd, ring);
+	while (strcmp(words[0], "plain") == 0)
+		recv(fd, packet, sizeof(packet), 0);
+	for (;;)
+		pause();
+}
+
+static _Noreturn void become_bpftrace(char *script, int out)
+{
+	static char *const environment[] = {ATTACHED "=1", NULL};
+	char *const words[] = {BPFTRACE, script, WORKLOAD, NULL};
+
+	if (dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+		_exit(126);
+	execve(BPFTRACE, words, environment);
+	perror(BPFTRACE);
+	_exit(127);
+}
+
+static bool is_complaint(const char *line)
+{
+	return strstr(line, "ERROR") || strstr(line, "not attach") ||
+	       strstr(line, "not traceable") || strncmp(line, BPFTRACE, strlen(BPFTRACE)) == 0;
+}
+
+/*
+ * Runs bpftrace with one of our scripts, whose parameter is the workload. It stays after it has
+ * reported that all probes are attached; if it reports one that it could not attach, we fail.
+ */
+static void attach_script(char **words)
+{
+	char line[1024], last[1024] = "";
+	int pipes[2], status = 0;
+	FILE *printed;
+	pid_t child;
+
+	mount_tracefs();
+	if (mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)) < 0 && errno != EEXIST)
+		call_failed("mknod /dev/null");
+	stay("attacher");
+	MUST(pipe2(pipes, 0), "pipe");
+	child = MUST(fork(), "fork");
+	if (child == 0)
+		become_bpftrace(words[0], pipes[1]);
+	close(pipes[1]);
+	printed = fdopen(pipes[0], "r");
+	while (printed && fgets(line, sizeof(line), printed)) {
+		if (strstr(line, ATTACHED))
+			ready();
+		else if (is_complaint(line))
+			fail("bpftrace: %s", line);
+		if (line[0] != '\n')
+			strcpy(last, line);
+	}
+	waitpid(child, &status, 0);
+	if (WIFSIGNALED(status))
+		fail("bpftrace was killed by signal %d: %s", WTERMSIG(status), last);
+	fail("bpftrace ended with status %d before it was attached: %s", WEXITSTATUS(status), last);
 }
 
 static const struct {

@@ -1,24 +1,141 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Attaches a probe with the smallest program that counts: it adds one in a per-CPU array.
+ * Probes and tracers of the exact guest, each with the smallest program or buffer that works.
  *
- *   tracepoint WHERE      category/name, through perf, as `bpftrace tracepoint:…`
- *   raw_tracepoint WHERE  name, as `bpftrace rawtracepoint:…`
- *   kprobe WHERE          function, through perf
- *   kprobe.multi WHERE    function, through fprobe (5.18 and later)
- *   fentry WHERE          function, through a trampoline (needs BTF)
+ * A probe adds one in a per-CPU array. Its kind:
+ *
+ *   tracepoint      category/name, through perf, as `bpftrace tracepoint:…`
+ *   raw_tracepoint  name, as `bpftrace rawtracepoint:…`
+ *   kprobe          function, through perf
+ *   kprobe.multi    function, through fprobe (5.18 and later)
+ *   fentry          function, through a trampoline (needs BTF)
+ *
+ * Nobody reads the buffers of tracers and events while the workload runs; they are large enough for
+ * its window.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/btf.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "knob.h"
 
+#define CGROUPS	    "/sys/fs/cgroup"
+#define TYPES	    "/sys/kernel/btf/vmlinux"
 #define KPROBE_TYPE "/sys/bus/event_source/devices/kprobe/type"
+#define TRACEFS	    "/sys/kernel/tracing"
+#define RING_PAGES  8192 /* 32 MB, at about 100 bytes per event */
+#define PAGE	    4096
+#define TRACED_KB   "65536" /* when full, ftrace overwrites the oldest: the cost stays the same */
+
+static char data[16 << 20];
+
+static int bpf(enum bpf_cmd command, union bpf_attr *attributes)
+{
+	return syscall(SYS_bpf, command, attributes, sizeof(*attributes));
+}
+
+static int load_program(union bpf_attr *program, const char *name,
+			const struct bpf_insn *instructions, size_t count)
+{
+	program->insns = (uintptr_t)instructions;
+	program->insn_cnt = count;
+	program->license = (uintptr_t) "GPL";
+	strcpy(program->prog_name, name);
+	return MUST(bpf(BPF_PROG_LOAD, program), "load an eBPF program of this type");
+}
+
+void attach_cgroup_program(char **words)
+{
+	static const struct bpf_insn pass[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	static const enum bpf_attach_type both[] = {BPF_CGROUP_INET_INGRESS,
+						    BPF_CGROUP_INET_EGRESS};
+	union bpf_attr type = {.prog_type = BPF_PROG_TYPE_CGROUP_SKB};
+	int program = load_program(&type, "pass", pass, sizeof(pass) / sizeof(pass[0])), cgroup;
+
+	(void)words;
+	MUST(mount("cgroup2", CGROUPS, "cgroup2", 0, NULL), "mount cgroup2");
+	cgroup = MUST(open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open " CGROUPS);
+	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+		union bpf_attr attach = {
+			.target_fd = cgroup, .attach_bpf_fd = program, .attach_type = both[i]};
+
+		MUST(bpf(BPF_PROG_ATTACH, &attach), "attach it to the root cgroup");
+	}
+}
+
+/* What follows a type's three words, by kind: so many bytes, and so many for each member. */
+static const struct {
+	unsigned char fixed, each;
+} after[32] = {
+	[BTF_KIND_INT] = {4, 0},
+	[BTF_KIND_VAR] = {sizeof(struct btf_var), 0},
+	[BTF_KIND_DECL_TAG] = {sizeof(struct btf_decl_tag), 0},
+	[BTF_KIND_ARRAY] = {sizeof(struct btf_array), 0},
+	[BTF_KIND_STRUCT] = {0, sizeof(struct btf_member)},
+	[BTF_KIND_UNION] = {0, sizeof(struct btf_member)},
+	[BTF_KIND_ENUM] = {0, sizeof(struct btf_enum)},
+	[BTF_KIND_ENUM64] = {0, sizeof(struct btf_enum64)},
+	[BTF_KIND_FUNC_PROTO] = {0, sizeof(struct btf_param)},
+	[BTF_KIND_DATASEC] = {0, sizeof(struct btf_var_secinfo)},
+};
+
+static unsigned int find_btf_function(const char *name)
+{
+	const struct btf_header *header = (const void *)data;
+	const char *strings, *at, *end;
+
+	read_file(TYPES, data, sizeof(data));
+	strings = data + header->hdr_len + header->str_off;
+	at = data + header->hdr_len + header->type_off;
+	end = at + header->type_len;
+	for (unsigned int id = 1; at < end; id++) {
+		const struct btf_type *type = (const void *)at;
+		unsigned int kind = BTF_INFO_KIND(type->info);
+
+		if (kind == BTF_KIND_FUNC && strcmp(strings + type->name_off, name) == 0)
+			return id;
+		at += sizeof(*type) + after[kind].fixed +
+		      after[kind].each * BTF_INFO_VLEN(type->info);
+	}
+	fail("the kernel's BTF has no function %s", name);
+}
+
+const char *mount_tracefs(void)
+{
+	if (mount("tracefs", TRACEFS, "tracefs", 0, NULL) < 0 && errno != EBUSY)
+		call_failed("mount tracefs");
+	return TRACEFS;
+}
+
+static unsigned long read_number(const char *path)
+{
+	char text[32];
+
+	read_file(path, text, sizeof(text));
+	return strtoul(text, NULL, 10);
+}
+
+static unsigned long tracepoint_id(const char *where)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/events/%s/id", mount_tracefs(), where);
+	return read_number(path);
+}
 
 static int make_array(void)
 {
@@ -151,4 +268,51 @@ void attach_probe(char **words)
 		ready_and_wait();
 	}
 	fail("unknown kind of probe");
+}
+
+static void set(const char *name, const char *value)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", mount_tracefs(), name);
+	write_text(path, value);
+}
+
+void set_tracer(char **words)
+{
+	set("buffer_size_kb", TRACED_KB);
+	set("current_tracer", words[0]);
+}
+
+static void open_event(const char *where, int *first)
+{
+	struct perf_event_attr event = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(event),
+		.config = tracepoint_id(where),
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
+	};
+	int fd = MUST(syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC),
+		      "perf_event_open");
+
+	if (*first >= 0) {
+		MUST(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first), "PERF_EVENT_IOC_SET_OUTPUT");
+		return;
+	}
+	*first = fd;
+	if (mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
+	    MAP_FAILED)
+		call_failed("mmap perf's ring");
+}
+
+void open_events(char **words)
+{
+	int first = -1;
+
+	stay("perf");
+	for (; *words; words++)
+		open_event(*words, &first);
+	ready_and_wait();
 }
