@@ -20,9 +20,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
-export PATHCOST_CACHE=${PATHCOST_CACHE:-${home:-$HOME}/.cache/pathcost}
-cache=$PATHCOST_CACHE
-groups=${home:+init} groups=${groups:-clear} # without an entry the user has no further groups either
+groups=${home:+init} groups=${groups:-clear}        # without an entry the user has no further groups either
 
 packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
@@ -39,22 +37,25 @@ fail() {
 	exit 1
 }
 
+# Become a program that dies with our first process, whatever ends that: call these three in ( ) or $( ).
+become() { exec setpriv --pdeathsig KILL -- "$@"; }
+
 # What the user owns is made by the user: the environment and the workload, not the packages.
-as_user() {
-	if [ "$(id -u)" = 0 ] && [ "$user" != 0 ]; then
-		HOME=$home setpriv --reuid "$user" --regid "$group" "--$groups-groups" -- "$@"
-	else
-		"$@"
-	fi
+become_user() {
+	if [ "$(id -u)" != 0 ] || [ "$user" = 0 ]; then become "$@"; fi
+	HOME=$home exec setpriv --reuid "$user" --regid "$group" "--$groups-groups" --pdeathsig KILL -- "$@"
 }
 
 # In a checkout of root's, root builds.
-as_owner() {
-	if [ -O "$1" ]; then env "${@:2}"; else as_user "${@:2}"; fi
+become_owner() {
+	if [ -O "$1" ]; then become "${@:2}"; else become_user "${@:2}"; fi
 }
 
+# What a program said last of an error.
+why() { grep -E '^(E|Err|ERROR):|error:' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
+
 install_packages() {
-	local missing=() log
+	local missing=() words
 	for package in "${packages[@]}"; do
 		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 	done
@@ -62,51 +63,73 @@ install_packages() {
 	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (apt-get install ${missing[*]})."
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
 	echo "installing ${missing[*]}"
-	log=$(mktemp)
 	# In a session of its own: a package half installed would be worse than one too many.
-	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive setsid --wait apt-get install -y --no-install-recommends --no-remove "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
-		grep -E '^(E|Err):?' "$log" | tail -n 2 >&2 || true
-		rm -f "$log"
-		fail "apt-get could not install ${missing[*]}: without a package mirror, install them by hand and try again."
-	fi
-	rm -f "$log"
+	words=$(apt-get update 2>&1 && DEBIAN_FRONTEND=noninteractive setsid --wait apt-get install -y --no-install-recommends --no-remove "${missing[@]}" 2>&1 </dev/null) ||
+		fail "apt-get could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
 }
 
-# Each file of the environment and its size; links count as their target's name does.
-files_of_environment() {
-	as_user find -H "$environment" ! -type d ! -path "$environment/complete*" -printf '%P %s\n' | LC_ALL=C sort
+# Whether the environment is there with all files of the list that was left when it was complete: `lost` has
+# the first that is not. To read them all would take seconds at each start.
+is_whole() {
+	local list
+	lost="its list"
+	list=$(cat "$environment/complete" 2>/dev/null) && [ -n "$list" ] || return
+	lost=$(export LC_ALL=C && comm --nocheck-order -23 <(echo "$list") <(files_of "$environment") |
+		sed -n '1{s/ [0-9]* [0-9.]*$//;p}' | tr -c '[:print:]\n' '?')
+	[ -z "$lost" ] || return
+	touch -c "$environment/complete" 2>/dev/null || true # when it was last used
 }
 
-# One environment for each lock file and Python. The last step leaves a list of its files: it is whole
-# while all of these are there, with their sizes. To read them all would take seconds at each start.
+# As the user, in the cache. A new environment is made beside the old one, which stays where that fails.
 make_environment() {
-	local key list there lost
-	key=$({ cat "$lock" && /usr/bin/python3 --version && echo files; } | sha256sum | cut -c1-12)
-	environment=$cache/python-$key
-	# All as the user: a link in its place would show another's file to root.
-	if as_user test -f "$environment/complete" && as_user test -s "$environment/complete"; then
-		# What cannot be listed now is not lost.
-		if ! list=$(as_user cat "$environment/complete") || ! there=$(files_of_environment) || [ -z "$there" ]; then
-			fail "the files of $environment cannot be listed."
-		fi
-		lost=$(export LC_ALL=C && comm --nocheck-order -23 <(echo "$list") <(echo "$there") |
-			sed -n '1{s/ [0-9]*$//;s/^$/its list/;p}' | tr -c '[:print:]\n' '?')
-		if [ -z "$lost" ]; then
-			as_user touch -c "$environment/complete" 2>/dev/null || true # when it was last used
-			return 0
-		fi
-		echo "pathcost: the Python environment $environment is damaged ($lost): making it anew" >&2
-	fi
+	local lost partial=$environment.partial words
+	! is_whole || return 0
+	exec 9>set-up # the lock on what is made here
+	flock 9
+	! is_whole || return 0 # who waited finds what another made
+	[ ! -e "$environment" ] || echo "pathcost: the Python environment $PWD/$environment is damaged ($lost): making it anew" >&2
 	echo "making the Python environment"
-	as_user rm -rf "$environment"
-	as_user mkdir -p "$cache"
-	as_user /usr/bin/python3 -m venv "$environment"
-	as_user "$environment/bin/pip" --quiet --disable-pip-version-check install --require-hashes -r "$lock" ||
-		fail "pip could not install the Python packages of $lock: is there a package index to reach?"
+	rm -rf python-*.partial # of those who were killed
+	if ! install_lock "$partial"; then
+		rm -rf "$partial"
+		[ -x "$environment/bin/python" ] || fail "the Python packages of $lock cannot be installed in $PWD ($(why "$words")): is there room, and a package index to reach?"
+		echo "pathcost: it cannot be made anew ($(why "$words")), and is used as it is" >&2
+		return 0
+	fi
+	rm -rf "$environment"
+	mv "$partial" "$environment"
 	# Written whole or not at all: a list that breaks off would miss what is lost.
-	files_of_environment | as_user tee "$environment/complete.partial" >/dev/null
-	as_user mv "$environment/complete.partial" "$environment/complete"
+	files_of "$environment" >"$environment/complete.partial"
+	mv "$environment/complete.partial" "$environment/complete"
 }
+
+# The distribution's own pip, of which an environment needs no copy, unpacks; all CPUs compile, but not the
+# packages' own tests. Scripts name the place where the environment will be. `words` is what was last said.
+install_lock() {
+	local pip=(/usr/share/python-wheels/pip-*.whl)
+	words=$(become /usr/bin/python3 -m venv --without-pip "$1" 2>&1) || return
+	words=$(mkdir "$1/tmp" 2>&1) || return
+	words=$(TMPDIR=$PWD/$1/tmp become "$1/bin/python" "${pip[0]}/pip" --quiet \
+		--disable-pip-version-check install --no-compile --require-hashes -r "$lock" 2>&1) || return
+	words=$(become "$1/bin/python" -m compileall -qq -j 0 -x /tests/ "$1/lib" 2>&1) || return
+	rm -rf "$1/tmp"
+	{ grep -lIr "^#!$PWD/$1/" "$1/bin" || true; } | xargs -r sed -i "1s|/$1/|/${1%.partial}/|"
+}
+
+# Each file of an environment, its size and time; links count as their target's name does.
+files_of() {
+	find -H "$1" ! -type d ! -path "$1/complete*" -printf '%P %s %T@\n' | LC_ALL=C sort
+}
+
+if [ "${1-}" = --environment ]; then
+	lock=$2
+	cd "$PATHCOST_CACHE"
+	# One for each lock file and Python.
+	environment=python-$({ cat "$lock" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
+	make_environment
+	echo "$PATHCOST_CACHE/$environment"
+	exit
+fi
 
 for word in "$@"; do
 	case $word in
@@ -128,10 +151,11 @@ done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
 install_packages
 for part in "${parts[@]}"; do
-	if ! words=$(as_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1); then
-		fail "$(basename "$part") does not compile: $(grep -i -m 1 error <<<"$words" || tail -n 1 <<<"$words") (make -C $part shows all)."
-	fi
+	words=$(become_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
+		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."
 done
-make_environment
+PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}")
+export PATHCOST_CACHE
+words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."
 # The last line is for who called: where the environment is.
-echo "$environment"
+become_user "$here/setup.sh" --environment "$lock"

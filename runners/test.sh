@@ -18,40 +18,46 @@ export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
-scripts=(runners/*.sh runners/box/*.sh runners/campaign/*.sh docs/build.sh .ci/run)
-pytest=(python -m pytest -o "cache_dir=$cache/pytest")
 machine='root or guest' # these have the machine to themselves
 
+# What we start dies with us: tests/conftest.py sees to pytest's workers.
+bound() { (exec setpriv --pdeathsig KILL -- "$@"); }
+tests() { bound python -m pytest -o "cache_dir=$cache/pytest" "$@"; }
+files() { find runners probes tests docs .ci \( -name build -o -path probes/bcc \) -prune -o \( "$@" \) -print; }
+
 checks() {
-	shellcheck -x "${scripts[@]}"
-	shfmt -d "${scripts[@]}"
-	clang-format --dry-run --Werror runners/workload/*.[ch] runners/exact/*.h tests/workload/*.c runners/exact/init/*.[ch] runners/exact/knob/*.[ch] runners/programs/*/*.c probes/exact/*.[ch]
+	mapfile -t scripts < <(files -name '*.sh' -o -path .ci/run)
+	mapfile -t sources < <(files -name '*.[ch]')
+	bound shellcheck -x "${scripts[@]}"
+	bound shfmt -d "${scripts[@]}"
+	bound clang-format --dry-run --Werror "${sources[@]}"
 	[ ! -x /usr/bin/gofmt ] || test -z "$(/usr/bin/gofmt -d runners/programs | tee >(cat >&2))"
-	codespell
-	ruff check .
-	ruff format --check .
-	mypy --cache-dir "$cache/mypy"
+	bound codespell
+	bound ruff check .
+	bound ruff format --check .
+	bound mypy --cache-dir "$cache/mypy"
 }
 
-if [ "${1-}" = --fast ]; then
-	checks >"$cache/checks.log" 2>&1 &
-	checking=$!
-	status=0
-	# Nothing is started here that would leave its byte code in the cache.
-	unset PYTHONDONTWRITEBYTECODE
-	export PYTHONPYCACHEPREFIX=$cache/bytecode
-	"${pytest[@]}" --numprocesses auto --dist worksteal -m "not (slow or emulated or matrix or $machine)" "${@:2}" || status=$?
-	wait $checking || status=$?
-	cat "$cache/checks.log"
-	exit "$status"
-fi
 checks
 case ${1-} in
 --checks) exit ;;
---matrix) exec "${pytest[@]}" -p tests.resume -m 'matrix or guest' "${@:2}" ;;
-?*) exec "${pytest[@]}" "$@" ;;
+--fast)
+	# Nothing is started here that would leave its byte code in the cache.
+	unset PYTHONDONTWRITEBYTECODE
+	export PYTHONPYCACHEPREFIX=$cache/bytecode
+	tests --numprocesses auto --dist worksteal -m "not (slow or emulated or matrix or $machine)" "${@:2}"
+	exit
+	;;
+--matrix)
+	tests -p tests.resume -m 'matrix or guest' "${@:2}"
+	exit
+	;;
+?*)
+	tests "$@"
+	exit
+	;;
 esac
 status=0
-"${pytest[@]}" --numprocesses auto --dist worksteal -m "not (matrix or $machine)" || status=$?
-"${pytest[@]}" -m "($machine) and not matrix" || status=$?
+tests --numprocesses auto --dist worksteal -m "not (matrix or $machine)" || status=$?
+tests -m "($machine) and not matrix" || status=$?
 exit "$status"

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,22 @@ from analysis.main import main as make_report
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def pytest_configure_node(node: Any) -> None:
+    """Tell pytest's workers whose they are."""
+    node.workerinput["parent"] = os.getpid()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest's workers die with it, also where it has died just now."""
+    if worker := getattr(config, "workerinput", None):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != worker["parent"]:
+            os._exit(1)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers

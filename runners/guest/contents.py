@@ -56,11 +56,11 @@ KINDS = (
     Kind("prices of messages", r"prices\.(json|partial)"),
     Kind(
         "unfinished",
-        r"((qemu|kernel|image|modules|tools|program|snapshot|guest|symbols|apt)-.+)\.partial",
+        r"((qemu|kernel|image|modules|tools|program|snapshot|guest|symbols|apt|python)-.+)\.partial",
         0,
     ),
 )
-LOCKS = {"lock", "in-use"}  # ours, and never removed: a lock holds for one file only
+LOCKS = {"lock", "in-use", "set-up"}  # ours, and never removed: a lock holds for one file only
 
 
 @dataclass(frozen=True)

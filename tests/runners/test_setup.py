@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""setup.sh makes the Python environment once, and again when a file of it is not as it was."""
+"""setup.sh makes the Python environment once, and anew when a file of it is not as it was."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,92 +15,117 @@ import pytest
 from runners.process import REPOSITORY
 
 SETUP = REPOSITORY / "runners/setup.sh"
-# The functions of setup.sh that look after the environment, with a pip that installs two files.
+# Set-up's last part, with an installation of two files; PIP may have it fail or last.
 SCRIPT = r"""
 set -euo pipefail
-source <(sed -n '/^fail()/,/^}/p;/^files_of_environment()/,/^}/p;/^make_environment()/,/^}/p' "$1")
-as_user() {
-	case $2 in
-	-m) mkdir -p "$environment/bin" && ln -s /usr/bin/python3 "$environment/bin/python" ;;
-	--quiet)
-		mkdir "$environment/lib" && : >"$environment/lib/py.typed"
-		echo 'import numpy' >"$environment/lib/pandas.py"
-		;;
-	*) "$@" ;;
-	esac
+source <(sed -n '/^fail()/,/^install_lock()/p' "$1" | sed '$d')
+install_lock() {
+	words=$(become sh -ec "${PIP-:}" 2>&1) || return
+	mkdir -p "$1/bin" "$1/lib" && ln -s /usr/bin/python3 "$1/bin/python"
+	: >"$1/lib/py.typed"
+	echo 'import numpy' >"$1/lib/pandas.py"
 }
-cache=$2 lock=$1
+source <(sed -n '/^files_of()/,/^}/p' "$1")
+cd "$2"
+lock=$1 environment=python-0123456789ab
 make_environment
-echo "$environment"
 """
 
 
-def set_up(cache: Path) -> tuple[list[str], list[str], Path]:
-    """What is said on standard output, what on standard error, and the environment."""
-    done = subprocess.run(
+def set_up(cache: Path, pip: str = ":") -> subprocess.CompletedProcess[str]:
+    cache.mkdir(exist_ok=True)
+    return subprocess.run(
         ["bash", "-c", SCRIPT, "bash", str(SETUP), str(cache)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *said, environment = done.stdout.splitlines()
-    return said, done.stderr.splitlines(), Path(environment)
+        capture_output=True, text=True, env=os.environ | {"PIP": pip},
+    )  # fmt: skip
 
 
-def _replaced(path: Path, make: Callable[[Path], object]) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-    make(path)
+def printed(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    made = set_up(tmp_path)
+    assert printed(made) == (0, "making the Python environment\n", "")
+    return tmp_path / "python-0123456789ab"
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.touch()
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "no interpreter": lambda env: (env / "bin/python").unlink(),
-    "package gone": lambda env: (env / "lib/pandas.py").unlink(),
-    "empty package": lambda env: os.truncate(env / "lib/pandas.py", 0),
-    "folder for a file": lambda env: _replaced(env / "lib/pandas.py", Path.mkdir),
-    "unfinished": lambda env: (env / "complete").unlink(),
-    "empty list": lambda env: os.truncate(env / "complete", 0),
+    "bin/python": lambda env: (env / "bin/python").unlink(),
+    "lib/pandas.py": lambda env: os.truncate(env / "lib/pandas.py", 0),
+    "same size": lambda env: (env / "lib/pandas.py").write_text("import nympy\n"),
+    "folder for a file": lambda env: _folder(env / "lib/pandas.py"),
+    "its list": lambda env: os.truncate(env / "complete", 0),
     "foreign list": lambda env: (env / "complete").write_bytes(b"\xff{}"),
-    "list of nothing": lambda env: (env / "complete").write_text("\n"),
-    "list is a folder": lambda env: _replaced(env / "complete", Path.mkdir),
-    "environment is a file": lambda env: _replaced(env, Path.touch),
+    "list is a folder": lambda env: _folder(env / "complete"),
+    "environment is a file": _file,
 }
 
 
-# What had become whole and is so no longer; the rest looks like a set-up that was interrupted.
-NAMED = {
-    *("no interpreter", "package gone", "empty package", "folder for a file"),
-    *("foreign list", "list of nothing"),
-}
-
-
-def test_a_whole_environment_is_left_alone(tmp_path: Path) -> None:
-    environment = set_up(tmp_path)[2]
+def test_a_whole_environment_is_left_alone(environment: Path, tmp_path: Path) -> None:
     os.utime(environment / "complete", (0, 0))
     (environment / "lib/pandas.pyc").write_text("Python wrote this later")
-    assert set_up(tmp_path) == ([], [], environment)
+    assert printed(set_up(tmp_path)) == (0, "", "")
     assert (environment / "lib/pandas.pyc").exists()
     assert (environment / "complete").stat().st_mtime > 0, "its last use is known"
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / environment.name).symlink_to(environment)
+    assert printed(set_up(tmp_path / "linked")) == (0, "", "")
 
 
-def test_an_environment_behind_a_link_is_whole(tmp_path: Path) -> None:
-    environment = set_up(tmp_path / "real")[2]
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / environment.name).symlink_to(environment)
-    assert set_up(tmp_path / "cache") == ([], [], tmp_path / "cache" / environment.name)
-
-
-@pytest.mark.parametrize("what", DAMAGES)
-def test_a_damaged_environment_is_made_anew(tmp_path: Path, what: str) -> None:
-    environment = set_up(tmp_path)[2]
-    DAMAGES[what](environment)
-    said, complaints, again = set_up(tmp_path)
-    assert said == ["making the Python environment"]
-    assert again == environment
-    if what in NAMED:
-        (sentence,) = complaints
-        assert str(environment) in sentence
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_environment_is_made_anew(environment: Path, tmp_path: Path, damage: str) -> None:
+    DAMAGES[damage](environment)
+    done = set_up(tmp_path)
+    assert (done.returncode, done.stdout) == (0, "making the Python environment\n")
+    assert f"{environment} is damaged" in done.stderr
     assert (environment / "lib/pandas.py").read_text() == "import numpy\n"
-    assert set_up(tmp_path) == ([], [], environment)
+    assert printed(set_up(tmp_path)) == (0, "", "")
+
+
+def test_where_pip_fails_the_old_environment_serves(environment: Path, tmp_path: Path) -> None:
+    (environment / "lib/py.typed").unlink()
+    pip = "echo 'ERROR: No matching distribution'; exit 1"
+    done = set_up(tmp_path, pip)
+    assert done.returncode == 0
+    assert "No matching distribution), and is used as it is" in done.stderr
+    assert (environment / "lib/pandas.py").exists()
+    assert not list(tmp_path.glob("*.partial"))
+    (environment / "bin/python").unlink()
+    done = set_up(tmp_path, pip)
+    assert done.returncode == 1
+    assert "cannot be installed" in done.stderr.splitlines()[-1]
+
+
+def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> None:
+    pip = f"mkdir {tmp_path}/python-0123456789ab.partial; echo $$ >{tmp_path}/pid; exec sleep 600"
+    killed = subprocess.Popen(
+        ["bash", "-c", SCRIPT, "bash", str(SETUP), str(tmp_path)],
+        stdout=subprocess.DEVNULL, env=os.environ | {"PIP": pip},
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (text := _text(tmp_path / "pid")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    while Path(f"/proc/{int(text)}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert printed(set_up(tmp_path)) == (0, "making the Python environment\n", "")
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
