@@ -35,7 +35,7 @@ from analysis.raw.files import (
 )
 from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
-from probes.paths import TransportPath, forwarded, read_paths
+from probes.transports import Transport, forwarded, read_transports
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -101,7 +101,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
             missing += _missing(target, cell, scripts)
             if cell.result is None:
                 continue
-            path = read_paths()[cell.transport]
+            path = read_transports()[cell.transport]
             figures = [
                 of_records(figure, path)
                 for figure in _figures(target, cell, cell.result, scripts)
@@ -124,7 +124,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
 
 
-def of_records(figure: Counted, path: TransportPath) -> Counted:
+def of_records(figure: Counted, path: Transport) -> Counted:
     """Where bytes are encrypted, only a record's header and nonce are copied within the kernel."""
     copied = figure.quantity in ("copy_calls", "copy_bytes") and figure.key.startswith("kernel")
     if not copied or path.between != "encrypted":

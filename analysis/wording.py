@@ -3,6 +3,7 @@
 
 from analysis.conditions import Workload
 from analysis.statistics import Estimate
+from probes.transports import read_transports
 from runners.cell import Conditions
 
 DASH = "\N{EN DASH}"
@@ -20,7 +21,6 @@ TITLES = {
     "cross-cpu": "Two CPUs",
     "cross-cpu+spin": "Two CPUs, never asleep",
 }
-TRANSPORTS = {"unix": "a Unix socket", "tcp": "TCP"}
 # How a cell waits, is scheduled and is connected.
 WAYS = {
     **{"block": "blocking reads", "epoll": "epoll", "spin": "spinning, never asleep"},
@@ -165,7 +165,8 @@ def place_title(text: str) -> str:
 
 def transport_text(transport: str) -> str:
     """What a message goes over: `a Unix socket`, or the name of one that has no other words."""
-    return TRANSPORTS.get(transport, transport)
+    known = read_transports().get(transport)
+    return known.called if known else transport
 
 
 def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from probes.reasons import Reason, ReasonError, reason
 
+TRACEFS = Path("/sys/kernel/tracing")
 CALL = 0xE8
 INT3 = 0xCC
 CALL_LENGTH = 5
@@ -30,6 +31,11 @@ PT_LOAD = 1
 
 class CallSiteError(ReasonError):
     """The call site cannot be found."""
+
+
+def has_event(event: str) -> bool:
+    """Whether this kernel has the tracepoint `category:event`."""
+    return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
 
 
 @cache  # a large file, which an emulated CPU takes seconds to read

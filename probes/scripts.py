@@ -1,20 +1,98 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The text of a bpftrace script, as a row of probes/scripts.tsv has it attached."""
+"""scripts.tsv: what can be attached, and by which instrument."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-STRING_OR_WORD = re.compile(r'"[^"]*"|\w+')
+from probes.counters import Counter, read_counters
+from probes.tables import read_rows
+
+PROBES = Path(__file__).parent
+MAP = re.compile(r"@(?!helper)(\w+)\[")
 
 
-def script_text(file: Path, parameters: Iterable[str], renames: Iterable[str]) -> str:
-    """The file with the row's parameters in place of $2, $3, …, and the names of its kernels.
+@dataclass(frozen=True)
+class Script:
+    """A question: the counters that answer it, and for bpftrace the text of bpftrace/NAME.bt."""
 
-    A key of a map keeps its name on every kernel: texts are not renamed, str($2) neither.
-    """
-    text = file.read_text(encoding="utf-8")
-    for number, value in enumerate(parameters, 2):
-        text = text.replace(f"str(${number})", f'"{value}"').replace(f"${number}", value)
-    names = dict(pair.split("=") for pair in renames)
-    return STRING_OR_WORD.sub(lambda word: names.get(word[0], word[0]), text)
+    name: str
+    instrument: str
+    headline: tuple[str, ...]
+    group: str
+    most: int | None
+    calls: tuple[str, ...]
+    question: str
+    notes: str
+    counters: tuple[Counter, ...]
+    text: str
+    quantities: tuple[str, ...]
+
+    @property
+    def probe_level(self) -> str:
+        """The weakest kernel that can run it."""
+        if self.instrument != "bpftrace":
+            return "function" if self.instrument == "ftrace" else "tracepoint"
+        always = [counter.hook for counter in self.counters if not counter.transports]
+        functions = any(":" not in hook or "/" in hook for hook in always)
+        return "function" if functions or "kprobe:" in self.text else "tracepoint"
+
+    @property
+    def file_name(self) -> str:
+        """Its name in messages."""
+        return f"{self.name}.py" if self.instrument == "bcc" else self.name
+
+    def runs_on(self, probe_level: str) -> bool:
+        """Whether a kernel on this probe level can run it."""
+        return probe_level in ("function", self.probe_level)
+
+
+@cache
+def read_scripts() -> dict[str, Script]:
+    """Name → script, bpftrace's first: in the table's order, then those of counters.tsv alone."""
+    rows = read_rows(PROBES / "scripts.tsv")
+    new = dict.fromkeys(counter.script for counter in read_counters("bpftrace"))
+    for row in rows:
+        new.pop(row["script"], None)
+    plain = dict.fromkeys(rows[0], "") | {"instrument": "bpftrace", "group": "counts"}
+    rows += [plain | {"script": name} for name in new]
+    rows.sort(key=lambda row: row["instrument"] != "bpftrace")
+    return {row["script"]: _script(row) for row in rows}
+
+
+def _script(row: dict[str, str]) -> Script:
+    name, instrument = row["script"], row["instrument"]
+    # bcc and perf count all their lines in one process.
+    wanted = name if instrument == "bpftrace" else {"counts": "", "stat": ""}.get(name, name)
+    counters = tuple(c for c in read_counters(instrument) if wanted in ("", c.script))
+    file = PROBES / "bpftrace" / f"{name}.bt"
+    text = file.read_text(encoding="utf-8") if instrument == "bpftrace" and file.exists() else ""
+    quantities = [*row["quantities"].split(), *MAP.findall(text), *(c.quantity for c in counters)]
+    return Script(
+        name,
+        instrument,
+        tuple(row["headline"].split()),
+        row["group"],
+        int(row["most"]) if row["most"] else None,
+        tuple(row["calls"].split()),
+        row["question"],
+        row["notes"],
+        counters,
+        text,
+        tuple(dict.fromkeys(quantities)),
+    )
+
+
+def bpftrace_scripts() -> list[str]:
+    """Names of the scripts that bpftrace can run alone."""
+    return [name for name, script in read_scripts().items() if script.instrument == "bpftrace"]
+
+
+def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The instruments of these scripts, or of all, in the table's order."""
+    table = read_scripts()
+    return tuple(
+        dict.fromkeys(table[name].instrument for name in (table if names is None else names))
+    )

@@ -9,35 +9,11 @@ import re
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
+from probes.transports import read_transports
+
 # Each factor's values, and half a line that says what each is. The C workload knows the same names
 # in the same order; a test compares them with its --list.
-TRANSPORTS = {
-    "unix": "Unix stream socket, bound to a path",
-    "unix-abstract": "Unix stream socket, bound to an abstract name",
-    "unix-pair": "Unix stream sockets of socketpair(2)",
-    "unix-dgram": "Unix datagram sockets of socketpair(2)",
-    "unix-seqpacket": "Unix SOCK_SEQPACKET socket: a stream that keeps message boundaries",
-    "tcp": "TCP over IPv4 loopback with TCP_NODELAY",
-    "tcp-nagle": "TCP over IPv4 loopback without TCP_NODELAY: Nagle's algorithm is on",
-    "tcp6": "TCP over IPv6 loopback with TCP_NODELAY",
-    "udp": "connected UDP sockets over IPv4 loopback",
-    "pipe": "two pipes, one for each direction",
-    "fifo": "two named pipes, one for each direction",
-    "mq": "two POSIX message queues, one for each direction",
-    "shm": "two rings in shared memory; a reader without data sleeps on a futex",
-    "shm-spin": "two rings in shared memory; a reader without data spins",
-    "vsock": "AF_VSOCK stream socket over its loopback address",
-    "tcp-sockmap": "TCP whose payload a BPF sockmap hands to the peer's socket",
-    "tcp-zerocopy": "TCP with MSG_ZEROCOPY",
-    "uring-unix": "Unix stream socket, sent and received through io_uring",
-    "uring-tcp": "TCP with TCP_NODELAY, sent and received through io_uring",
-    "tcp-veth": "TCP between two network namespaces, joined by a veth pair",
-    "tcp-bridge-nat": "TCP to a container's published port: routing, DNAT, conntrack, a bridge",
-    "tcp-redirect": "TCP whose port an nftables REDIRECT changes, as for a sidecar",
-    "tcp-proxy": "TCP through a forwarder in user space: two connections for each message",
-    "tcp-ktls": "TCP whose records the kernel encrypts and decrypts (AES-128-GCM)",
-    "unix-mounted": "Unix stream socket whose folder a bind mount shares with a container",
-}
+TRANSPORTS = {name: transport.words for name, transport in read_transports().items()}
 PATTERNS = {
     "pingpong": "the client sends, the server answers; a round trip is two messages",
     "stream": "the client sends, the server only reads",

@@ -12,6 +12,7 @@ from random import randrange
 from typing import Any, NamedTuple
 
 from probes.messages import is_plain, shown
+from probes.scripts import bpftrace_scripts, instruments, read_scripts
 from runners import cell, guest, show
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
@@ -19,7 +20,6 @@ from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.run import exact
 from runners.guest.kernels import DEFAULT
-from runners.host.scripts import instruments, read_scripts
 from runners.process import DONE, Parser, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import watch, what_if
@@ -289,7 +289,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "let probes take so much of the CPU time of what they watch; 100 counts every call"),
         Option("watch what-if", "--prices", "RUN", existing, None,
                "take what messages cost from a stored run (default: measured once, then kept)"),
-        Option("list", "--probe", "NAME", one_of("probe", read_scripts()), None,
+        Option("list", "--probe", "NAME", one_of("probe", bpftrace_scripts()), None,
                "print the script of a probe instead"),
         Option("cache", "--clear", "", None, None, "remove all of it; the next run makes it again"),
     ),

@@ -18,9 +18,9 @@ from random import Random
 from typing import Any
 
 from probes.reasons import missing, reason
+from probes.scripts import read_scripts
 from runners import cell as factors
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
-from runners.host.scripts import read_scripts
 from runners.host.workload import MAKE_AGAIN
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt
 
@@ -186,7 +186,7 @@ def _by(column: str, scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     table = read_scripts()
     found: dict[str, tuple[str, ...]] = {}
     for name in scripts:
-        value = getattr(table[name][0], column)
+        value = getattr(table[name], column)
         found[value] = (*found.get(value, ()), name)
     return found
 
@@ -198,7 +198,7 @@ def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterato
     """
     table = read_scripts()
     for group, names in groups.items():
-        most = min((limit for name in names if (limit := table[name][0].most)), default=None)
+        most = min((limit for name in names if (limit := table[name].most)), default=None)
         for repeat in range(COUNTED_REPEATS if group == COUNTS else 1):
             for cell in todo:
                 yield names, cell.shortened(most), repeat
@@ -284,9 +284,9 @@ class OptionsPlanner:
     def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
         lacks: list[Missing] = []
-        for name, rows in read_scripts().items():
-            quantities = rows[0].quantities
-            if name in scripts_of(self.options, target) and not rows[0].runs_on(probe_level):
+        for name, script in read_scripts().items():
+            quantities = script.quantities
+            if name in scripts_of(self.options, target) and not script.runs_on(probe_level):
                 lacks.append(missing(quantities, reason("needs-function-probes", script=name)))
             elif name not in plan.scripts:
                 lacks.append(missing(quantities, reason("not-run", script=name), requested=False))
@@ -323,7 +323,7 @@ class ClaimsPlanner(OptionsPlanner):
     def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
         able, table = self.scripts(probe_level), read_scripts()
         return [
-            missing(table[name][0].quantities, reason("needs-function-probes", script=name))
+            missing(table[name].quantities, reason("needs-function-probes", script=name))
             for name in (self.scripts("function") if alone else ())
             if name not in able
         ]
@@ -337,11 +337,11 @@ class ClaimsPlanner(OptionsPlanner):
         table = read_scripts()
         chosen = {FUNCTIONS} if self.needs["functions"] else set()
         for quantity in self.needs["quantities"]:
-            names = [name for name, rows in table.items() if quantity in rows[0].quantities]
-            first = {table[name][0].instrument for name in names[:1]}
-            chosen |= {name for name in names if table[name][0].instrument in first}
+            names = [name for name, script in table.items() if quantity in script.quantities]
+            first = {table[name].instrument for name in names[:1]}
+            chosen |= {name for name in names if table[name].instrument in first}
         return [
-            name for name, rows in table.items() if name in chosen and rows[0].runs_on(probe_level)
+            name for name, script in table.items() if name in chosen and script.runs_on(probe_level)
         ]
 
     def _passes(
@@ -412,7 +412,7 @@ def plan_for(
     scripts = [
         name
         for name in scripts_of(options, defaults.target)
-        if table[name][0].runs_on(probe_level) and name not in without
+        if table[name].runs_on(probe_level) and name not in without
     ]
     repeats = options.repeats or defaults.repeats
     watched = None if options.messages else defaults.watched
@@ -459,7 +459,7 @@ def scripts_of(options: Options, target: str) -> tuple[str, ...]:
     chosen = {*options.instruments}
     return tuple(
         name
-        for name, rows in read_scripts().items()
-        if {name, rows[0].instrument, "all"} & chosen
-        or ("headline" in chosen and target in rows[0].headline)
+        for name, script in read_scripts().items()
+        if {name, script.instrument, "all"} & chosen
+        or ("headline" in chosen and target in script.headline)
     )

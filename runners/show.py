@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from probes import program
+from probes.scripts import instruments
 from runners import guest
 from runners.cell import (
     PATTERNS,
@@ -23,7 +25,6 @@ from runners.exact import run as exact
 from runners.exact.knobs import described, find
 from runners.guest.contents import foreign, kept, megabytes, total
 from runners.host import preflight
-from runners.host.scripts import instruments, read_scripts
 from runners.host.session import Session
 from runners.plan import (
     ClaimsPlanner,
@@ -85,7 +86,7 @@ def of_guest(machine: guest.Guest) -> preflight.Check:
 def show_list(options: Options) -> None:
     """Print every name that an option takes, or the script of a probe."""
     if options.probe:
-        print(read_scripts()[options.probe][0].text, end="")
+        print(program.show(options.probe), end="")
         return
     impossible = impossible_here(Session(options))
     for title, names in (

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.bcc.frame import TRACEFS
+from probes.callsite import TRACEFS
 from probes.messages import shown
 from runners.process import RunError, UsageError, User, version
 

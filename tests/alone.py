@@ -19,13 +19,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from probes import callsite, program
+from probes.counters import attach_points
+from probes.reasons import ReasonError
+from probes.scripts import PROBES, Script, read_scripts
 from runners.host.bpftrace import NOTIFY
-from runners.host.instrument import AttachError
-from runners.host.scripts import PROBES, Script, parts, read_scripts
 from runners.process import command
 
 MESSAGES = 46
-# The landmarks of probes/bpftrace/path.bt, without the landmarks that no message passes.
+# The landmarks of the script `path`, without the landmarks that no message passes.
 FUNCTIONS = (
     "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
     "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",
@@ -35,7 +37,11 @@ FUNCTIONS = (
     "tcp_recvmsg",
 )  # fmt: skip
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
-PARAMETERIZED = {"messages_in.bt": "unix-dgram", "causes_in.bt": "shm"}  # as their headers run them
+# Of one transport: script → transport → what it must print of 46 messages.
+OF_TRANSPORTS = {
+    "copies": ("unix-dgram", {("messages", "1", "sent"): 46, ("messages", "1", "received"): 46}),
+    "causes": ("shm", {("wakeup_causes", "1", "futex_wake"): 46}),
+}
 BCC_TOOLS = ("counts", "stacks", "latency")
 AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
 SECONDS = 300  # a tool takes minutes to start in an emulated guest on a busy machine
@@ -139,16 +145,27 @@ class Tool:
         return self._said.read_text(encoding="utf-8", errors="replace")
 
 
-def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
+def arguments(script: Script, workload: str, transport: str = "") -> list[str]:
+    """What runs a script as a learner does. Raises ReasonError where this kernel lacks a hook."""
+    for counter in script.counters:
+        if not counter.transports or transport in counter.transports:
+            attach_points(counter.hook)
+    file = Path(f"{script.name}-{transport}.bt").absolute()
+    file.write_text(program.show(script.name, transport), encoding="utf-8")
+    offsets = [at for call in script.calls for at in callsite.all_call_offsets(call)[1]]
+    return ["bpftrace", str(file), workload, *map(str, offsets)]
+
+
+def run_scripts(workload: str, scripts: Iterable[Script]) -> dict[str, str]:
     """Script → what it printed. All watch the same cells, one of each transport, each alone."""
     said, tools = {}, {}
-    for number, row in enumerate(rows):
+    for number, script in enumerate(scripts):
         try:
-            argv = ["bpftrace", str(row.path), *row.all_parameters(workload)]
-        except AttachError as error:
-            said[row.name] = str(error)
+            argv = arguments(script, workload)
+        except ReasonError as error:
+            said[script.name] = str(error)
             continue
-        tools[row.name] = Tool(argv, NOTIFY)
+        tools[script.name] = Tool(argv, NOTIFY)
         if number % AT_ONCE == AT_ONCE - 1:
             for tool in tools.values():
                 tool.wait_ready()
@@ -159,21 +176,14 @@ def run_scripts(workload: str, rows: Iterable[Script]) -> dict[str, str]:
     return said | {name: tool.finish() for name, tool in tools.items()}
 
 
-def parameterized(file: str) -> Script:
-    """The row of this script for the transport of its header."""
-    rows = (row for rows in read_scripts().values() for row in rows if row.file == file)
-    return next(row for row in rows if PARAMETERIZED[file] in row.transports)
-
-
-def run_parameterized(workload: str) -> dict[str, str]:
-    """File of a script that is told functions → what it printed of its transport."""
+def run_of_transports(workload: str) -> dict[str, str]:
+    """Script → what it printed of a transport that has hooks of its own."""
     said = {}
-    for file, transport in PARAMETERIZED.items():
-        row = parameterized(file)
-        tool = Tool(["bpftrace", str(row.path), *row.all_parameters(workload)], NOTIFY)
+    for name, (transport, _) in OF_TRANSPORTS.items():
+        tool = Tool(arguments(read_scripts()[name], workload, transport), NOTIFY)
         tool.wait_ready()
         GatedWorkload(workload, transport, MESSAGES).window()
-        said[file] = tool.finish()
+        said[name] = tool.finish()
     return said
 
 
@@ -208,14 +218,10 @@ def run_calls(workload: str) -> dict[str, dict[str, int]]:
     return counted
 
 
-def rows_of(probe_level: str, kernel: str) -> list[Script]:
-    """The bpftrace scripts of one probe level, one row of each: that of this series of kernels."""
-    return [
-        next((row for row in rows if kernel in row.kernels), rows[0])
-        for script in read_scripts().values()
-        for rows in parts(script, CELLS.values())[:1]
-        if (rows[0].instrument, rows[0].probe_level) == ("bpftrace", probe_level)
-    ]
+def scripts_of(probe_level: str) -> list[Script]:
+    """The bpftrace scripts of one probe level."""
+    table = read_scripts().values()
+    return [s for s in table if (s.instrument, s.probe_level) == ("bpftrace", probe_level)]
 
 
 def entries(text: str) -> Entries:
@@ -223,31 +229,25 @@ def entries(text: str) -> Entries:
     return {(name, cell, key): int(value) for name, cell, key, value in ENTRY.findall(text)}
 
 
-def transcript(row: Script) -> Entries:
-    """What the script's header shows of 46 messages."""
-    head = row.path.read_text(encoding="utf-8").partition("*/")[0]
-    return entries(head)
-
-
-def unlike(row: Script, said: str, *, quiet: bool) -> list[str]:
+def unlike(script: Script, said: str, *, quiet: bool) -> list[str]:
     """Where a script did not print what its header shows, of what a message needs everywhere.
 
     `quiet`: nobody else uses lo, so that packets can be compared.
     """
     counted = entries(said)
     wrong = [
-        f"{row.file}: nothing of {quantity} in cell {cell}"
-        for quantity in row.quantities
+        f"{script.name}: nothing of {quantity} in cell {cell}"
+        for quantity in script.quantities
         for cell in CELLS
         if not any(entry[:2] == (quantity, str(cell)) for entry in counted)
     ]
-    for entry, shown in transcript(row).items():
+    for entry, shown in entries(script.text.partition("*/")[0]).items():
         if entry[0] not in (*EXACT, *(PACKETS if quiet else ())) or "elsewhere" in entry[2]:
             continue
         # A timer may send an ACK of its own.
         slack = LATE_ACKS * (shown // MESSAGES or 1) if entry[0] in PACKETS else 0
         if abs(counted.get(entry, -1) - shown) > slack:
-            wrong.append(f"{row.file}: {entry} is {counted.get(entry)}, and its header has {shown}")
+            wrong.append(f"{script.name}: {entry} is {counted.get(entry)}, not {shown}")
     return wrong
 
 
@@ -266,11 +266,10 @@ def check_bcc(said: dict[str, str]) -> None:
 
 
 def main(workload: str, out: str, probe_level: str) -> None:
-    kernel = ".".join(os.uname().release.split(".")[:2])
     found = {
-        "scripts": run_scripts(workload, rows_of(probe_level, kernel)),
+        "scripts": run_scripts(workload, scripts_of(probe_level)),
         "bcc": run_bcc(workload),
-        "parameterized": run_parameterized(workload) if probe_level == "function" else {},
+        "of_transports": run_of_transports(workload) if probe_level == "function" else {},
         "calls": run_calls(workload) if probe_level == "function" else {},
     }
     Path(out).write_text(json.dumps(found), encoding="utf-8")

@@ -21,7 +21,7 @@ from analysis.counts.measures import WORKLOAD, groups
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
 from analysis.counts.reasons import explain
 from analysis.wording import listed
-from probes.paths import forwarded
+from probes.transports import forwarded
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.paths import read_paths
 from probes.tables import read_rows
+from probes.transports import read_transports
 
 PAGE = 4096
 TABLE = Path(__file__).with_name("reasons.tsv")
@@ -31,7 +31,7 @@ class Allowance(NamedTuple):
 
     def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
         quantity, key = what
-        known = {cell["pattern"], cell["transport"], *read_paths()[cell["transport"]].checks}
+        known = {cell["pattern"], cell["transport"], *read_transports()[cell["transport"]].checks}
         known |= {"large"} if cell["size"] > PAGE else set()
         place = not self.only or any(
             name in known or cell["kernel"].startswith(f"{name}.") for name in self.only.split()

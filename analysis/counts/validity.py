@@ -8,9 +8,8 @@ from typing import NamedTuple
 from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import DIFFERENCE
-from probes.hooks import PROBES
-from probes.paths import TransportPath, read_paths
-from probes.tables import read_rows
+from probes.counters import read_counters
+from probes.transports import Transport, read_transports
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")
@@ -38,7 +37,7 @@ class Counted(NamedTuple):
     value: float
 
 
-def sees(instrument: str, quantity: str, path: TransportPath) -> bool:
+def sees(instrument: str, quantity: str, path: Transport) -> bool:
     """Whether an instrument has hooks on what this path does: bcc by its table, perf by events."""
     if quantity not in OF_A_PATH or instrument not in PROBERS[1:]:
         return True
@@ -49,13 +48,13 @@ def sees(instrument: str, quantity: str, path: TransportPath) -> bool:
 
 @cache
 def _bcc_hooks() -> frozenset[str]:
-    return frozenset(row["hook"] for row in read_rows(PROBES / "bcc/counts.tsv"))
+    return frozenset(counter.hook for counter in read_counters("bcc"))
 
 
 def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> list[str]:
     """Why this cell run breaks conservation or is incomplete; empty when it is valid."""
     entries = list(entries)
-    path = read_paths()[cell.transport]
+    path = read_transports()[cell.transport]
     reasons = [*_payload(cell, result), *_window(cell, result), *_backwards(entries)]
     for prober in PROBERS:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
@@ -108,7 +107,7 @@ def _backwards(entries: list[Counted]) -> Iterator[str]:
             yield f"{instrument} counted {value:.0f} {quantity} {key}".rstrip()
 
 
-def _copies(cell: Cell, path: TransportPath, probed: Probed, who: str) -> Iterator[str]:
+def _copies(cell: Cell, path: Transport, probed: Probed, who: str) -> Iterator[str]:
     """The payload is copied where the path says, each byte once, and nowhere else on its way."""
     payload = cell.messages * cell.size
     for way in ("sent", "received"):
@@ -130,7 +129,7 @@ def _law(times: int, payload: int) -> str:
 
 
 def _probed_messages(
-    cell: Cell, path: TransportPath, result: Result, probed: Probed, who: str
+    cell: Cell, path: Transport, result: Result, probed: Probed, who: str
 ) -> Iterator[str]:
     """The entry functions ran once a message, and once more for each partial call.
 
@@ -160,7 +159,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
 
 
 def _segments(
-    cell: Cell, path: TransportPath, entries: list[Counted], probed: Probed, who: str
+    cell: Cell, path: Transport, entries: list[Counted], probed: Probed, who: str
 ) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
@@ -185,7 +184,7 @@ def _segments(
         yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
-def _packets(cell: Cell, path: TransportPath, probed: Probed, packets: float) -> Iterator[str]:
+def _packets(cell: Cell, path: Transport, probed: Probed, packets: float) -> Iterator[str]:
     """Two probes count the packets of one window; background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
     if "packets" in path.checks and "segments" not in path.checks:  # a datagram is a packet

@@ -16,7 +16,7 @@ from analysis.paths.functions import Profile
 from analysis.paths.journey import Journey, journeys, table
 from analysis.paths.tree import Graph, Path, by_layer, inclusive, layer_of
 from analysis.wording import counted, listed, size_text
-from probes.paths import read_paths
+from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
@@ -95,7 +95,7 @@ def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
     """
     if len(cells) <= MOST_DRAWN:
         return cells
-    order = list(read_paths())
+    order = list(read_transports())
     families: dict[str, ExactCell] = {}
     for cell in sorted(cells, key=lambda cell: order.index(cell.transport)):
         families.setdefault(re.split(r"[^a-z]", cell.transport)[0], cell)

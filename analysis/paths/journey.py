@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Path, Span, boxes, layer_of, summed
-from probes.paths import Names, read_paths
+from probes.transports import Names, read_transports
 
 CALL = re.compile(r"__x64_sys_(\w+)$")
 SOFTIRQ = "net_rx_action"
@@ -30,8 +30,8 @@ def _or_named(calls: str, names: Iterable[Names]) -> re.Pattern[str]:
     return re.compile("|".join([f"sys_(?:{calls})$", *(f"^{name}$" for name in sorted(functions))]))
 
 
-SEND = _or_named("write|sendto|sendmsg", (path.sends for path in read_paths().values()))
-RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_paths().values()))
+SEND = _or_named("write|sendto|sendmsg", (path.sends for path in read_transports().values()))
+RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_transports().values()))
 
 
 def system_call(span: Span) -> str:

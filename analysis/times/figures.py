@@ -24,16 +24,10 @@ from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.times.waterfall import Parts
 from analysis.times.words import REST, STACK_OF, lacking, uneven
 from analysis.wording import amount, listed, place, size_text
+from probes.transports import read_transports
 
 QUANTILES = 300
-FAMILIES = {
-    "Unix sockets": (
-        "unix", "unix-abstract", "unix-pair", "unix-dgram", "unix-seqpacket", "uring-unix",
-    ),
-    "TCP": ("tcp", "tcp-nagle", "tcp6", "tcp-sockmap", "tcp-zerocopy", "uring-tcp"),
-    "pipes, queues, UDP": ("pipe", "fifo", "mq", "udp", "vsock"),
-    "shared memory": ("shm", "shm-spin"),
-}  # fmt: skip
+FAMILIES = tuple(dict.fromkeys(one.family for one in read_transports().values() if one.family))
 GREY = " Grey: unix and tcp, to compare with."
 ALL_SIZES = "--target host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 
@@ -133,7 +127,7 @@ def _multiples(
     names = sorted({name for _, name in curves}, key=lambda name: order(name, FIRST_TRANSPORTS))
     groups: dict[str, list[str]] = {}
     for name in names:
-        family = next((family for family, names in FAMILIES.items() if name in names), "others")
+        family = read_transports()[name].family or "others"
         groups.setdefault(family if beside_all else "", []).append(name)
 
     def multiple(place: str, family: str) -> Multiple:
@@ -145,7 +139,7 @@ def _multiples(
         )
         return Multiple(f"{place} · {family}" if family else place, shown, grey)
 
-    families = sorted(groups, key=lambda family: order(family, tuple(FAMILIES)))
+    families = sorted(groups, key=lambda family: order(family, FAMILIES))
     return [[multiple(place, family) for place in places] for family in families]
 
 

@@ -4,8 +4,8 @@
 USAGE: sudo python3 probes/bcc/counts.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
        sudo python3 probes/bcc/counts.py -p PID,PID [--follow] --seconds 5
 
-HOOKS  probes/bcc/counts.tsv: function entries, calls and tracepoints, for each counter the best
-       that this kernel has. The tool lists a counter without a hook as missing, never as 0.
+HOOKS  lines of probes/counters.tsv that bcc counts: function entries, calls and tracepoints, for
+       each counter the best that this kernel has. A counter without a hook is missing, never 0.
 OUTPUT @quantity[cell, key], by the names of docs/run-folder.md; -p has cell 0.
 
          @lo_packets[2]: 46
@@ -20,6 +20,7 @@ CAVEAT In the two processes' contexts, but for keys that end in "elsewhere" and 
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -29,13 +30,10 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from probes import callsite
 from probes.bcc import frame
+from probes.counters import Counter, attach_points, read_counters
 from probes.reasons import Reason, ReasonError, missing, reason
-from probes.tables import read_rows
 
-TABLE = Path(__file__).with_name("counts.tsv")
-KPROBES = frame.TRACEFS / "kprobe_events"
 IS_LO = """
 /* The event contains the device's name, at the offset in the lower half of `where`. */
 static inline int is_lo(void *event, u32 where)
@@ -52,94 +50,67 @@ TASKS = {
     "anyone": "nobodys()",
     "elsewhere": "own ? 0 : nobodys()",
 }
-Counter = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class CounterHook:
-    """A row of counts.tsv: one hook of a counter, and what it adds."""
-
-    quantity: str
-    key: str
-    choice: str
-    hook: str
-    task: str
-    only: str
-    amount: str
-
-    @property
-    def counter(self) -> Counter:
-        return self.quantity, self.key
+Name = tuple[str, str]
+Points = dict[str, list[str] | ReasonError]
+# Words of counters.tsv in C; numbers are as wide as their type.
+C = (
+    (r"\buint32\b", "u32"),
+    (r"\bint32\b", "s32"),
+    (r"\bretval\b", "PT_REGS_RC(ctx)"),
+    (r'\breg\("(\w+)"\)', r"ctx->\1"),
+    (r"\blo\b", "is_lo(args, args->data_loc_name)"),
+)
 
 
 @dataclass(frozen=True)
 class CounterPlan:
-    """What this kernel can count: counters, their rows, and why others are missing."""
+    """What this kernel can count, at which attach points, and why the rest is missing."""
 
-    counters: tuple[Counter, ...]
-    rows: tuple[CounterHook, ...]
-    missing: dict[Counter, list[Reason]]
+    chosen: tuple[Counter, ...]
+    points: Points
+    missing: dict[Name, list[Reason]]
 
     @property
-    def hooks(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.hook for row in self.rows))
+    def names(self) -> list[Name]:
+        return list(dict.fromkeys(counter.name for counter in self.chosen))
+
+    @property
+    def hooks(self) -> list[str]:
+        return list(dict.fromkeys(counter.hook for counter in self.chosen))
 
 
-def read_table() -> list[CounterHook]:
-    return [CounterHook(**row) for row in read_rows(TABLE)]
+def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
+    """Take the first script of each counter that has all its hooks.
 
-
-def make_plan(table: Iterable[CounterHook], lack: dict[str, Reason]) -> CounterPlan:
-    """Take the first choice of each counter that has all its hooks.
-
-    `lack`: hook → why this kernel does not have it.
+    `points`: hook → its attach points on this kernel, or what it lacks.
     """
-    choices: dict[Counter, dict[str, list[CounterHook]]] = {}
-    for row in table:
-        choices.setdefault(row.counter, {}).setdefault(row.choice, []).append(row)
-    rows: list[CounterHook] = []
-    lacking: dict[Counter, list[Reason]] = {}
-    for counter, of in choices.items():
-        whole = [group for group in of.values() if not any(row.hook in lack for row in group)]
-        if whole:
-            rows += whole[0]
+    choices: dict[Name, dict[str, list[Counter]]] = {}
+    for counter in counters:
+        choices.setdefault(counter.name, {}).setdefault(counter.script, []).append(counter)
+    chosen: list[Counter] = []
+    lacking: dict[Name, list[Reason]] = {}
+    for name, scripts in choices.items():
+        lacks: dict[str, Reason] = {}
+        for group in scripts.values():
+            errors = [found for c in group if isinstance(found := points[c.hook], ReasonError)]
+            if not errors:
+                chosen += group
+                break
+            lacks |= {str(why): why for error in errors for why in error.reasons}
         else:
-            absent = [row.hook for group in of.values() for row in group if row.hook in lack]
-            lacking[counter] = list({str(lack[hook]): lack[hook] for hook in absent}.values())
-    return CounterPlan(tuple(dict.fromkeys(row.counter for row in rows)), tuple(rows), lacking)
+            lacking[name] = list(lacks.values())
+    return CounterPlan(tuple(chosen), points, lacking)
 
 
-def places(hook: str) -> list[tuple[str, int]]:
-    """(function, offset) of each attach point of a function's hook. Raises CallSiteError."""
-    if ">" not in hook:
-        return [(hook.removesuffix("@return"), 0)]
-    caller, offsets = callsite.all_call_offsets(hook)
-    return [(caller, offset) for offset in offsets]
-
-
-def lacks(hooks: Iterable[str]) -> dict[str, Reason]:
-    """Hook → why this kernel does not have it."""
-    found: dict[str, Reason] = {}
-    symbols = callsite.read_symbols() if KPROBES.exists() else {}
-    for hook in hooks:
+def look_up(counters: Iterable[Counter]) -> Points:
+    """Hook → its attach points on this kernel, or what it lacks."""
+    points: Points = {}
+    for counter in counters:
         try:
-            _check(hook, symbols)
+            points[counter.hook] = attach_points(counter.hook)
         except ReasonError as error:
-            found[hook] = error.reasons[0]
-    return found
-
-
-def _check(hook: str, symbols: Container[str]) -> None:
-    """Raises ReasonError where this kernel does not have the hook."""
-    if ":" in hook:
-        if not frame.has_event(hook):
-            raise ReasonError(reason("no-tracepoint", event=hook))
-        return
-    if not KPROBES.exists():
-        raise ReasonError(reason("no-kprobes"))
-    for function, _ in places(hook):
-        if function not in symbols:
-            raise ReasonError(reason("no-function", function=function))
+            points[counter.hook] = error
+    return points
 
 
 def program(plan: CounterPlan) -> str:
@@ -148,55 +119,65 @@ def program(plan: CounterPlan) -> str:
 
 
 def _function(plan: CounterPlan, number: int) -> str:
-    hook = plan.hooks[number]
-    rows = [row for row in plan.rows if row.hook == hook]
+    hook, names = plan.hooks[number], plan.names
+    counters = [counter for counter in plan.chosen if counter.hook == hook]
     head = f"int kprobe_{number}(struct pt_regs *ctx)"
     if ":" in hook:
         head = f"TRACEPOINT_PROBE({', '.join(hook.split(':'))})"
-    mine = any(row.task in ("own", "elsewhere") or "own" in row.only for row in rows)
+    mine = any(c.task in ("own", "elsewhere") or "own" in c.only for c in counters)
     body = "\tstruct window *own = mine();\n" if mine else ""
-    for task in dict.fromkeys(row.task for row in rows):
+    for task in dict.fromkeys(counter.task for counter in counters):
         body += f"\tstruct window *{task}_ = {TASKS[task]};\n\tif ({task}_) {{\n"
-        for row in rows:
-            if row.task == task:
-                only = f"if ({row.only}) " if row.only else ""
-                index = plan.counters.index(row.counter)
-                body += f"\t\t{only}{task}_->n[{index}] += {row.amount};\n"
+        for counter in counters:
+            if counter.task == task:
+                only = f"if ({in_c(counter.only)}) " if counter.only else ""
+                index, amount = names.index(counter.name), in_c(counter.amount)
+                body += f"\t\t{only}{task}_->n[{index}] += {amount};\n"
         body += "\t}\n"
     return f"{head}\n{{\n{body}\treturn PASS;\n}}\n"
 
 
-def attach(bpf: Any, plan: CounterPlan) -> dict[Counter, list[Reason]]:
+def in_c(text: str) -> str:
+    """A condition or an amount of counters.tsv in BCC's C."""
+    for word, replacement in C:
+        text = re.sub(word, replacement, text)
+    return re.sub(r"\barg(\d)\b", lambda arg: f"PT_REGS_PARM{int(arg[1]) + 1}(ctx)", text)
+
+
+def attach(bpf: Any, plan: CounterPlan) -> dict[Name, list[Reason]]:
     """Attach the functions' hooks. Counter → why it could not be attached."""
-    failed: dict[Counter, list[Reason]] = {}
+    failed: dict[Name, list[Reason]] = {}
     for number, hook in enumerate(plan.hooks):
-        if ":" in hook:
-            continue  # attached when it was loaded
-        step = bpf.attach_kretprobe if hook.endswith("@return") else bpf.attach_kprobe
+        points = plan.points[hook]
+        if ":" in hook or isinstance(points, ReasonError):
+            continue  # events are attached when the program is loaded
         try:
-            for function, offset in places(hook):
-                where = {"event_off": offset} if offset else {}
-                step(event=function, fn_name=f"kprobe_{number}", **where)
+            for point in points:
+                function, _, offset = point.partition("+")
+                name = function.removesuffix("@return")
+                step = bpf.attach_kprobe if name == function else bpf.attach_kretprobe
+                place = {"event_off": int(offset)} if offset else {}
+                step(event=name, fn_name=f"kprobe_{number}", **place)
         except Exception as error:  # BCC raises a bare Exception
             why = reason("hook-refused", hook=hook, error=error)
-            failed |= {row.counter: [why] for row in plan.rows if row.hook == hook}
+            failed |= {counter.name: [why] for counter in plan.chosen if counter.hook == hook}
     return failed
 
 
-def maps(bpf: Any, plan: CounterPlan, failed: Container[Counter]) -> frame.Maps:
+def maps(bpf: Any, plan: CounterPlan, failed: Container[Name]) -> frame.Maps:
     """`@quantity` → `cell,key` → count."""
     found: frame.Maps = {}
     for cell, counts in frame.windows(bpf):
-        for (quantity, key), count in zip(plan.counters, counts, strict=False):
+        for (quantity, key), count in zip(plan.names, counts, strict=False):
             if (quantity, key) not in failed:
                 frame.add(found, quantity, cell, key, count)
     return found
 
 
 def run(given: argparse.Namespace) -> None:
-    table = read_table()
-    plan = make_plan(table, lacks(dict.fromkeys(row.hook for row in table)))
-    bpf = frame.load(given, program(plan), len(plan.counters))
+    counters = read_counters("bcc")
+    plan = make_plan(counters, look_up(counters))
+    bpf = frame.load(given, program(plan), len(plan.names))
     failed = attach(bpf, plan)
     for (quantity, key), reasons in (plan.missing | failed).items():
         for why in reasons:

@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from probes import callsite
 from probes.bcc import headers
 
 READY = "attached"
 MISSING = "missing "  # before what cannot be counted: in words, or as JSON for who reads --json
-TRACEFS = Path("/sys/kernel/tracing")
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
 
@@ -187,7 +187,7 @@ def load(given: argparse.Namespace, program: str, counters: int, fields: str = "
     macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     for event in re.findall(r"^TRACEPOINT_PROBE\((\w+, \w+)\)", program, re.MULTILINE):
-        if not has_event(event.replace(", ", ":")):
+        if not callsite.has_event(event.replace(", ", ":")):
             raise ToolError(f"this kernel has no tracepoint {event.replace(', ', ':')}.")
     follow = FOLLOW if given.follow or given.windows else ""
     hold_signals()
@@ -274,11 +274,6 @@ def add(maps: Maps, quantity: str, cell: int, key: str, value: int) -> None:
 def events_lost(bpf: Any) -> int:
     """Windows for which there was no room."""
     return int(bpf["lost"][0].value)
-
-
-def has_event(event: str) -> bool:
-    """Whether this kernel has the tracepoint `category:event`."""
-    return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
 
 
 def hold_signals() -> None:

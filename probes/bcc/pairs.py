@@ -28,6 +28,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, People
 from probes.btf import Btf, BtfError
@@ -128,7 +129,7 @@ class Probes:
         except BtfError as error:
             raise frame.ToolError(str(error)) from error
         head = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-        self.by_functions = not frame.has_event("sock:sock_send_length")
+        self.by_functions = not callsite.has_event("sock:sock_send_length")
         release = tuple(int(word) for word in os.uname().release.split("-")[0].split(".")[:2])
         hooks = functions(release < (5, 19)) if self.by_functions else TRACEPOINTS
         self.bpf = frame.compiled(head + SOURCE.read_text(encoding="ascii") + hooks + STATE)

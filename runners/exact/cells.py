@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 from itertools import product
 
-from probes.paths import TransportPath, read_paths
 from probes.reasons import Reason, reason
+from probes.transports import Transport, read_transports
 from runners.cell import (
     MANY_CLIENTS,
     ONE_THREAD,
@@ -38,9 +38,9 @@ def cpus_of(cell: Cell) -> int:
     return CPUS[cell.placement]
 
 
-def path_of(cell: Cell) -> TransportPath:
+def path_of(cell: Cell) -> Transport:
     """The way of a cell's transport through the kernel."""
-    return read_paths()[cell.transport]
+    return read_transports()[cell.transport]
 
 
 def iterations_of(cell: Cell) -> int:

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.paths import DIRECTIONS
+from probes.transports import DIRECTIONS
 from runners.cell import Cell, CellRun
 from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, steady_lines

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Turns a replayed window into the files of a run: shapes, checks, the call tree.
 
-The checks are what must hold for the figures to be believed; probes/paths.tsv says which hold for
-which transport.
+The checks are what must hold for the figures to be believed; probes/transports.toml says which
+hold for which transport.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from probes.paths import named, read_paths
+from probes.transports import named, read_transports
 from runners.cell import Cell
 from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, path_of
 from runners.exact.iterations import IterationShape, ReplayedWindow
@@ -191,7 +191,7 @@ def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
 
 def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
     entered = _entered(window)
-    others = {place.function for path in read_paths().values() for place in path.sends}
+    others = {place.function for path in read_transports().values() for place in path.sends}
     found = {name: entered[name] for name in sorted(others) if entered[name]}
     return (
         "no message passes through the kernel: no transport's send function is called",

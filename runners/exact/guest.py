@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from probes.paths import TransportPath, every_module
+from probes.transports import Transport, every_module
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob, module_names
 from runners.exact.machine import (
@@ -205,7 +205,7 @@ def symbols_entry(
 
 
 def guest_for(
-    cache: Path, base: ExactGuest, path: TransportPath, knob: Knob = NOTHING,
+    cache: Path, base: ExactGuest, path: Transport, knob: Knob = NOTHING,
     say: Say = lambda _: None, note: Say | None = None,
 ) -> ExactGuest:  # fmt: skip
     """The guest in which cells of a transport with a knob are counted; `base` has neither.

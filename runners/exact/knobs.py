@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runners.host.scripts import read_scripts
+from probes import program
+from probes.scripts import read_scripts
 
 TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
@@ -89,15 +90,15 @@ def _choices(value: Any) -> list[str]:
 
 
 @cache
-def scripts() -> dict[str, Path]:
-    """Our bpftrace scripts that need no more than their own text: name → file.
+def scripts() -> dict[str, str]:
+    """Our bpftrace scripts that need no more than their own text: name → text.
 
     A script that needs the place of a call within a function reads the running kernel's code.
     """
     return {
-        name: row.path
-        for name, (row, *_) in read_scripts().items()
-        if row.instrument == "bpftrace" and not any(">" in need for need in row.needs)
+        name: program.show(name)
+        for name, script in read_scripts().items()
+        if script.instrument == "bpftrace" and not script.calls
     }
 
 
@@ -141,7 +142,7 @@ def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
         steps.append(("symbols",))
     text = row.get("file", "")
     if row.get("value") == SCRIPT:
-        text = scripts()[value].read_text(encoding="utf-8")
+        text = scripts()[value]
     if each := row.get("each"):
         text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
     calls: dict[str, Any] = {

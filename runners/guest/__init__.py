@@ -11,7 +11,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from probes.paths import every_module, read_paths
+from probes.transports import every_module, read_transports
 from runners.guest.boot import DRIVER, Guest, kvm_boots
 from runners.guest.cache import Cache, Say
 from runners.guest.debian import PackageSources
@@ -57,7 +57,7 @@ def prepare(
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)
         # A kernel of the user's must have them built in.
-        paths = [read_paths()[name] for name in transports if chosen.version]
+        paths = [read_transports()[name] for name in transports if chosen.version]
         wanted = [name for path in paths for name in path.modules]
         # Where the kernel comes without, the workload says what its transport lacks.
         modules = module_files(store, sources, chosen, wanted, every_module(), all_or_none=False)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
+from probes.scripts import Script, instruments, read_scripts
 from runners.cell import CellRun, Plan, load
 from runners.host.bcc import Bcc
 from runners.host.bpftrace import Bpftrace
@@ -32,7 +33,6 @@ from runners.host.instrument import Context, Instrument
 from runners.host.late import wait_for_input
 from runners.host.perf import StackProfile, Stat
 from runners.host.programs import enable_statistics
-from runners.host.scripts import Script, instruments, read_scripts
 from runners.host.workload import CellError, Execution, HungError, run_cell
 from runners.process import RunError, User
 
@@ -41,7 +41,7 @@ MOST_HUNG = 2  # cells one after the other, each for longer than its time-out
 
 
 # The scripts of an instrument share one object, unless there is a class for one of them.
-KINDS: dict[str, Callable[[Sequence[Sequence[Script]], Context], Instrument]] = {
+KINDS: dict[str, Callable[[Sequence[Script], Context], Instrument]] = {
     "bpftrace": Bpftrace,
     "bcc": Bcc,
     "perf stat": Stat,
@@ -210,7 +210,7 @@ def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     table = read_scripts()
     by_kind: dict[str, tuple[str, ...]] = {}
     for name in scripts:
-        instrument = table[name][0].instrument
+        instrument = table[name].instrument
         kind = alone if (alone := f"{instrument} {name}") in KINDS else instrument
         by_kind[kind] = (*by_kind.get(kind, ()), name)
     return by_kind

@@ -3,38 +3,36 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from probes.bcc import frame
+from probes.bcc.frame import MISSING, READY
+from probes.scripts import PROBES, Script
 from runners.host.instrument import Context
-from runners.host.scripts import Script, choose
 from runners.host.tracer import Child, Tracers
 
 PYTHON = "/usr/bin/python3"
-READY = frame.READY
 
 
-def lacks(said: str) -> Iterator[dict[str, Any]]:
+def lacks(printed: str) -> Iterator[dict[str, Any]]:
     """Entries for what a tool cannot count on this kernel, out of what it printed."""
-    for line in said.splitlines():
-        if line.startswith(frame.MISSING):
-            yield json.loads(line.removeprefix(frame.MISSING))
+    for line in printed.splitlines():
+        if line.startswith(MISSING):
+            yield json.loads(line.removeprefix(MISSING))
 
 
 class BccTool(Child):
     """A tool that counts in the workload's windows."""
 
-    def __init__(self, rows: Sequence[Script], workload: str, out: Path) -> None:
-        name = rows[0].name
-        super().__init__(name, rows[0].file_name, out / f"{name}.json", out / f"{name}.stderr")
-        self.quantities = {name: rows[0].quantities}
-        self._rows = rows
-        self._workload = workload
+    def __init__(self, script: Script, context: Context) -> None:
+        out = context.folder("bcc") / script.name
+        files = out.with_suffix(".json"), out.with_suffix(".stderr")
+        super().__init__(script.name, script.file_name, *files)
+        self.quantities = {script.name: script.quantities}
+        self._workload = context.workload
 
     def argv(self) -> list[str]:
-        script, parameters = choose(self._rows, self._workload)
-        return [PYTHON, "-B", str(script.path), *parameters, "--json", str(self.output)]
+        tool = PROBES / "bcc" / self.file
+        return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
 
     def is_attached(self) -> bool:
         return READY in self.said().splitlines()
@@ -45,10 +43,9 @@ class Bcc(Tracers[BccTool]):
 
     name = "bcc"
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
         super().__init__(context)
-        folder = context.folder(self.name)
-        self.all = [BccTool(rows, context.workload, folder) for rows in scripts]
+        self.all = [BccTool(script, context) for script in scripts]
 
     def attach(self) -> None:
         self.attached = [tool for tool in self.all if self.attempt(tool, tool.start)]

@@ -4,14 +4,14 @@
 import re
 import subprocess
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+from probes import program
 from probes.reasons import Reason, ReasonError, reason
-from runners.host import merge
+from probes.scripts import Script
 from runners.host.instrument import AttachError, Context
-from runners.host.scripts import Script, choose, parts
 from runners.host.tracer import Child, Tracers
 from runners.process import answer
 
@@ -30,16 +30,11 @@ def checking() -> list[str]:
     return ["-k"] if "(except read functions)" in usage else []
 
 
-@dataclass(frozen=True)
-class MergedScript:
-    """A script that is attached with others."""
+class Part(NamedTuple):
+    """What a script counts of some transports, or of all."""
 
     script: Script
-    blocks: list[merge.ScriptBlock]
-
-    @property
-    def name(self) -> str:
-        return self.script.name
+    blocks: list[program.Block]
 
     @property
     def programs(self) -> set[str]:
@@ -50,18 +45,16 @@ class MergedScript:
 class Group(Child):
     """A bpftrace process with several scripts. The merged script stays beside their output."""
 
-    def __init__(self, name: str, parts: Sequence[MergedScript], out: Path) -> None:
-        files = ", ".join(part.script.file_name for part in parts)
-        super().__init__(name, files, out / f"{name}.maps", out / f"{name}.words")
+    def __init__(self, name: str, parts: Sequence[Part], out: Path) -> None:
         self.parts = parts
-        self.quantities: dict[str, tuple[str, ...]] = {}
-        for part in parts:  # a script's first part has all its quantities
-            self.quantities.setdefault(part.name, part.script.quantities)
+        self.quantities = {part.script.name: part.script.quantities for part in parts}
+        files = ", ".join(self.quantities)
+        super().__init__(name, files, out / f"{name}.maps", out / f"{name}.words")
         self._out = out
 
     def argv(self) -> list[str]:
         script = self._out / f"{self.name}.bt"
-        script.write_text(merge.merge((part.name, part.blocks) for part in self.parts))
+        script.write_text(program.merge((part.script.name, part.blocks) for part in self.parts))
         return ["bpftrace", *checking(), "-f", "json", "-o", str(self.output), str(script)]
 
     def environment(self) -> dict[str, str]:
@@ -86,19 +79,19 @@ class Group(Child):
                 if found & {block.probe, block.probe.partition(":")[2]}
             )
             if hooks:
-                reasons[part.name] = reason("no-hook", hook=", ".join(hooks))
+                reasons[part.script.name] = reason("no-hook", hook=", ".join(hooks))
         return reasons
 
-    def scripts_of(self, program: str) -> Sequence[str]:
+    def scripts_of(self, bpf: str) -> Sequence[str]:
         """Names of programs are cut, so a program may belong to several scripts."""
-        found = dict.fromkeys(part.name for part in self.parts if program in part.programs)
-        return list(found) or super().scripts_of(program)
+        found = dict.fromkeys(part.script.name for part in self.parts if bpf in part.programs)
+        return list(found) or super().scripts_of(bpf)
 
     def finish(self) -> None:
         """Then turn what it printed into what each script would have printed alone."""
         super().finish()
         with self.output.open(encoding="utf-8") as lines:
-            texts = merge.split(lines, list(self.quantities))
+            texts = program.split(lines, list(self.quantities))
         for name, text in texts.items():
             (self._out / f"{name}.json").write_text(text, encoding="utf-8")
             (self._out / f"{name}.stderr").write_text(self.said(), encoding="utf-8")
@@ -111,7 +104,7 @@ class Bpftrace(Tracers[Group]):
 
     name = "bpftrace"
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
         super().__init__(context)
         self._scripts = scripts
         self._blind: dict[str, set[str]] = {}
@@ -121,43 +114,45 @@ class Bpftrace(Tracers[Group]):
 
     def attach(self) -> None:
         """One bpftrace a probe level: two compile side by side, and a third would only wait."""
-        merged = [part for rows in self._scripts for part in self._parts(rows)]
-        for probe_level in dict.fromkeys(part.script.probe_level for part in merged):
-            self._start(
-                probe_level, [part for part in merged if part.script.probe_level == probe_level]
-            )
+        parts: dict[str, list[Part]] = {}
+        for script in self._scripts:
+            parts.setdefault(script.probe_level, []).extend(self._parts(script))
+        for probe_level, level in parts.items():
+            if level:
+                self._start(probe_level, level)
 
     def wait(self) -> list[str]:
         self.attached = [group for started in list(self.all) for group in self._settle(started)]
         self.freeze()
         names = {name for group in self.attached for name in group.quantities}
-        return [rows[0].name for rows in self._scripts if rows[0].name in names]
+        return [script.name for script in self._scripts if script.name in names]
 
-    def _parts(self, rows: Sequence[Script]) -> list[MergedScript]:
-        """The rows for this kernel and the run's transports; nothing where no row can run.
-
-        Where no part can run for some transports, the script is blind to them.
+    def _parts(self, script: Script) -> list[Part]:
+        """What the run's transports need of a script; nothing where this kernel lacks what every
+        run takes. Where it lacks what some transports need, the script is blind to these.
         """
-        found: list[MergedScript] = []
-        name, seen = rows[0].name, set[str]()
-        for variants in parts(rows, self.context.transports):
+        parts: list[Part] = []
+        blind = self._blind.setdefault(script.name, set())
+        wanted, seen = self.context.transports, set[str]()
+        for transports, counters in program.parts(script, wanted).items():
             try:
-                script, parameters = choose(variants, self.context.workload)
+                if script.text and not transports:
+                    parts.append(Part(script, program.written(script, self.context.workload)))
+                if counters:
+                    parts.append(Part(script, program.made(counters, self.context.workload)))
             except ReasonError as error:
-                self.miss({name: variants[0].quantities}, error)
-                if not variants[0].transports:
+                self.miss({script.name: script.quantities}, error)
+                if not transports:
                     return []
-                self._blind.setdefault(name, set()).update(variants[0].transports)
-                continue
-            found.append(MergedScript(script, merge.parse(script.text, parameters)))
-            seen |= set(script.transports or self.context.transports)
-        if unseen := self.context.transports - seen - self._blind.get(name, set()):
-            why = reason("off-path", transports=", ".join(sorted(unseen)), script=name)
-            self.miss({name: rows[0].quantities}, AttachError(why))
-            self._blind.setdefault(name, set()).update(unseen)
-        return found
+                blind.update(transports)
+            seen |= set(transports or wanted)
+        if unseen := wanted - seen:
+            why = reason("off-path", transports=", ".join(sorted(unseen)), script=script.name)
+            self.miss({script.name: script.quantities}, AttachError(why))
+            blind.update(unseen)
+        return parts
 
-    def _start(self, name: str, parts: Sequence[MergedScript]) -> Group:
+    def _start(self, name: str, parts: Sequence[Part]) -> Group:
         group = Group(name, parts, self.context.folder(self.name))
         self.all.append(group)
         group.start()
@@ -176,12 +171,12 @@ class Bpftrace(Tracers[Group]):
                 absent = dict.fromkeys(group.quantities, why)
         for name, why in absent.items():
             self.miss({name: group.quantities[name]}, AttachError(why))
-        left = [part for part in group.parts if part.name not in absent]
+        left = [part for part in group.parts if part.script.name not in absent]
         if absent:
             again = [self._start(group.name, left)] if left else []
         else:
             again = [
-                self._start(name, [part for part in left if part.name == name])
+                self._start(name, [part for part in left if part.script.name == name])
                 for name in group.quantities
             ]
         return [attached for started in again for attached in self._settle(started)]

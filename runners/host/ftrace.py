@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from probes.callsite import TRACEFS
 from probes.reasons import missing, reason
+from probes.scripts import Script
 from runners.cell import CellRun
 from runners.host.instrument import Context, Instrument, Losses, WindowOptions
-from runners.host.scripts import TRACEFS, Script
 
 PREFIX = "pathcost-"
 BUFFER_KB = 16384
@@ -29,8 +30,8 @@ class FtraceInstrument(Instrument):
 
     name = "ftrace"
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        ((self._script, *_),) = scripts
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        (self._script,) = scripts
         self._context = context
         self._gate = -1
         self._out = context.out / self.name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""perf: tables in probes/perf/ say what it counts and records; this module says when.
+"""perf: counts lines of counters.tsv, and samples stacks.
 
 perf attaches to this process, and the workload inherits its events (perf_event_open(2), inherit).
 They are off until the workload writes `enable` to perf's control descriptor at the start of the
@@ -14,17 +14,19 @@ import re
 import select
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from probes import callsite
 from probes.bcc import frame
+from probes.counters import Counter
 from probes.reasons import Reason, missing, reason
-from probes.tables import read_rows
+from probes.scripts import Script
 from runners.cell import CellRun
-from runners.host import perf_output
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.host.scripts import Script
 from runners.host.tracer import Child
 from runners.process import attempt, last_words
 
@@ -34,6 +36,15 @@ ANSWER_SECONDS = 60
 # it is switched off, and does not (6.1; the result of evlist__ctlfd_process is 0 then).
 INTERVAL_MS = 100
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
+UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
+ALL_OF_THE_TIME = 99.995  # per cent, as perf prints it with two places
+FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
+# Words of counters.tsv as perf's filters have them (Documentation/trace/events.rst).
+FILTER = ((r"\bargs->", ""), (r"\bown\b", 'comm ~ "pathcost-*"'), (r"\blo\b", 'name == "lo"'))
+# cpu-clock is a timer: it needs no PMU, and cannot see code that runs with interrupts off. The
+# rate, in samples a second, is no divisor of a timer tick. Without --no-bpf-event perf waits a
+# second at its end for news of BPF programs.
+PROFILE = ("-B", "-N", "-q", "--no-bpf-event", "-e", "cpu-clock", "-F", "1999", "-g", "-m", "1024")
 
 
 class Control(Child):
@@ -99,8 +110,8 @@ class Perf(Instrument):
 
     name = "perf"
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        ((self.script, *_),) = scripts
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        (self.script,) = scripts
         self.folder = context.folder(self.name)
         self._context = context
         self._maps: frame.Maps = {}
@@ -136,30 +147,41 @@ class Perf(Instrument):
             self.miss(error.reasons[0])
 
 
+class Reading(NamedTuple):
+    """A line of `perf stat -x -I`: the count of an event in an interval."""
+
+    value: str
+    unit: str
+    event: str
+    share: float  # per cent of the time for which it counted
+
+
 class Stat(Perf):
     """`perf stat`: attached once, read at the end of each window."""
 
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
         super().__init__(scripts, context)
         self._output = self.folder / "stat.txt"
-        self._rows: list[perf_output.PerfEvent] = []
+        self._counters: list[Counter] = []
         self._read = 0
         self._counting: Control | None = None  # the process, as long as no step has failed
         self._unable: set[tuple[str, str]] = set()
 
     def attach(self) -> None:
-        rows = perf_output.read_events(self.script.path)
-        absent = {row.event for row in rows if ":" in row.event and not frame.has_event(row.event)}
-        lacking = {row.counter: row.event for row in rows if row.event in absent and not row.also}
-        for (quantity, _), event in lacking.items():
-            self.miss(reason("no-tracepoint", event=event), [quantity])
-        self._rows = [r for r in rows if r.event not in absent and r.counter not in lacking]
         argv = ["perf", "stat", "-I", str(INTERVAL_MS), "-x", ";", "-o", str(self._output)]
-        for row in self._rows:
-            argv += ["-e", row.event, *(("--filter", row.filter) if row.filter else ())]
+        for counter in self.script.counters:
+            if ":" in counter.hook and not callsite.has_event(counter.hook):
+                self.miss(reason("no-tracepoint", event=counter.hook), [counter.quantity])
+                continue
+            self._counters.append(counter)
+            argv += [
+                "-e",
+                counter.hook,
+                *(("--filter", only) if (only := condition(counter)) else ()),
+            ]
         with self.reported():
             control = self.start(argv, "stat")
-            self._counting = control if self._rows else None
+            self._counting = control if self._counters else None
 
     def wait(self) -> list[str]:
         self._do(lambda control: control.say("ping"))
@@ -190,18 +212,18 @@ class Stat(Perf):
             if time.monotonic() > deadline:
                 raise AttachError(reason("no-answer", tool="perf stat", seconds=ANSWER_SECONDS))
             time.sleep(INTERVAL_MS / 5000)
-        counted, unable = perf_output.add_up(self._rows, blocks[self._read :])
+        counts, unable = add_up(self._counters, blocks[self._read :])
         self._read = len(blocks)
-        for (quantity, key), value in counted.items():
+        for (quantity, key), value in counts.items():
             frame.add(self._maps, quantity, cell, key, value)
-        for counter, why in unable.items():
-            if counter not in self._unable:
-                self.miss(why, [counter[0]])
+        for name, why in unable.items():
+            if name not in self._unable:
+                self.miss(why, [name[0]])
         self._unable |= unable.keys()
 
-    def _blocks(self) -> list[list[perf_output.Reading]]:
+    def _blocks(self) -> list[list[Reading]]:
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
-        return perf_output.read_blocks(text, len(self._rows))
+        return read_blocks(text, len(self._counters))
 
     def ask_to_finish(self) -> None:
         if self._control is not None:
@@ -213,16 +235,49 @@ class Stat(Perf):
         super().finish()
 
 
+def condition(counter: Counter) -> str:
+    """The filter of a counter's event."""
+    text = counter.only
+    for word, replacement in FILTER:
+        text = re.sub(word, replacement, text)
+    return text
+
+
+def read_blocks(text: str, events: int) -> list[list[Reading]]:
+    """The complete intervals in the text: a line for each event, in their order."""
+    readings = []
+    for line in text[: text.rfind("\n") + 1].splitlines():
+        fields = line.split(";")
+        if len(fields) >= 6 and not line.startswith("#"):
+            share = float(fields[5]) if fields[5] else 0.0
+            readings.append(Reading(fields[1], fields[2], fields[3], share))
+    number = len(readings) // events if events else 0
+    return [readings[at * events : (at + 1) * events] for at in range(number)]
+
+
+def add_up(
+    counters: Sequence[Counter], blocks: Iterable[Sequence[Reading]]
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], Reason]]:
+    """(quantity, key) → count over the intervals, and (quantity, key) → why it has none."""
+    totals: dict[tuple[str, str], float] = {}
+    unable: dict[tuple[str, str], Reason] = {}
+    for block in blocks:
+        for counter, reading in zip(counters, block, strict=True):
+            if reading.value == "<not supported>":
+                unable[counter.name] = reason("no-hardware-event", event=counter.hook)
+                continue
+            if reading.value == "<not counted>":  # none of the processes ran while it was on
+                continue
+            if reading.share < ALL_OF_THE_TIME:
+                share = f"{reading.share:.0f}"
+                unable[counter.name] = reason("shared-counter", event=counter.hook, share=share)
+            value = float(reading.value) * UNITS[reading.unit]
+            totals[counter.name] = totals.get(counter.name, 0.0) + value
+    return {name: round(total) for name, total in totals.items() if name not in unable}, unable
+
+
 class StackProfile(Perf):
     """`perf record`: stacks by a clock. A process for each cell: each writes one file, quickly."""
-
-    def __init__(self, scripts: Sequence[Sequence[Script]], context: Context) -> None:
-        super().__init__(scripts, context)
-        self._options: list[str] = []
-
-    def attach(self) -> None:
-        for row in read_rows(self.script.path):
-            self._options += [row["option"], *([row["value"]] if row["value"] else [])]
 
     def wait(self) -> list[str]:
         """Try it, so that what cannot be attached is missing before any cell runs."""
@@ -245,10 +300,8 @@ class StackProfile(Perf):
         return Losses(self._end(str(run.id), run.id))
 
     def _start(self, name: str) -> Control:
-        # --no-bpf-event: without it perf waits a second at its end for news of BPF programs.
-        quick = ["perf", "record", "-B", "-N", "-q", "--no-bpf-event"]
-        argv = [*quick, "-o", str(self._data(name)), *self._options]
         try:
+            argv = ["perf", "record", "-o", str(self._data(name)), *PROFILE]
             control = self.start(argv, self.script.name)
             control.say("ping")
         except AttachError:
@@ -264,23 +317,34 @@ class StackProfile(Perf):
         self.stop()
         lost = 0
         with self.reported():
-            lost = 0 if cell is None else self.read(cell, self._data(name))
+            lost = 0 if cell is None else self._fold(cell, self._data(name))
         self._data(name).unlink(missing_ok=True)
         return lost
 
     def _data(self, name: str) -> Path:
         return self.folder / f"{self.script.name}-{name}.data"
 
-    def read(self, cell: int, data: Path) -> int:
-        """Fold a cell's stacks: `process;outermost;…;innermost N`. Return how many were lost.
+    def _fold(self, cell: int, data: Path) -> int:
+        """Fold a cell's stacks. Return how many were lost.
 
         Raises AttachError where `perf script` fails: half of a file would pass for fewer samples.
         """
         done = attempt(["perf", "script", "-i", data, "-F", "comm,tid,ip,sym"])
         if done.returncode != 0:
             raise AttachError(reason("tool-said", tool="perf script", said=last_words(done.stderr)))
-        folded = perf_output.fold(done.stdout)
-        lines = [f"{stack} {count}\n" for stack, count in sorted(folded.items())]
+        stacks = fold(done.stdout)
+        lines = [f"{stack} {count}\n" for stack, count in sorted(stacks.items())]
         (self.folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
-        frame.add(self._maps, "samples", cell, "cpu-clock", sum(folded.values()))
+        frame.add(self._maps, "samples", cell, "cpu-clock", sum(stacks.values()))
         return sum(map(int, LOST.findall(done.stderr)))
+
+
+def fold(text: str) -> dict[str, int]:
+    """`process;outermost;…;innermost` → samples, by what `perf script` prints."""
+    stacks: Tally[str] = Tally()
+    for sample in text.split("\n\n"):
+        head, *frames = sample.strip("\n").splitlines() or [""]
+        names = [match[1].strip() for line in frames if (match := FRAME.match(line))]
+        if names:
+            stacks[";".join([head.split()[0], *reversed(names)])] += 1
+    return dict(stacks)

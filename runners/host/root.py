@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from probes.callsite import TRACEFS
+from probes.scripts import PROBES
 from runners.host import bcc, ftrace
-from runners.host.scripts import PROBES, TRACEFS
 from runners.process import (
     ANSWER_SECONDS,
     REPOSITORY,

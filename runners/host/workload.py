@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probes.transports import read_transports
 from runners.cell import CellRun, Plan
 from runners.host.disturbance import Moment, disturbance
 from runners.host.instrument import WindowOptions
 from runners.process import User, command, stop
 
-# Capabilities that a transport or a scheduler cannot do without (capabilities(7)); the rest of
-# root's rights is still dropped.
-CAPABILITIES = {"tcp-sockmap": ("net_admin", "bpf"), "fifo": ("sys_nice",)}
+# The right that a scheduler cannot do without (capabilities(7)); the rest of root's is dropped.
+CAPABILITIES = {"fifo": ("sys_nice",)}
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def run_cell(
         argv = [execution.workload, "--dir", str(directory), *run.cell.options]
         argv += ["--cell", str(run.id), "--timeout", str(plan.cell_timeout)]
         argv += [word for window in windows for word in window.options]
-        needing = (run.cell.transport, run.cell.sched)
-        kept = [right for what in needing for right in CAPABILITIES.get(what, ())]
+        transport = read_transports()[run.cell.transport]
+        kept = (*transport.capabilities, *CAPABILITIES.get(run.cell.sched, ()))
         descriptors = [fd for window in windows for fd in window.descriptors]
         if samples is not None:
             # The user cannot reach the file itself.

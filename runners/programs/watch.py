@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from probes.bcc.frame import READY
 from probes.reasons import add, missing
+from probes.scripts import PROBES
 from runners.host import bcc
 from runners.host.instrument import AttachError
 from runners.host.programs import Program
-from runners.host.scripts import PROBES
 from runners.host.tracer import Child, grown, total
 from runners.process import DONE, run_main
 
@@ -47,7 +48,7 @@ class WindowedTool(Child):
         return [bcc.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
 
     def is_attached(self) -> bool:
-        return bcc.READY in self.said().splitlines()
+        return READY in self.said().splitlines()
 
     def check_attached(self) -> None:
         self._heard = len(self.said())

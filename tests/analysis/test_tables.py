@@ -8,7 +8,7 @@ from analysis.analyse import Analysis
 from analysis.counts.quantities import TIMES
 from analysis.counts.validity import Counted
 from analysis.tables import COLUMNS, of_records
-from probes.paths import read_paths
+from probes.transports import read_transports
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
@@ -69,7 +69,7 @@ def test_guest_cell(
 @pytest.mark.parametrize(("transport", "key"), [("tcp-ktls", "record"), ("tcp", "kernel")])
 def test_the_head_of_an_encrypted_record_is_no_payload(transport: str, key: str) -> None:
     counted = Counted("bpftrace", "copy_bytes", "kernel", 42)
-    assert of_records(counted, read_paths()[transport]).key == key
+    assert of_records(counted, read_transports()[transport]).key == key
 
 
 def test_columns(plain: Analysis) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from probes.scripts import read_scripts
 from runners.cell import CellRun, Pass, Plan
 from runners.cli import parse
-from runners.host.scripts import read_scripts
 from runners.plan import COUNTS as COUNTING
 from runners.plan import GUEST, OptionsPlanner, cells
 from tests.collected import Collected, segments_again
@@ -52,8 +52,8 @@ def plan() -> Plan:
     ]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, COUNTS[0])]
     groups: dict[str, list[str]] = {}
-    for name, rows in read_scripts().items():
-        groups.setdefault(rows[0].group, []).append(name)
+    for name, script in read_scripts().items():
+        groups.setdefault(script.group, []).append(name)
     passes = []
     first = 1
     for group, names in groups.items():

@@ -55,27 +55,24 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def said(out: Path) -> dict[str, dict[str, Any]]:
-    """`scripts`, `bcc`, `parameterized` → tool → what it printed; `calls` → transport → counts."""
+    """`scripts`, `bcc`, `of_transports` → tool → what it printed; `calls` → transport → counts."""
     found: dict[str, dict[str, Any]] = json.loads((out / "alone.json").read_text())
     return found
 
 
 def test_each_function_script_alone_counts_what_its_header_shows(
-    said: dict[str, dict[str, Any]], kernel: str
+    said: dict[str, dict[str, Any]],
 ) -> None:
-    rows = alone.rows_of("function", kernel)
-    assert {row.name for row in rows} == set(said["scripts"])
-    for row in rows:
-        text = said["scripts"][row.name]
-        assert alone.unlike(row, text, quiet=True) == [], text
+    for script in alone.scripts_of("function"):
+        text = said["scripts"][script.name]
+        assert alone.unlike(script, text, quiet=True) == [], text
 
 
-@pytest.mark.parametrize("file", alone.PARAMETERIZED)
-def test_a_script_that_is_told_functions_counts_them(
-    said: dict[str, dict[str, Any]], file: str
-) -> None:
-    text = said["parameterized"][file]
-    assert alone.entries(text) == alone.transcript(alone.parameterized(file)), text
+@pytest.mark.parametrize("name", alone.OF_TRANSPORTS)
+def test_a_script_of_another_transport_alone(said: dict[str, dict[str, Any]], name: str) -> None:
+    text = said["of_transports"][name]
+    counted = alone.entries(text)
+    assert alone.OF_TRANSPORTS[name][1].items() <= counted.items(), text
 
 
 def test_each_bcc_tool_alone_counts_two_running_processes(said: dict[str, dict[str, Any]]) -> None:

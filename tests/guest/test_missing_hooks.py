@@ -42,7 +42,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("runners", "probes"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(process.REPOSITORY / name, program / name, ignore=ignore)
-    misspell(program / "probes/bpftrace/path.bt", "kprobe:tcp_queue_rcv,", "kprobe:tcp_queue_recv,")
+    misspell(program / "probes/counters.tsv", "path\ttcp_queue_rcv\t", "path\ttcp_queue_recv\t")
     misspell(program / "probes/scripts.tsv", ">_copy_from_iter*", ">_copy_from_inter*")
     misspell(program / "runners/host/ftrace.py", "BUFFER_KB = 16384", "BUFFER_KB = 8")
     return program
@@ -98,7 +98,7 @@ def test_the_rest_is_measured(collected: Collected) -> None:
 
 def test_what_is_absent_has_a_reason(collected: Collected) -> None:
     reasons = [(lack["by"], lack["code"], lack["values"]) for lack in collected.missing]
-    assert ("bpftrace path", "no-hook", {"hook": "kprobe:tcp_queue_recv"}) in reasons
+    assert ("bpftrace path", "no-function", {"function": "tcp_queue_recv"}) in reasons
     absent = {"function": "_copy_from_inter"}
     assert ("bpftrace copies", "no-function", absent) in reasons
 

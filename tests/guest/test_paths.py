@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The exactness test for every transport: what its row of probes/paths.tsv says is what happened.
+"""The exactness test for every transport: what probes/transports.toml says is what happened.
 
 46 messages of a byte, a line, a page and 64 KiB, where the transport carries them, and 2,000 of a
 line. No number was seen first: each follows from the messages, their size and the path.
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from probes.paths import Place, read_paths
+from probes.transports import Place, read_transports
 from runners import guest
 from runners.cell import CellRun, Pass, Plan
 from runners.cli import parse
@@ -33,14 +33,14 @@ SCRIPTS = (
     *("skbs", "copies_elsewhere", "causes", "segments"),
 )
 FIRST = ("unix", "tcp", "pipe", "udp", "shm")
-REST = tuple(name for name in read_paths() if name not in FIRST)
+REST = tuple(name for name in read_transports() if name not in FIRST)
 BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
     pytest.param((kernel, names), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
     for kernel in guest.SERIES
     for what, names in (("first", FIRST), ("rest", REST))
     if (kernel, names) != (DEFAULT, FIRST)
 ]
-PATHS = read_paths()
+PATHS = read_transports()
 # What a transport cannot carry, and what a kernel lacks.
 REFUSED = (" carries at most ", "this kernel has no TLS")
 # A TLS record's header (13 bytes) and nonce (8) are copied from its skb, by a function that calls

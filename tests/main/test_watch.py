@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from probes.callsite import TRACEFS
+from probes.scripts import PROBES
 from runners.host import bcc
 from runners.host.root import mount_tracing
-from runners.host.scripts import PROBES, TRACEFS
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 

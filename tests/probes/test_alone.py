@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from probes.scripts import PROBES, Script, read_scripts
 from runners import process
 from runners.host import preflight
 from runners.host.root import mount_tracing
-from runners.host.scripts import PROBES, Script, read_scripts
 from tests import alone
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
 MODULES = ("frame.py", "headers.py", "pairs.py", "people.py")  # which the tools import
-ROWS = [row for rows in read_scripts().values() for row in rows if row.instrument == "bpftrace"]
+SCRIPTS = [script for script in read_scripts().values() if script.text]
 
 
 @pytest.mark.parametrize("tool", [name for name in BCC_TOOLS if name not in MODULES])
@@ -42,11 +42,11 @@ def test_a_bcc_tool_names_a_task_that_is_not_there(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.file)
-def test_a_header_shows_what_the_script_prints(row: Script) -> None:
-    shown = {quantity for quantity, _, _ in alone.transcript(row)}
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_a_header_shows_what_the_script_prints(script: Script) -> None:
+    shown = {quantity for quantity, _, _ in alone.entries(script.text.partition("*/")[0])}
     assert shown
-    assert shown <= set(row.quantities)
+    assert shown <= set(script.quantities)
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +63,13 @@ def test_each_tracepoint_script_alone(
     workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = alone.rows_of("tracepoint", "")
-    said = alone.run_scripts(workload, rows)
+    scripts = alone.scripts_of("tracepoint")
+    said = alone.run_scripts(workload, scripts)
     background = alone.entries(said["background"])
     quiet = not any(background.values())
-    for row in rows:
-        if not said[row.name].startswith("this kernel has no "):
-            assert alone.unlike(row, said[row.name], quiet=quiet) == [], said[row.name]
+    for script in scripts:
+        if not said[script.name].startswith("this kernel has no "):
+            assert alone.unlike(script, said[script.name], quiet=quiet) == [], said[script.name]
 
 
 @pytest.mark.root

@@ -97,29 +97,33 @@ def misspell(file: Path, right: str, wrong: str) -> None:
 
 
 def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, program: Path) -> None:
-    table = program / "probes/scripts.tsv"
-    text = table.read_text()
-    wrong = text.replace("\tlock:contention_begin\n", "\tlock:contention_never_begins\n")
-    assert wrong != text
-    table.write_text(wrong)
-    analysis = collect(tmp_path, ("locks", "syscalls"), program, {})
-    assert measured(analysis, "syscalls")
-    assert not measured(analysis, "lock_contentions")
-    row = analysis.ledgers[0].row("lock_contentions")
-    assert row.lines == ()
-    assert "this kernel has no tracepoint lock:contention_never_begins" in row.why_missing
+    table = program / "probes/counters.tsv"
+    misspell(table, "\tlock:contention_begin\t", "\tlock:never_begins\t")
+    misspell(table, "sched:sched_migrate_task", "sched:no_such_event")
+    misspell(table, "irq:softirq_entry", "irq:no_such_event")
+    analysis = collect(tmp_path, ("locks", "syscalls", "counts", "stat"), program, {})
+    for instrument, gone, there in (
+        ("bpftrace", "lock_contentions", "syscalls"),
+        ("bcc", "migrations", "switches"),
+        ("perf", "softirqs", "migrations"),
+    ):
+        assert measured(analysis, there, instrument)
+        assert not measured(analysis, gone, instrument)
+    assert analysis.ledgers[0].row("lock_contentions").lines == ()
+    whys = {lack.what: lack.why for lack in analysis.tables.missing}
+    assert "no tracepoint lock:never_begins" in whys["lock_contentions (bpftrace locks)"]
+    assert "no tracepoint sched:no_such_event" in whys["migrations (bcc counts)"]
+    assert "no tracepoint irq:no_such_event" in whys["softirqs (perf stat)"]
 
 
 def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
-    script = program / "probes/bpftrace/migrations.bt"
-    hook = "tracepoint:sched:sched_migrate_task "
-    text = script.read_text()
-    script.write_text(text.replace(hook, f"tracepoint:sched:no_such_event,\n{hook}"))
-    assert script.read_text() != text
+    script, hook = program / "probes/bpftrace/switches.bt", "tracepoint:sched:sched_waking "
+    misspell(script, hook, f"tracepoint:sched:no_such_event,\n{hook}")
     analysis = collect(tmp_path, ("switches", "migrations"), program, {})
-    assert measured(analysis, "switches")
-    assert not measured(analysis, "migrations")
-    assert "sched:no_such_event" in analysis.ledgers[0].row("migrations").why_missing
+    assert measured(analysis, "migrations")
+    assert not measured(analysis, "switches")
+    whys = {lack.what: lack.why for lack in analysis.tables.missing}
+    assert "sched:no_such_event" in whys["switches (bpftrace switches)"]
 
 
 def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
@@ -127,21 +131,6 @@ def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
     reasons = [reason for found in analysis.tables.invalid for reason in found.reasons]
     assert any("bpftrace switches lost" in reason for reason in reasons)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
-
-
-def test_a_hook_of_bcc_or_perf_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
-    misspell(program / "probes/bcc/counts.tsv", "sched:sched_migrate_task", "sched:no_such_event")
-    misspell(program / "probes/perf/stat.tsv", "irq:softirq_entry", "irq:no_such_event")
-    analysis = collect(tmp_path, ("counts", "stat"), program, {})
-    for instrument, gone, there in (
-        ("bcc", "migrations", "softirqs"),
-        ("perf", "softirqs", "migrations"),
-    ):
-        assert measured(analysis, there, instrument)
-        assert not measured(analysis, gone, instrument)
-    whys = {lack.what: lack.why for lack in analysis.tables.missing}
-    assert "no tracepoint sched:no_such_event" in whys["migrations (bcc counts)"]
-    assert "no tracepoint irq:no_such_event" in whys["softirqs (perf stat)"]
 
 
 def reasons(analysis: Analysis) -> str:

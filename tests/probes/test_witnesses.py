@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from probes.paths import holding
+from probes.callsite import TRACEFS
+from probes.transports import holding
 from runners import process
 from runners.host.root import mount_tracing
-from runners.host.scripts import TRACEFS
 
 pytestmark = pytest.mark.root
 FEW, MANY = 46, 1046

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from probes.scripts import read_scripts
 from runners.cli import VERBS, build_parser, main, overview, parse, rows_of
-from runners.host.scripts import read_scripts
 from runners.plan import scripts_of
 from runners.process import UsageError
 
@@ -28,12 +28,12 @@ def test_the_headline_is_a_matter_of_the_target() -> None:
     """On this kernel three instruments count beside the kernel; in a guest attaching is dear."""
     scripts = {target: scripts_of(parse([]), target) for target in ("host", "guest")}
     by_target = {
-        target: {TABLE[name][0].instrument for name in names if TABLE[name][0].group == "counts"}
+        target: {TABLE[name].instrument for name in names if TABLE[name].group == "counts"}
         for target, names in scripts.items()
     }
     assert by_target == {"host": {"bpftrace", "bcc", "perf"}, "guest": {"bpftrace"}}
     for target, names in scripts.items():
-        assert names == tuple(n for n, rows in TABLE.items() if target in rows[0].headline)
+        assert names == tuple(n for n, script in TABLE.items() if target in script.headline)
 
 
 @pytest.mark.parametrize(("text", "scripts"), [("kernel", ()), ("slab,counts", ("slab", "counts"))])

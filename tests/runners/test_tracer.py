@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.host import bpftrace, merge, tracer
+from runners.host import tracer
 from runners.host.instrument import AttachError
-from runners.host.scripts import read_scripts
 
 DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
 # As bpftrace 0.17 does where a signal comes while it waits for a CPU: it waits for events still.
@@ -79,27 +78,3 @@ def test_one_that_ended_too_early_is_no_tracer(tmp_path: Path) -> None:
         child.ask_to_finish()
         child.finish()
     child.stop()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "WARNING: could not attach probe tracepoint:sched:sched_migrate_task, skipping.",
-        "ERROR: tracepoint not found: sched:sched_migrate_task",
-        "WARNING: tracepoint:sched:sched_migrate_task is not traceable",
-    ],
-)
-def test_a_hook_that_bpftrace_only_warns_about_is_missing(tmp_path: Path, words: str) -> None:
-    """It goes on without that probe, whose counts would pass for zeros; versions word it so."""
-    parts = []
-    for name in ("migrations", "switches"):
-        (script,) = read_scripts()[name]
-        blocks = merge.parse(script.path.read_text(encoding="utf-8"), ["/made/up"])
-        parts.append(bpftrace.MergedScript(script, blocks))
-    group = bpftrace.Group("made-up", parts, tmp_path)
-    group.words.write_text(f"{bpftrace.NOTIFY}\n", encoding="utf-8")
-    group.check_attached()
-    group.words.write_text(f"{words}\n{bpftrace.NOTIFY}\n", encoding="utf-8")
-    with pytest.raises(AttachError, match="sched:sched_migrate_task"):
-        group.check_attached()
-    assert list(group.absent()) == ["migrations"]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""counters.tsv: what bpftrace, bcc and perf count, and where the running kernel has each hook."""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from probes import callsite
+from probes.callsite import TRACEFS
+from probes.reasons import Reason, ReasonError, reason
+from probes.tables import read_rows
+from probes.transports import holding
+
+KPROBES = TRACEFS / "kprobe_events"
+
+
+class Counter(NamedTuple):
+    """A line of counters.tsv: one hook of a counter, and what it adds."""
+
+    script: str
+    hook: str
+    task: str
+    only: str
+    quantity: str
+    key: str
+    amount: str
+    by: tuple[str, ...]
+    transports: tuple[str, ...]
+    why: str
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The counter to which it adds."""
+        return self.quantity, self.key
+
+
+@cache
+def read_counters(by: str = "") -> tuple[Counter, ...]:
+    """All lines, or those of one instrument."""
+    counters = []
+    for row in read_rows(Path(__file__).with_name("counters.tsv")):
+        words = (holding(word) or (word,) for word in row["transports"].split())
+        transports = tuple(name for names in words for name in names)
+        lists = {"by": tuple(row["by"].split()), "transports": transports}
+        counters.append(Counter(**(row | lists)))
+    return tuple(counter for counter in counters if not by or by in counter.by)
+
+
+def attach_points(hook: str) -> list[str]:
+    """The attach points of the first name of a hook that this kernel has: `f+12` is within a
+    function. Raises ReasonError with what every name lacks.
+    """
+    lacks: list[Reason] = []
+    for name in hook.split("|"):
+        try:
+            return _attach_points(name)
+        except ReasonError as error:
+            lacks += error.reasons
+    raise ReasonError(*lacks)
+
+
+def _attach_points(name: str) -> list[str]:
+    for part in name.split("/") if name else ():
+        if ":" in part:
+            if not callsite.has_event(part):
+                raise ReasonError(reason("no-tracepoint", event=part))
+            continue
+        if not KPROBES.exists():
+            raise ReasonError(reason("no-kprobes"))
+        if ">" in part:
+            caller, offsets = callsite.all_call_offsets(part)
+            return [f"{caller}+{offset}" for offset in offsets]
+        callsite.address(part.removesuffix("@return"))
+    return [name] if name else []
