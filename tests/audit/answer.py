@@ -160,6 +160,10 @@ def _ledger(rows: Sequence[dict[str, Any]], valid: list[Any]) -> Numbers:
     """Median, lowest and highest over repeats, of the source that a row names."""
     cells: dict[tuple[Any, ...], Rows] = defaultdict(list)
     for where, figure in valid:
+        if where.instrument == "exact":  # the ledger names the scheduler in the target
+            sched = "fifo" if "+fifo" in where.conditions else "other"
+            conditions = where.conditions.replace("+fifo", "")
+            where = where._replace(target=f"exact-{sched}", conditions=conditions)
         source = tuple(getattr(where, name) for name in SOURCE)
         cell = (where.pattern, where.size, where.conditions, where.transport, where.repeat)
         cells[*source, *cell, where.cell].append((where, figure.value, figure.messages))
